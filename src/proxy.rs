@@ -68,13 +68,17 @@ use crate::telemetry::Tracer;
 /// Limit on crawlers remembered as already warned about.
 const MAX_WARNED: usize = 1024;
 
-/// Reason that a crawler cannot be intercepted; warned about once for each address.
+/// Reason that a connection comes to nothing; warned about once for each address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum InterceptFailure {
+enum ConnectionFailure {
     /// The crawler does not trust our CA.
     Distrust,
     /// The crawler speaks HTTP/2 where that is not spoken.
     Protocol,
+    /// A load balancer names no client by the PROXY protocol.
+    Unannounced,
+    /// A load balancer names a client that may not connect.
+    NotAllowed,
 }
 
 /// A proxy, listening or about to.
@@ -91,7 +95,7 @@ pub struct Proxy {
     name: Pseudonym,
     refusal_token: RefusalToken,
     clock: Clock,
-    warned_clients: Mutex<HashSet<(IpAddr, InterceptFailure)>>,
+    warned_clients: Mutex<HashSet<(IpAddr, ConnectionFailure)>>,
     limiter: Arc<Limiter>,
     listeners: Mutex<Vec<Arc<ActiveListener>>>,
     /// The addresses of all listeners, also after the stop.
@@ -291,7 +295,7 @@ impl Proxy {
 
     /// Tells whether a crawler at this address fails in this way for the first time: a flood of the same warning does
     /// not help.
-    fn should_warn(&self, client: SocketAddr, failure: InterceptFailure) -> bool {
+    fn should_warn(&self, client: SocketAddr, failure: ConnectionFailure) -> bool {
         let mut warned = self.warned_clients.lock();
         warned.len() < MAX_WARNED && warned.insert((client.ip(), failure))
     }

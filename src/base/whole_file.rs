@@ -131,16 +131,23 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Makes an empty file in the directory of `place`.
+    /// Makes an empty file in the directory of `place`; if a link stands there, in that of the file that it leads to.
     ///
     /// # Errors
-    /// When the directory cannot be written.
+    /// When the directory cannot be written, or something else than a regular file is there: a device or a pipe would be
+    /// gone, and what reads it would wait for ever.
     pub fn beside(place: &Path) -> io::Result<Self> {
+        let place = match place.metadata() {
+            Ok(found) if found.is_file() => fs::canonicalize(place)?,
+            Ok(found) => return Err(no_file(&found)),
+            Err(_) if place.is_symlink() => return Err(dangling()),
+            Err(_) => place.to_owned(),
+        };
         let mut builder = Builder::new();
         builder.prefix(".crawlgate-").suffix(".partial");
         Ok(Self {
-            file: builder.tempfile_in(folder(place))?,
-            place: place.to_owned(),
+            file: builder.tempfile_in(folder(&place))?,
+            place,
         })
     }
 
@@ -204,6 +211,19 @@ impl NewFile {
     }
 }
 
+fn no_file(found: &fs::Metadata) -> io::Error {
+    let what = match found.is_dir() {
+        true => "this is a directory; name a file in it",
+        false => "this is no regular file, and is left as it is; name another one",
+    };
+    io::Error::new(io::ErrorKind::InvalidInput, what)
+}
+
+fn dangling() -> io::Error {
+    let what = "this is a link to a file that is not there; name another one";
+    io::Error::new(io::ErrorKind::NotFound, what)
+}
+
 fn exists() -> io::Error {
     let what = "there is a file already, which is left as it is; name another one";
     io::Error::new(io::ErrorKind::AlreadyExists, what)
@@ -227,6 +247,38 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn a_new_file_replaces_regular_files_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "old").unwrap();
+        std::os::unix::fs::symlink("file", at("link")).unwrap();
+        std::os::unix::fs::symlink("nothing", at("dangling")).unwrap();
+        fs::create_dir(at("folder")).unwrap();
+        let pipe = at("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            0o600.into(),
+            0,
+        )
+        .unwrap();
+        for (name, told) in [
+            ("pipe", "no regular file"),
+            ("folder", "a directory"),
+            ("dangling", "a link to a file that is not there"),
+        ] {
+            let refused = NewFile::beside(&at(name)).unwrap_err().to_string();
+            assert!(refused.contains(told), "{name}: {refused}");
+        }
+        let mut new = NewFile::beside(&at("link")).unwrap();
+        new.write(b"new").unwrap();
+        new.replace().unwrap();
+        assert!(at("link").is_symlink());
+        assert_eq!(fs::read_to_string(at("file")).unwrap(), "new");
+    }
 
     #[test]
     fn a_file_is_placed_once_and_replaced_as_a_whole() {

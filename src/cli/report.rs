@@ -348,13 +348,8 @@ impl Output {
         if path == Path::new("-") {
             return Ok(Self::Stdout);
         }
-        match path.symlink_metadata() {
-            Ok(_) if !force => return Err(exists(path)),
-            Ok(found) if found.is_dir() => {
-                let path = path.display();
-                return Err(format!("{path}: this is a directory; name a file in it"));
-            }
-            _ => {}
+        if !force && path.symlink_metadata().is_ok() {
+            return Err(exists(path));
         }
         let file = NewFile::beside(path);
         Ok(Self::File {

@@ -58,6 +58,8 @@ pub struct SquidHelperArgs {
 }
 
 const AFTER_HELP: &str = "\
+Squid starts the helper in any directory, so only a configuration that --config or $CRAWLGATE_CONFIG names is read.
+
 In squid.conf:
   external_acl_type crawlgate concurrency=100 children-max=1 children-startup=1 ttl=0 negative_ttl=0 \
 %/>ru %/{User-Agent}>h /usr/local/bin/crawlgate squid-helper
@@ -107,11 +109,12 @@ pub fn run(args: &SquidHelperArgs, config: Option<&Path>) -> ExitCode {
     }
 }
 
-/// Returns the way to the instance: from the arguments, or else from the configuration that they name. Squid starts the helper in any directory, so no other configuration is searched for.
+/// Returns the way to the instance: from the arguments, or else from the configuration that they or `$CRAWLGATE_CONFIG` name.
+/// Squid starts the helper in any directory, so no other configuration is searched for.
 fn instance(args: &SquidHelperArgs, config: Option<&Path>) -> Result<Instance, String> {
-    let admin = match config {
+    let admin = match Config::named_file(config) {
         Some(path) => {
-            let config = Config::load(Some(path)).map_err(|error| error.to_string())?;
+            let config = Config::load(Some(&path)).map_err(|error| error.to_string())?;
             Some((path, config.admin))
         }
         None => None,

@@ -16,7 +16,7 @@ use super::framing::Switch;
 use super::recorder::{ExchangeRecorder, Opening};
 use super::refused::{RefusedExchange, bad, last};
 use super::respond::{self, Audience, Refusal, RequestTraits};
-use super::{InterceptFailure, Proxy, connect, fields, http1_exchange, target};
+use super::{ConnectionFailure, Proxy, connect, fields, http1_exchange, target};
 use crate::config::{Mismatch, OnFailure};
 use crate::policy::{Decision, Reason};
 
@@ -147,13 +147,13 @@ impl Connection {
     fn warn_of(&self, refused: &http1_exchange::MalformedRequest) {
         let client = self.downstream.peer.address;
         let proxy = &self.downstream.proxy;
-        if refused.is_prior_knowledge() && proxy.should_warn(client, InterceptFailure::Protocol) {
+        if refused.is_prior_knowledge() && proxy.should_warn(client, ConnectionFailure::Protocol) {
             warn!(
                 %client,
                 "the crawler speaks HTTP/2 without TLS, which the gate does not: have it use HTTP/1.1 to the proxy"
             );
         }
-        if refused.is_tls() && proxy.should_warn(client, InterceptFailure::Protocol) {
+        if refused.is_tls() && proxy.should_warn(client, ConnectionFailure::Protocol) {
             warn!(
                 %client,
                 "the crawler begins TLS where HTTP is spoken: have it name the proxy by an http:// URL, or use a listener with tls"

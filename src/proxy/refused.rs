@@ -9,7 +9,7 @@ use super::body::Answer;
 use super::limits::LimitExceeded;
 use super::recorder::ExchangeRecorder;
 use super::respond::Refusal;
-use super::target::Unreadable;
+use super::target::{NamedBy, Unreadable};
 use crate::client::AuthError;
 use crate::clock::Moment;
 use crate::egress::Failure;
@@ -77,8 +77,10 @@ pub fn unsent(failure: Failure, recorder: &mut ExchangeRecorder) -> Refusal {
 /// Refuses a request with a target that cannot be judged.
 pub fn unread(unreadable: Unreadable, recorder: &mut ExchangeRecorder) -> Refusal {
     let reason = match &unreadable {
-        Unreadable::Misdirected { found, .. } => {
-            recorder.set_misdirected(found);
+        Unreadable::Misdirected { found, by, .. } => {
+            if *by == NamedBy::Request {
+                recorder.set_misdirected(found);
+            }
             Reason::Misdirected
         }
         _ => Reason::BadRequest,

@@ -22,7 +22,6 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::Proxy;
 use super::body::Answer;
 use super::checked_stream::{CheckedStream, ConnectionTimeouts};
 use super::connection_state::ConnectionState;
@@ -36,6 +35,7 @@ use super::limits::ConnectionSlot;
 use super::listener::{ActiveListener, Stream, announce, certificate};
 use super::refused::last;
 use super::target::Scope;
+use super::{ConnectionFailure, Proxy};
 use crate::client::{AuthCache, Peer};
 use crate::clock::Moment;
 
@@ -171,7 +171,15 @@ async fn read_prologue(
         let announced = match announce::read(&mut stream).await {
             Ok(announced) => announced,
             Err(error) => {
-                debug!(client = %peer.address, %error, "a load balancer did not name the client that it connects for");
+                let proxy = &downstream.proxy;
+                if proxy.should_warn(peer.address, ConnectionFailure::Unannounced) {
+                    warn!(
+                        balancer = %peer.address.ip(),
+                        %error,
+                        "its connection was closed, which began with no valid PROXY protocol header: the listener's \
+                         proxy_protocol_from names this address"
+                    );
+                }
                 return None;
             }
         };
@@ -179,7 +187,14 @@ async fn read_prologue(
         // Both hops must be on this machine.
         peer.is_private &= peer.address.ip().to_canonical().is_loopback();
         if !listener.may_connect(peer.address.ip()) {
-            debug!(client = %peer.address, "not in allow");
+            let (proxy, balancer) = (&downstream.proxy, downstream.peer.address);
+            if proxy.should_warn(balancer, ConnectionFailure::NotAllowed) {
+                warn!(
+                    balancer = %balancer.ip(),
+                    client = %peer.address.ip(),
+                    "a connection was closed: the listener's allow has not the client that the load balancer names"
+                );
+            }
             return None;
         }
     }

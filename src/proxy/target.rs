@@ -55,7 +55,18 @@ pub enum Unreadable {
         expected: Box<str>,
         /// The origin named instead.
         found: Box<str>,
+        /// The part that names it.
+        by: NamedBy,
     },
+}
+
+/// The part of an exchange that names another origin than its connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamedBy {
+    /// The request's target or its Host field: the URL that the crawler asks for.
+    Request,
+    /// The server name of the TLS handshake.
+    Handshake,
 }
 
 /// Reads the target of a request other than CONNECT, and the transfer type that an `ftp` URL names: it is no part of the
@@ -87,21 +98,21 @@ pub fn read(
             }
         }
         Scope::Inside { origin, stray_name } => {
-            if let Some(name) = stray_name {
-                return Err(misdirected(origin, name));
-            }
             match (uri.scheme(), uri.authority()) {
                 (None, None) => {}
                 (None, Some(_)) => return Err(Unreadable::Malformed),
                 (Some(_), _) => {
                     let named = origin_of(uri)?;
                     if named != *origin {
-                        return Err(misdirected(origin, named.as_str()));
+                        return Err(misdirected(origin, named.as_str(), NamedBy::Request));
                     }
                 }
             }
             if let Some(host) = headers.get(HOST) {
                 agree(origin, host.as_bytes())?;
+            }
+            if let Some(name) = stray_name {
+                return Err(misdirected(origin, name, NamedBy::Handshake));
             }
             let origin = origin.clone();
             Ok((Target { origin, path }, None))
@@ -224,7 +235,7 @@ pub fn is_same_authority(uri: &Uri, host: &[u8]) -> bool {
 }
 
 fn agree(origin: &Origin, host: &[u8]) -> Result<(), Unreadable> {
-    let stray = || misdirected(origin, &String::from_utf8_lossy(host));
+    let stray = || misdirected(origin, &String::from_utf8_lossy(host), NamedBy::Request);
     let text = std::str::from_utf8(host).map_err(|_| stray())?;
     let (_, canonical) = origin.as_str().split_once("://").unwrap_or_default();
     if text == canonical {
@@ -237,12 +248,13 @@ fn agree(origin: &Origin, host: &[u8]) -> Result<(), Unreadable> {
 }
 
 /// Builds the error. The answer and the record show the name that was found, but no credentials in it.
-fn misdirected(origin: &Origin, found: &str) -> Unreadable {
+fn misdirected(origin: &Origin, found: &str, by: NamedBy) -> Unreadable {
     let at = memchr::memrchr(b'@', found.as_bytes()).map_or(0, |at| at + 1);
     let found = found.get(at..).unwrap_or_default();
     Unreadable::Misdirected {
         expected: origin.as_str().into(),
         found: found.chars().take(256).collect::<String>().into(),
+        by,
     }
 }
 

@@ -386,7 +386,7 @@ fn mistakes_get_a_clear_message() {
         ),
         (
             &["log", "show", "x"],
-            "crawlgate: x: no such decision in the store",
+            "crawlgate: x: not the beginning of an identifier",
         ),
         (
             &["log", "ack", "x"],

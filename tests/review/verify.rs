@@ -132,7 +132,8 @@ fn a_missing_decision_is_reported() {
             "01KB7W3Y5E000000000VY7H1Q2",
             "no such decision in the store",
         ),
-        ("x", "no such decision in the store"),
+        ("7ZZ", "no such decision in the store"),
+        ("x", "not the beginning of an identifier"),
         ("no-id", "not the beginning of an identifier"),
     ] {
         let said = db.run(&["audit", "verify", id]);

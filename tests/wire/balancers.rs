@@ -90,6 +90,11 @@ fn only_a_load_balancer_may_name_another_address() {
         wire.send(octets);
         assert_eq!(wire.drain(), 0, "{case}");
     }
+    // The operator learns each of the two faults once.
+    for told in ["no valid PROXY protocol header", "allow has not the client"] {
+        gate.wait_said(told);
+        assert_eq!(gate.said().matches(told).count(), 1, "{}", gate.said());
+    }
     // A peer that is not a balancer and sends a header has sent a malformed request.
     for (case, header, status) in [("v1", v1, 505), ("v2", v2(1), 400)] {
         let mut wire = at(other);

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
+use std::time::Instant;
 
 use crate::overrides::proven;
 use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Response, Setup, Wire};
@@ -107,14 +108,18 @@ fn an_override_that_allows_during_the_fetch_of_robots_txt_lets_the_request_out()
     let url = origin.url("/private/x");
     let mut wire = ask(&gate, &url);
     latch.arrivals(1);
+    let began = Instant::now();
     gate.reload(
         |setup| assert_by_hand(setup, &origin.url(""), "allow"),
         RELOADED,
     );
+    let held = began.elapsed().as_secs_f64() * 1_000.0;
     latch.open();
     wire.response("GET").is_origins(200, "page /private/x");
     let record = gate.record_of(&url);
     assert_eq!(record["reason"], "operator_allow", "{record}");
+    // The request is judged twice, and was held all the time.
+    assert!(record["hold_ms"].as_f64().unwrap() >= held, "{record}");
     proven(&gate);
 }
 

@@ -118,7 +118,13 @@ fn a_server_name_that_is_missing_or_another_changes_nothing() {
         let mut wire = gate.connect();
         assert_eq!(wire.tunnel(&authority).status, 200, "{case}");
         let mut wire = wire.tls_as(name).unwrap();
-        gate.refused(&wire.get_inside(host, "/private"), status, reason);
+        let record = gate.refused(&wire.get_inside(host, "/private"), status, reason);
+        // The URL is the one that was asked for; a server name is no part of it.
+        let url = match host {
+            "other.test" => "https://other.test/private".into(),
+            _ => format!("https://{authority}/private"),
+        };
+        assert_eq!(record["url"], url, "{case}");
     }
     assert_eq!(origin.seen_but_robots(), [""; 0]);
 }

@@ -132,6 +132,14 @@ impl Config {
         Self::find(explicit, variable, &candidates, &places, variables)
     }
 
+    /// Returns the file that `explicit` or `$CRAWLGATE_CONFIG` names, for a command that searches for none.
+    #[must_use]
+    pub fn named_file(explicit: Option<&Path>) -> Option<PathBuf> {
+        let variable = || std::env::var_os(VARIABLE).filter(|name| !name.is_empty());
+        let explicit = explicit.map(Path::to_owned);
+        explicit.or_else(|| variable().map(PathBuf::from))
+    }
+
     /// Reads the configuration in `text`, the contents of `file`. The file itself is not read; relative paths start at
     /// its directory.
     ///

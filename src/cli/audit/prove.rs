@@ -136,9 +136,6 @@ impl EvidenceWriter {
     fn new(path: Option<&Path>, prover: Prover) -> Result<Self, String> {
         let file = path.map(|path| {
             let failed = |error: &dyn Display| format!("{}: {error}", path.display());
-            if path.metadata().is_ok_and(|found| !found.is_file()) {
-                return Err(failed(&"this is no regular file; name another one"));
-            }
             NewFile::beside(path).map_err(|error| failed(&error))
         });
         Ok(Self {

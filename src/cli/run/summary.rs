@@ -62,11 +62,6 @@ impl Output {
             return Ok(Some(Self::Stderr));
         }
         let shown = place.display();
-        if place.is_dir() {
-            return Err(format!(
-                "--summary {shown}: this is a directory; name a file in it"
-            ));
-        }
         let file = NewFile::beside(place);
         let file = file.map_err(|error| format!("--summary {shown}: {error}"))?;
         Ok(Some(Self::File(file)))

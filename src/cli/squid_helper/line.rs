@@ -98,7 +98,9 @@ impl Line {
             }),
             // A truncated line has no agent, and its URL may be cut.
             _ => Err(Outcome::Undecided(
-                "the line does not hold a URL and a User-Agent: external_acl_type needs %/>ru %/{User-Agent}>h".to_owned(),
+                "the line does not hold a URL and a User-Agent: external_acl_type needs %/>ru %/{User-Agent}>h; a User-Agent with \
+                 %20 and without a space looks as if Squid had encoded it, and is refused"
+                    .to_owned(),
             )),
         };
         Line { channel, lookup }

@@ -29,7 +29,7 @@ use crate::proxy::refused::unidentified;
 use crate::proxy::relay::Relay;
 use crate::proxy::target::Scope;
 use crate::proxy::upstream::Unanswered;
-use crate::proxy::{InterceptFailure, http2, server};
+use crate::proxy::{ConnectionFailure, http2, server};
 use crate::rep::{Origin, Scheme};
 
 /// What follows a tunnel's first octets, to the tunnel's end. Apart from [`intercept`], so that the state of a handshake
@@ -232,7 +232,7 @@ async fn handshake(
         && !speaks_http_1
         && downstream
             .proxy
-            .should_warn(client, InterceptFailure::Protocol)
+            .should_warn(client, ConnectionFailure::Protocol)
     {
         warn!(
             %origin,
@@ -256,7 +256,7 @@ async fn handshake(
             if is_distrust(&error)
                 && downstream
                     .proxy
-                    .should_warn(client, InterceptFailure::Distrust)
+                    .should_warn(client, ConnectionFailure::Distrust)
             {
                 warn!(
                     %origin,

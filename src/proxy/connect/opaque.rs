@@ -104,9 +104,10 @@ async fn pass(
         Hello::Tls(name) if fits(&origin, name.as_deref()) => true,
         Hello::Tls(name) => {
             debug!(%origin, ?name, "the server name of an opaque tunnel is not its host");
-            if let Some(name) = name {
-                recorder.set_misdirected(&name);
-            }
+            recorder.set_detail(Some(&format!(
+                "The ClientHello of this tunnel to {origin} names {}.",
+                name.as_deref().unwrap_or("no server"),
+            )));
             recorder.decide(Decision::bare(
                 Reason::Misdirected,
                 downstream.proxy.clock.now(),

@@ -55,7 +55,8 @@ impl ExchangeRecorder {
         self.waited += waited;
         // After the first sending, time counts as the origin's.
         if !self.prior.is_used {
-            self.hold = cleared.hold;
+            // One that is judged again has waited before, too.
+            self.hold = cleared.hold.max(self.waited);
         }
         self.prior.turn = cleared.turn;
         self.prior.charged = cleared.charged;

@@ -120,7 +120,9 @@ fn bad_gateway(error: &'static str, title: &'static str, detail: String) -> Prob
 /// Returns the problem of a target that cannot be judged.
 fn unreadable_target(unreadable: &Unreadable) -> Problem {
     let (status, detail) = match unreadable {
-        Unreadable::Misdirected { expected, found } => {
+        Unreadable::Misdirected {
+            expected, found, ..
+        } => {
             return Problem::of(
                 Reason::Misdirected,
                 format!(

@@ -1,0 +1,207 @@
+//! The causes for which an origin's robots.txt is unreachable.
+
+use std::fmt;
+
+/// The cause that an origin's robots.txt is unreachable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// 429, 5xx, 206, or a 4xx that the operator chose to deny on.
+    Status(u16),
+    /// The name did not resolve.
+    Dns,
+    /// No connection: refused, unreachable network, reset while connecting.
+    Connect,
+    /// The certificate did not verify.
+    Certificate,
+    /// TLS failed otherwise.
+    Tls,
+    /// The deadline for connect, first byte or the whole fetch passed.
+    Timeout,
+    /// The connection broke before the answer was whole.
+    Incomplete,
+    /// Not HTTP, bad chunking, a false Content-Length.
+    Protocol,
+    /// A `Content-Encoding` that is unknown or does not decode, or a transfer coding other than `chunked`.
+    Encoding,
+    /// A 3xx without a `Location` that can be followed, or a status that answers no unconditional GET: 1xx, 304, 600.
+    Redirect(u16),
+    /// No connection can be made to such an origin: its name fits no request, or `[upstream] ftp` is false.
+    Unaddressable,
+    /// An upstream proxy of the operator could not be reached, or did not let us through: the origin was not asked.
+    UpstreamProxy,
+    /// The [address policy](crate::policy::address_policy) prohibits the origin.
+    Prohibited,
+    /// It redirected to a prohibited address.
+    ProhibitedHop,
+    /// It redirected to a URL that its own origin disallows, which does not replace a stored copy of its file.
+    DisallowedHop,
+    /// It redirected to a URL of another origin with unknown rules.
+    UnjudgedHop,
+    /// It redirected to a URL that an override of the operator denies.
+    DeniedHop,
+    /// It redirected to a URL of another origin, and the rules there are behind a longer chain of redirects than is
+    /// followed.
+    HopChain,
+    /// This machine had no descriptor left for the fetch, or too many fetches wait here. It says nothing about the origin,
+    /// and changes no state.
+    Exhausted,
+    /// The fetch itself failed inside crawlgate; never the origin's doing.
+    Internal,
+}
+
+/// Returns the number after `prefix`.
+pub(super) fn numbered(code: &str, prefix: &str) -> Option<u16> {
+    code.strip_prefix(prefix)?.parse().ok()
+}
+
+impl Cause {
+    /// Returns one stable word, for records and the store; [`Cause::from_code`] reads it.
+    pub fn code(self) -> String {
+        let name = match self {
+            Cause::Status(status) => return format!("status_{status}"),
+            Cause::Redirect(status) => return format!("redirect_{status}"),
+            Cause::Dns => "dns",
+            Cause::Connect => "connect",
+            Cause::Certificate => "certificate",
+            Cause::Tls => "tls",
+            Cause::Timeout => "timeout",
+            Cause::Incomplete => "incomplete",
+            Cause::Protocol => "protocol",
+            Cause::Encoding => "encoding",
+            Cause::Unaddressable => "unaddressable",
+            Cause::UpstreamProxy => "upstream_proxy",
+            Cause::Prohibited => "prohibited",
+            Cause::ProhibitedHop => "prohibited_hop",
+            Cause::DisallowedHop => "disallowed_hop",
+            Cause::UnjudgedHop => "unjudged_hop",
+            Cause::DeniedHop => "denied_hop",
+            Cause::HopChain => "hop_chain",
+            Cause::Exhausted => "exhausted",
+            Cause::Internal => "internal",
+        };
+        name.to_owned()
+    }
+
+    /// Reads the word that [`Cause::code`] wrote.
+    pub fn from_code(code: &str) -> Option<Cause> {
+        if let Some(status) = numbered(code, "status_") {
+            return Some(Cause::Status(status));
+        }
+        if let Some(status) = numbered(code, "redirect_") {
+            return Some(Cause::Redirect(status));
+        }
+        Some(match code {
+            "dns" => Cause::Dns,
+            "connect" => Cause::Connect,
+            "certificate" => Cause::Certificate,
+            "tls" => Cause::Tls,
+            "timeout" => Cause::Timeout,
+            "incomplete" => Cause::Incomplete,
+            "protocol" => Cause::Protocol,
+            "encoding" => Cause::Encoding,
+            "unaddressable" => Cause::Unaddressable,
+            "upstream_proxy" => Cause::UpstreamProxy,
+            "prohibited" => Cause::Prohibited,
+            "prohibited_hop" => Cause::ProhibitedHop,
+            "disallowed_hop" => Cause::DisallowedHop,
+            "unjudged_hop" => Cause::UnjudgedHop,
+            "denied_hop" => Cause::DeniedHop,
+            "hop_chain" => Cause::HopChain,
+            "exhausted" => Cause::Exhausted,
+            "internal" => Cause::Internal,
+            _ => return None,
+        })
+    }
+
+    /// Tells whether the failure is on the way to the origin: nothing shows that a server was reached.
+    pub fn is_network(self) -> bool {
+        matches!(
+            self,
+            Cause::Dns
+                | Cause::Connect
+                | Cause::Certificate
+                | Cause::Tls
+                | Cause::Timeout
+                | Cause::Incomplete
+        )
+    }
+
+    /// Tells whether the origin was asked: an earlier failure is never its outage.
+    pub fn tells_of_origin(self) -> bool {
+        !matches!(
+            self,
+            Cause::Unaddressable | Cause::UpstreamProxy | Cause::Prohibited | Cause::Internal
+        )
+    }
+
+    /// Tells whether the origin's own answer, or its network, is the cause: not crawlgate or its operator, nor the rules of
+    /// the origin that it redirected to.
+    pub fn is_of_the_document(self) -> bool {
+        let is_of_a_hop = matches!(
+            self,
+            Cause::ProhibitedHop
+                | Cause::UnjudgedHop
+                | Cause::DeniedHop
+                | Cause::DisallowedHop
+                | Cause::HopChain
+        );
+        self.tells_of_origin() && !is_of_a_hop && self != Cause::Exhausted
+    }
+
+    /// Tells whether the origin's server answered at all, even if badly.
+    pub fn is_answer(self) -> bool {
+        matches!(
+            self,
+            Cause::Status(_) | Cause::Redirect(_) | Cause::Encoding
+        )
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Status(status) => write!(f, "it answered {status}"),
+            Cause::Dns => f.write_str("its name did not resolve"),
+            Cause::Connect => f.write_str("no connection could be made"),
+            Cause::Certificate => f.write_str(
+                "its certificate could not be verified ([tls] extra_roots can name more CAs)",
+            ),
+            Cause::Tls => f.write_str("TLS failed"),
+            Cause::Timeout => f.write_str("it did not answer in time"),
+            Cause::Incomplete => f.write_str("the connection broke before the answer was whole"),
+            Cause::Protocol => f.write_str("the answer was not valid HTTP or FTP"),
+            Cause::Encoding => {
+                f.write_str("its Content-Encoding or Transfer-Encoding could not be decoded")
+            }
+            Cause::Redirect(status @ (300..=303 | 307 | 308)) => {
+                write!(f, "it answered {status} without a usable Location")
+            }
+            Cause::Redirect(status @ 100..=599) => {
+                write!(f, "it answered {status}, which answers no plain GET")
+            }
+            Cause::Redirect(status) => {
+                write!(f, "it answered {status}, which is no status of HTTP")
+            }
+            Cause::UpstreamProxy => f.write_str(
+                "the proxy on the way to it ([[upstream.proxy]]) could not be reached, or did not let crawlgate through",
+            ),
+            Cause::Prohibited => f.write_str("it may not be reached from here ([egress] allow)"),
+            Cause::ProhibitedHop => {
+                f.write_str("it redirected to what may not be reached from here ([egress] allow)")
+            }
+            Cause::DisallowedHop => {
+                f.write_str("it redirected to a URL that its own robots.txt disallows")
+            }
+            Cause::UnjudgedHop => f.write_str(
+                "it redirected to another site, and the rules there could not be fetched in time or do not settle the redirect",
+            ),
+            Cause::DeniedHop => f.write_str("it redirected to a URL that an override denies"),
+            Cause::HopChain => f.write_str(
+                "it redirected to another site, and the rules there are behind a longer chain of redirects than is followed",
+            ),
+            Cause::Unaddressable => f.write_str("no connection can be made to such an origin"),
+            Cause::Exhausted => f.write_str("crawlgate has no room for the fetch"),
+            Cause::Internal => f.write_str("the fetch failed inside crawlgate"),
+        }
+    }
+}

@@ -5,6 +5,9 @@ use std::borrow::Cow;
 /// Replacement of a query.
 const REDACTED: &[u8] = "?…redacted".as_bytes();
 
+/// Stands for the beginning of a URL of which no reader can tell where its userinfo ends.
+const UNKNOWN: &[u8] = "…redacted@".as_bytes();
+
 /// Returns `url` without userinfo and, if `redact_query`, without its query.
 pub fn public_url(url: &[u8], redact_query: bool) -> Cow<'_, [u8]> {
     match public_parts(url, redact_query) {
@@ -27,7 +30,8 @@ pub fn public_parts(url: &[u8], redact_query: bool) -> [&[u8]; 3] {
 ///
 /// Generous in its idea of userinfo, since other readers of URLs disagree about slashes and backslashes: the userinfo
 /// is everything up to the last `@` of any possible authority. If that leaves no host, as in
-/// `http://user:pass/word@host/`, its end is unknown, and everything up to the last `@` of the URL counts. A path in
+/// `http://user:pass/word@host/`, its end is unknown: everything up to the last `@` of the URL counts, and [`UNKNOWN`] takes
+/// its place, since the host behind it may be none that was asked for. A path in
 /// origin form has no authority unless it begins with two slashes (RFC 3986, section 4.2).
 fn around_userinfo(url: &[u8]) -> (&[u8], &[u8]) {
     let is_slash = |octet: &u8| matches!(octet, b'/' | b'\\');
@@ -51,9 +55,9 @@ fn around_userinfo(url: &[u8]) -> (&[u8], &[u8]) {
         .position(|octet| matches!(octet, b'/' | b'?' | b'#'))
         .unwrap_or(rest.len());
     let authority = rest.split_at(end).0;
-    let at = match memchr::memrchr(b'@', authority) {
-        None if !is_host(authority, scheme.is_some()) => memchr::memrchr(b'@', rest),
-        at => at,
+    let (before, at) = match memchr::memrchr(b'@', authority) {
+        None if !is_host(authority, scheme.is_some()) => (UNKNOWN, memchr::memrchr(b'@', rest)),
+        at => (before, at),
     };
     match at {
         Some(at) => (before, rest.split_at(at + 1).1),
@@ -142,32 +146,37 @@ mod tests {
             (
                 "a slash in the password",
                 "http://u:SECRET/x@a.example/private",
-                "http://a.example/private",
+                "…redacted@a.example/private",
             ),
             (
                 "several",
                 "http://u:SEC/RET/@/x@a.example/private",
-                "http://a.example/private",
+                "…redacted@a.example/private",
             ),
             (
                 "a question mark in the password",
                 "http://u:SECRET?x@a.example/",
-                "http://a.example/",
+                "…redacted@a.example/",
             ),
             (
                 "a number sign in the password",
                 "http://u:SECRET#x@a.example/",
-                "http://a.example/",
+                "…redacted@a.example/",
             ),
             (
                 "digits before the slash",
                 "http://u:1234a/x@a.example/",
-                "http://a.example/",
+                "…redacted@a.example/",
             ),
             (
                 "a slash in the password of an authority",
                 "u:SECRET/x@a.example:443",
-                "a.example:443",
+                "…redacted@a.example:443",
+            ),
+            (
+                "a port that is none, and an at sign in the query",
+                "http://a.example:pp/private?by=me@b.example",
+                "…redacted@b.example",
             ),
             ("no scheme", "//u:secret@a.example/x", "//a.example/x"),
             (
@@ -183,12 +192,12 @@ mod tests {
             (
                 "a space before the scheme",
                 " http://u:secret@a.example/x",
-                "a.example/x",
+                "…redacted@a.example/x",
             ),
             (
                 "a scheme that is none",
                 "ht_tp://u:secret@a.example/x",
-                "a.example/x",
+                "…redacted@a.example/x",
             ),
             // What only looks like it.
             (
@@ -233,7 +242,7 @@ mod tests {
         ];
         for (name, url, want) in cases {
             let public = public_url(url.as_bytes(), false);
-            assert_eq!(public, want.as_bytes(), "{name}");
+            assert_eq!(String::from_utf8_lossy(&public), want, "{name}");
         }
     }
 

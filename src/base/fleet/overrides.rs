@@ -3,7 +3,7 @@
 //! Each lies under its identifier, sealed by the fleet's key for that place, so that the engine can neither make one nor
 //! pass one off as another. A removal says all that the override said: an instance that never saw the override keeps
 //! both. Octets that do not open are as good as absent. Sealed octets that this version cannot read are not: a newer version
-//! may have denied something by them. All versions write an end alike, so one that has passed is known; and a removal that
+//! may have denied something by them. All versions write the end (`until`) alike, so one that has passed is known; and a removal that
 //! opens is one, because its place names the override.
 
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The columns by which a search finds a decision.
+//! The columns by which a search finds a decision. [`block`](super) says what shapes, words and places are.
 
 use super::frame::BlockError;
 use super::shape::Shape;

@@ -70,7 +70,7 @@ pub struct Target {
 /// Proof that a target was judged and may be fetched once. Only this module makes one: elsewhere a permit can be used,
 ///
 /// ```
-/// fn path(permit: crawlgate::policy::Permit) -> String {
+/// fn path(permit: crawlgate_base::policy::Permit) -> String {
 ///     permit.target().path.to_string()
 /// }
 /// ```
@@ -78,15 +78,15 @@ pub struct Target {
 /// but cannot be made up,
 ///
 /// ```compile_fail,E0451
-/// fn forge(target: crawlgate::policy::Target) -> crawlgate::policy::Permit {
-///     crawlgate::policy::Permit { target, generation: Default::default() }
+/// fn forge(target: crawlgate_base::policy::Target) -> crawlgate_base::policy::Permit {
+///     crawlgate_base::policy::Permit { target, generation: Default::default() }
 /// }
 /// ```
 ///
 /// nor changed to another target,
 ///
 /// ```compile_fail,E0616
-/// fn divert(permit: &mut crawlgate::policy::Permit, target: crawlgate::policy::Target) {
+/// fn divert(permit: &mut crawlgate_base::policy::Permit, target: crawlgate_base::policy::Target) {
 ///     permit.target = target;
 /// }
 /// ```
@@ -94,7 +94,7 @@ pub struct Target {
 /// nor be used twice.
 ///
 /// ```compile_fail,E0599
-/// fn copy(permit: &crawlgate::policy::Permit) -> crawlgate::policy::Permit {
+/// fn copy(permit: &crawlgate_base::policy::Permit) -> crawlgate_base::policy::Permit {
 ///     permit.clone()
 /// }
 /// ```
@@ -107,8 +107,8 @@ pub struct Permit {
 /// Proof that a permit was checked against all changes right before its use. Only [`Permit::current`] makes one:
 ///
 /// ```compile_fail,E0423
-/// fn forge(permit: &crawlgate::policy::Permit) -> crawlgate::policy::Current<'_> {
-///     crawlgate::policy::Current(permit)
+/// fn forge(permit: &crawlgate_base::policy::Permit) -> crawlgate_base::policy::Current<'_> {
+///     crawlgate_base::policy::Current(permit)
 /// }
 /// ```
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@
 //! are a robots.txt, any octets are a path, and the cost of both is bounded.
 //!
 //! ```
-//! use crawlgate::rep::{ComparisonPath, ParseOptions, ProductToken, Robots, RuleKind};
+//! use crawlgate_base::rep::{ComparisonPath, ParseOptions, ProductToken, Robots, RuleKind};
 //!
 //! let text = b"User-agent: ExampleBot\nDisallow: /private/\nAllow: /private/*.html$\n";
 //! let robots = Robots::parse(text, ParseOptions::default());

@@ -146,8 +146,8 @@ impl Stage {
 /// Proof that a response was judged and its body may pass. Only [`release`] makes one:
 ///
 /// ```compile_fail,E0423
-/// fn forge() -> crawlgate::policy::usage::Release {
-///     crawlgate::policy::usage::Release(())
+/// fn forge() -> crawlgate_base::policy::usage::Release {
+///     crawlgate_base::policy::usage::Release(())
 /// }
 /// ```
 #[derive(Debug)]

@@ -135,9 +135,7 @@ impl Config {
     /// Returns the file that `explicit` or `$CRAWLGATE_CONFIG` names, for a command that searches for none.
     #[must_use]
     pub fn named_file(explicit: Option<&Path>) -> Option<PathBuf> {
-        let variable = || std::env::var_os(VARIABLE).filter(|name| !name.is_empty());
-        let explicit = explicit.map(Path::to_owned);
-        explicit.or_else(|| variable().map(PathBuf::from))
+        named(explicit, std::env::var_os(VARIABLE)).map(|(file, _)| file)
     }
 
     /// Reads the configuration in `text`, the contents of `file`. The file itself is not read; relative paths start at
@@ -168,15 +166,7 @@ impl Config {
         places: &Places,
         variables: &Variables,
     ) -> Result<Self, ConfigError> {
-        let variable = variable
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from);
-        let named = match (explicit, variable) {
-            (Some(file), _) => Some((file.to_owned(), NamedBy::Caller)),
-            (None, Some(file)) => Some((file, NamedBy::Environment)),
-            (None, None) => None,
-        };
-        let found = match named {
+        let found = match named(explicit, variable) {
             Some((file, named_by)) => Some((fs::read(&file), file, named_by)),
             None => first_that_exists(candidates)?,
         };
@@ -211,6 +201,15 @@ impl Config {
                 faults,
             }),
         }
+    }
+}
+
+/// Returns the file that an option or else the environment names. An empty variable names none.
+fn named(explicit: Option<&Path>, variable: Option<OsString>) -> Option<(PathBuf, NamedBy)> {
+    match (explicit, variable.filter(|value| !value.is_empty())) {
+        (Some(file), _) => Some((file.to_owned(), NamedBy::Caller)),
+        (None, Some(file)) => Some((file.into(), NamedBy::Environment)),
+        (None, None) => None,
     }
 }
 

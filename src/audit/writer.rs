@@ -87,10 +87,9 @@ pub(super) fn run(
         lines.end(&batch);
         match queue.wrote(&batch, clock.now()) {
             None => {}
-            Some(Unrecorded { lost: 0, refused }) => info!(
-                refused,
-                "decisions are recorded again, and none was lost; what was asked meanwhile was refused"
-            ),
+            Some(Unrecorded { lost: 0, refused }) => {
+                info!(refused, "decisions are recorded again, and none was lost");
+            }
             Some(Unrecorded { lost, refused }) => {
                 warn!(
                     lost,

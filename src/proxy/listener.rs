@@ -1,8 +1,10 @@
 //! Listeners for crawlers: TCP or a Unix socket, plain or TLS, each with rules of its own.
 //!
 //! A [`Listener`] is a [`Bound`] socket with its rules, and not yet accepting. [`Proxy::serve_on`](super::Proxy::serve_on)
-//! makes it accept, as an `ActiveListener`, whose `Socket` is the runtime's. This module collects the facts
-//! about a peer that come before any request: its address, which a load balancer may [`announce`], and its certificate.
+//! turns it into an `ActiveListener`, which accepts connections on a `Socket` of the runtime.
+//!
+//! This module collects the facts about a peer that come before any request: its address, which a load balancer may
+//! [`announce`], and its certificate.
 //!
 //! A client of a Unix socket has no address. In limits, rules and records it is [`UNIX_PEER`]: a process of this
 //! machine, like one on loopback, but with port 0.

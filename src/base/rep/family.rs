@@ -26,7 +26,8 @@ const FAMILIES: &[(&str, &str)] = &[
     ("Googlebot-Video", "Googlebot"),
 ];
 
-/// Pairs of a prefix and a family. Each crawler whose token begins with the prefix belongs to the family, as its operator says.
+/// Pairs of a prefix and a family. A crawler belongs to the family if its token begins with the prefix. The operators of
+/// these crawlers say so.
 const PREFIXES: &[(&str, &str)] = &[("Baiduspider-", "Baiduspider"), ("Yandex", "Yandex")];
 
 /// Returns the family of the crawler with this product token, in any case; `None` if the crawler belongs to no family.

@@ -229,7 +229,7 @@ fn structure(connection: &Connection, faults: &mut Faults) -> Result<(), Failure
 
 /// Finds parts of the schema that are missing or foreign.
 fn schema(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    // What a database with a damaged version holds is found by the other checks.
+    // A damaged version tells no schema to compare with. The other checks find that fault.
     if let SchemaVersion::Known(steps) = schema::read_version(connection)? {
         faults
             .damaged

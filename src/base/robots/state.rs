@@ -90,7 +90,7 @@ pub struct FetchEnd {
     pub reach: Reach,
 }
 
-/// Time between fetches while an outage lets requests out, or while the gate reaches no origin.
+/// Time between fetches while an outage lets requests out, or while the gate itself cannot ask.
 const SOON: Duration = Duration::from_secs(60);
 
 /// The consequence of a state for requests.

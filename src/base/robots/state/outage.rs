@@ -85,6 +85,7 @@ impl Outage {
         let (since, last_failure, before) = Outage::observed(earlier, cause, end);
         let attempts = before.saturating_add(1);
         let longest = match (retry_after, cause) {
+            (_, Cause::UpstreamProxy) => timing.retry_max.min(SOON),
             _ if end.reach == Reach::Nothing => timing.retry_max.min(SOON),
             (None, Cause::Status(503)) => timing.retry_max.min(timing.retry_max_503),
             _ => timing.retry_max,

@@ -28,6 +28,16 @@ fn retries_back_off() {
 }
 
 #[test]
+fn an_upstream_proxy_is_tried_every_minute() {
+    let mut script = Script::new();
+    for wait in [5, 10, 20, 40, 60, 60, 60] {
+        script = script.fetch(down(Cause::UpstreamProxy));
+        let outage = script.state.outage().expect("an outage");
+        assert_eq!(outage.next_attempt.since(outage.last_attempt), s(wait));
+    }
+}
+
+#[test]
 fn the_back_off_survives_any_number_of_failures() {
     let mut script = Script::new();
     for _ in 0..100 {

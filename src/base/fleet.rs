@@ -50,7 +50,7 @@ pub use self::coordinator::{Coordinator, CoordinatorError, EngineTime, Heartbeat
 pub use self::counts::Counts;
 pub use self::heartbeat::HeartbeatListener;
 pub use self::link::LinkState;
-pub use self::member::Member;
+pub use self::member::{Member, with_another_key};
 pub use self::seal::{FleetKey, KeyError};
 pub use self::status::{Status, view_from_outside};
 

@@ -39,6 +39,12 @@ pub enum CoordinatorError {
         "another process of this fleet has the name {0:?}; set [fleet] name to another one at one of them"
     )]
     Duplicate(Arc<str>),
+    /// The member of this name has another key.
+    #[error(
+        "{0:?} of this fleet has another key: give all instances the same [fleet] key_file. A new key is in use once no member \
+         has the old one"
+    )]
+    OtherKey(Arc<str>),
     /// This instance cannot keep what the engine has told.
     #[error("what the engine tells cannot be kept: {0}")]
     NotKept(Arc<str>),
@@ -63,6 +69,8 @@ pub struct Heartbeat<'a> {
     pub name: &'a str,
     /// Tells its process from others, in hexadecimal digits. Its report names it, too.
     pub process: &'a str,
+    /// Names its key ([`FleetKey::name`](super::FleetKey::name)). Its report does, too.
+    pub key: &'a str,
     /// Its report for the other members.
     pub report: &'a str,
     /// The number of the last news that it knows; `None`: the answer brings none from before.
@@ -231,7 +239,9 @@ pub trait Coordinator: fmt::Debug + Send + Sync + 'static {
     fn keep_connected(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
     /// Tells that an instance lives, and asks what has changed. While another process of its name has been heard of
-    /// within [`NAME_HELD`], the answer is [`CoordinatorError::Duplicate`], and that process stays the member.
+    /// within [`NAME_HELD`], the answer is [`CoordinatorError::Duplicate`], and that process stays the member. An instance
+    /// that comes anew, or with another key than before, is answered [`CoordinatorError::OtherKey`] while another member has
+    /// another key, and becomes no member.
     fn heartbeat<'a>(&'a self, beat: Heartbeat<'a>) -> Call<'a, HeartbeatReply>;
 
     /// Takes an instance out of the members, unless another process has its name by now.

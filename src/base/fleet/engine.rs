@@ -112,6 +112,8 @@ struct Keys {
     news: String,
     overrides: String,
     overrides_removed: String,
+    /// The name of nothing.
+    absent: String,
 }
 
 impl Keys {
@@ -126,6 +128,7 @@ impl Keys {
             news: of("news"),
             overrides: of("overrides"),
             overrides_removed: of("overrides_removed"),
+            absent: of("absent"),
         }
     }
 

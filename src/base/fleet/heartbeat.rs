@@ -49,6 +49,7 @@ impl Fleet {
     async fn heartbeats(&self, listener: &dyn HeartbeatListener) {
         let mut reported = ReportedLink::default();
         let (mut after, mut overrides) = (None, 0);
+        let key = self.key.name();
         let mut failure: Option<CoordinatorError> = None;
         loop {
             if *self.first.borrow() && self.link() == LinkState::CutOff {
@@ -63,6 +64,7 @@ impl Fleet {
             let report = Report {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 process: self.process.clone(),
+                key: key.clone(),
                 link: self.link().as_str().to_owned(),
                 overrides,
                 since: self.started.as_millis(),
@@ -72,6 +74,7 @@ impl Fleet {
             let beat = Heartbeat {
                 name: &self.name,
                 process: &self.process,
+                key: &key,
                 report: &report,
                 after,
                 forget_after: self.forget_after(),
@@ -232,6 +235,7 @@ mod tests {
         let beat = Heartbeat {
             name: "b",
             process: "b",
+            key: &FleetKey::of(&[7; 32]).name(),
             report: "",
             after: None,
             forget_after: Duration::from_secs(18),

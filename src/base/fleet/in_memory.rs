@@ -51,6 +51,7 @@ struct Contents {
 #[derive(Debug)]
 struct Row {
     process: String,
+    key: String,
     report: String,
     last: Moment,
 }
@@ -182,8 +183,16 @@ impl Coordinator for InMemoryCoordinator {
             {
                 return Err(CoordinatorError::Duplicate(beat.name.into()));
             }
+            let before = state.members.get(beat.name);
+            if before.is_none_or(|row| row.key != beat.key) {
+                let mut others = state.members.iter().filter(|(name, _)| *name != beat.name);
+                if let Some((name, _)) = others.find(|(_, row)| row.key != beat.key) {
+                    return Err(CoordinatorError::OtherKey(name.as_str().into()));
+                }
+            }
             let row = Row {
                 process: beat.process.to_owned(),
+                key: beat.key.to_owned(),
                 report: beat.report.to_owned(),
                 last: now,
             };

@@ -6,7 +6,8 @@ use std::time::Duration;
 use aws_lc_rs::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-use super::coordinator::MemberRow;
+use super::FleetKey;
+use super::coordinator::{MemberRow, Observed};
 use crate::config::Config;
 use crate::text::hex;
 
@@ -41,6 +42,8 @@ pub struct Report {
     pub version: String,
     /// Tells its process from others of its name; empty from older programs.
     pub process: String,
+    /// Names its key.
+    pub key: String,
     /// The state of its link when it sent the heartbeat.
     pub link: String,
     /// The change of the overrides that it has in force.
@@ -59,6 +62,18 @@ impl From<MemberRow> for Member {
             silent: row.silent,
         }
     }
+}
+
+/// Returns the names of the members that have another key.
+#[must_use]
+pub fn with_another_key(observed: &Observed, key: &FleetKey) -> Vec<String> {
+    let name = key.name();
+    let members = observed.members.iter().cloned().map(Member::from);
+    let differing = members.filter(|one| {
+        let report = one.report.as_ref();
+        report.is_some_and(|report| !report.key.is_empty() && report.key != name)
+    });
+    differing.map(|one| one.name).collect()
 }
 
 impl Report {

@@ -79,6 +79,14 @@ impl FleetKey {
         Some(content)
     }
 
+    /// Returns a name of the key, from which the key does not follow.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let mut name = hex(self.tag(&[b"the key"], b""));
+        name.truncate(16);
+        name
+    }
+
     /// Returns a name for the engine that only the instances can make of `name`.
     #[must_use]
     pub fn alias(&self, name: &str) -> String {

@@ -24,6 +24,9 @@ use crawlgate::fleet::in_memory::InMemoryEngine;
 use super::check;
 use crate::support::{Engine, PATIENCE, client_config, origin_ca_pem};
 
+/// Names the key of all instances.
+const KEY: &str = "0f";
+
 /// An engine under test, and the way to its accidents.
 pub(super) enum TestEngine {
     Real(Engine, super::EngineLink),
@@ -169,6 +172,7 @@ async fn beat(
     let beat = Heartbeat {
         name,
         process: "0a",
+        key: KEY,
         report: &report,
         after,
         forget_after: Duration::from_secs(18),
@@ -186,7 +190,7 @@ async fn beat(
 
 /// Returns the report of a process.
 fn report(process: &str) -> String {
-    format!("{{\"process\":{process:?}}}")
+    format!("{{\"process\":{process:?},\"key\":{KEY:?}}}")
 }
 
 /// Joins as two instances, which have heard from the engine.

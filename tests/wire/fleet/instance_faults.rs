@@ -340,3 +340,48 @@ fn a_second_instance_of_one_name_is_cut_off_until_the_first_one_is_gone() {
         (second.get(&origin.url("/page")).status == 200).then_some(())
     });
 }
+
+#[test]
+fn an_instance_with_another_key_is_cut_off_and_no_member() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let link = engine.link();
+    let origin = Origin::with_rules(RULES);
+    let mut first = joined(|setup| member(setup, &link, "a1"));
+    let second = CrawlgateProcess::with(|setup| {
+        member(setup, &link, "a2");
+        std::fs::write(setup.dir().join("fleet.key"), "08".repeat(32)).unwrap();
+    });
+    second.wait_said(
+        "\"a1\" of this fleet has another key: give all instances the same [fleet] key_file",
+    );
+    // What holds at all members does not hold there, so nothing goes out there.
+    let url = origin.url("/page");
+    let words = [
+        "add",
+        &origin.url(""),
+        "/page",
+        "deny",
+        "--until",
+        "1h",
+        "--by",
+        "Ada",
+        "--reason",
+        "t",
+    ];
+    let (code, out, said) = first.beside("override", &words);
+    assert_eq!(code, Some(0), "{out}{said}");
+    assert!(!format!("{out}{said}").contains("a2"), "{out}{said}");
+    let answer = first.get(&url);
+    first.refused(&answer, 403, "operator_deny");
+    let answer = second.get(&url);
+    second.refused(&answer, 503, "fleet_cut");
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+    // Once no member has the old key, the new one is that of the fleet.
+    first.signal(Signal::TERM);
+    first.wait();
+    eventually("the second one to join", || {
+        (second.get(&url).status == 200).then_some(())
+    });
+}

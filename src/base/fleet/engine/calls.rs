@@ -23,6 +23,9 @@ use crate::text::hex;
 /// The answer to a heartbeat while another process has the name. No generation has this name.
 const DUPLICATE: &str = "DUPLICATE";
 
+/// The answer to a heartbeat while a member has another key.
+const OTHER_KEY: &str = "OTHER_KEY";
+
 impl Coordinator for Engine {
     fn keep_connected(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(self.connections())
@@ -58,6 +61,7 @@ impl Coordinator for Engine {
                 beat.process.into(),
                 millis(NAME_HELD),
                 millis(SLOT_LIFE),
+                beat.key.into(),
             ];
             let value = self
                 .call_regardless(&connection, Script::Heartbeat, &keys, &arguments)
@@ -66,6 +70,9 @@ impl Coordinator for Engine {
             let id = reply.text()?;
             if id == DUPLICATE {
                 return Err(CoordinatorError::Duplicate(beat.name.into()));
+            }
+            if id == OTHER_KEY {
+                return Err(CoordinatorError::OtherKey(reply.text()?.into()));
             }
             let overrides = reply.number()?;
             let (last, first) = (reply.number()?, reply.number()?);

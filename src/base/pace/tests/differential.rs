@@ -69,7 +69,7 @@ proptest! {
         runtime.block_on(async {
             let clock = Clock::manual(START);
             let coordinator = InMemoryEngine::new(clock.clone()).coordinator();
-            let beat = Heartbeat { name: "a", process: "a", report: "", after: None, forget_after: secs(1) };
+            let beat = Heartbeat { name: "a", process: "a", key: "0f", report: "", after: None, forget_after: secs(1) };
             coordinator.heartbeat(beat).await.unwrap();
             // Long after the beginning, when the engine counts everything as used.
             clock.advance(secs(3_600));

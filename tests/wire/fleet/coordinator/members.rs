@@ -1,11 +1,11 @@
-//! The name of a member, and the process that has it.
+//! The name of a member, the process that has it, and the key of all.
 
 use std::time::Duration;
 
 use crawlgate::fleet::HeartbeatReply;
 use crawlgate::fleet::coordinator::{CoordinatorError, Heartbeat};
 
-use super::{each, report, two};
+use super::{KEY, each, report, two};
 
 #[test]
 fn a_name_stays_with_its_process_until_that_one_is_silent_or_leaves() {
@@ -15,6 +15,7 @@ fn a_name_stays_with_its_process_until_that_one_is_silent_or_leaves() {
         let beat = |process, report| Heartbeat {
             name: "x",
             process,
+            key: KEY,
             report,
             after: None,
             forget_after: Duration::from_secs(18),
@@ -46,5 +47,39 @@ fn a_name_stays_with_its_process_until_that_one_is_silent_or_leaves() {
         new.leave("x", "02").await.unwrap();
         old.heartbeat(of_old).await.unwrap();
         assert_eq!(of_x().await, reports[0]);
+    });
+}
+
+#[test]
+fn an_instance_with_another_key_does_not_join_while_a_member_has_the_old_one() {
+    each(|test_engine| async move {
+        let [old, new] = two(&test_engine).await;
+        let with = |name, key| Heartbeat {
+            name,
+            process: "0a",
+            key,
+            report: match key {
+                KEY => r#"{"process":"0a","key":"0f"}"#,
+                _ => r#"{"process":"0a","key":"0e"}"#,
+            },
+            after: None,
+            forget_after: Duration::from_secs(18),
+        };
+        let other = |name: &str| Err(CoordinatorError::OtherKey(name.into()));
+        new.leave("b", "0a").await.unwrap();
+        assert_eq!(new.heartbeat(with("b", "0e")).await, other("a"));
+        assert_eq!(new.heartbeat(with("c", "0e")).await, other("a"));
+        // The members stay as they are.
+        old.heartbeat(with("a", KEY)).await.unwrap();
+        let names = old.members().await.unwrap().into_iter();
+        assert_eq!(names.map(|row| row.name).collect::<Vec<_>>(), ["a"]);
+        // The only member may come again with another key.
+        new.heartbeat(with("a", "0e")).await.unwrap();
+        new.heartbeat(with("c", "0e")).await.unwrap();
+        assert_eq!(old.heartbeat(with("b", KEY)).await, other("a"));
+        for name in ["a", "c"] {
+            new.leave(name, "0a").await.unwrap();
+        }
+        old.heartbeat(with("b", KEY)).await.unwrap();
     });
 }

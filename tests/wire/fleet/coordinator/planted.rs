@@ -113,6 +113,7 @@ async fn ask_all(a: &Arc<dyn Coordinator>, planted: &str) {
     let beat = super::Heartbeat {
         name: "a",
         process: "0a",
+        key: super::KEY,
         report: &super::report("0a"),
         after: Some(1),
         forget_after: Duration::from_secs(18),

@@ -211,6 +211,7 @@ impl<'a> Both<'a> {
         let beat = Heartbeat {
             name: NAMES[who],
             process,
+            key: super::KEY,
             report: &report,
             after,
             forget_after: Duration::from_secs(18),

@@ -106,6 +106,7 @@ impl Instance {
         let beat = Heartbeat {
             name: &format!("a{number}"),
             process: "a",
+            key: "0f",
             report: "",
             after: None,
             forget_after: SECOND * 18,

@@ -4,7 +4,9 @@
 -- ARGV 1 name  2 report  3 a member is forgotten after, ms  4 id of a new generation  5 the engine's run_id
 --      6 grants begin so long after the new generation, us  7 last news known; "": none of those from before
 --      8 the process, which the report names  9 a name stays with a silent process for, ms  10 a slot lives, ms
--- Answers DUPLICATE, and enters nothing, while another process has the name.
+--      11 names the key, which the report names, too
+-- Answers DUPLICATE, and enters nothing, while another process has the name; OTHER_KEY and the name of a member with
+-- another key, if this one comes anew, or with another key than before.
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 local ms = math.floor(now / 1000)
@@ -31,6 +33,13 @@ local report = redis.call('HGET', KEYS[3], ARGV[1]) or ''
 local process = string.match(report, '"process":"(%w+)"')
 local silent = ms - (redis.call('ZSCORE', KEYS[2], ARGV[1]) or 0)
 if process and process ~= ARGV[8] and silent >= 0 and silent < tonumber(ARGV[9]) then return {'DUPLICATE'} end
+local function key_of(report) return string.match(report, '"key":"(%w+)"') end
+if key_of(report) ~= ARGV[11] then
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '+inf')) do
+    local other = name ~= ARGV[1] and key_of(redis.call('HGET', KEYS[3], name) or '')
+    if other and other ~= ARGV[11] then return {'OTHER_KEY', name} end
+  end
+end
 redis.call('ZADD', KEYS[2], whole(ms), ARGV[1])
 redis.call('HSET', KEYS[3], ARGV[1], ARGV[2])
 local counters = redis.call('HMGET', KEYS[4], 'overrides', 'news')

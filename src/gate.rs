@@ -410,6 +410,15 @@ impl Gate {
         fleet.is_some_and(|fleet| fleet.link() == LinkState::CutOff)
     }
 
+    /// Waits until this instance is cut off from its fleet: then no held request goes any more.
+    async fn until_cut_off(&self) {
+        let mut changes = self.changes.subscribe();
+        while !self.is_cut_off() {
+            // The sender lives as long as `self`.
+            let _ = changes.changed().await;
+        }
+    }
+
     /// Makes all permits stale and ends open tunnels, because this instance is cut off from its fleet.
     pub fn cut_off(&self) {
         self.invalidate_permits();

@@ -117,7 +117,16 @@ impl Gate {
             crawl_delay: crawl_delay.as_ref(),
         };
         let client = requester.client.key(requester.address);
-        match self.pace.turn(ask, &client, address, waits_for).await {
+        let turn = tokio::select! {
+            biased;
+            turn = self.pace.turn(ask, &client, address, waits_for) => turn,
+            () = self.until_cut_off() => {
+                let now = self.clock.now();
+                let ruling = Ruling::refuse(cut_off(now));
+                return Cleared::at_once(ruling, hold + now.since(began), None);
+            }
+        };
+        match turn {
             Ok((turn, pace)) => {
                 let now = self.clock.now();
                 let paced = now.since(began);

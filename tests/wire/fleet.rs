@@ -116,7 +116,7 @@ fn an_instance_that_never_heard_from_its_engine_serves_and_forwards_nothing() {
 }
 
 #[test]
-fn a_request_that_is_held_until_its_instance_is_cut_off_does_not_go() {
+fn a_request_that_is_held_is_refused_when_its_instance_is_cut_off() {
     let Some(mut engine) = Engine::start() else {
         return;
     };
@@ -125,7 +125,8 @@ fn a_request_that_is_held_until_its_instance_is_cut_off_does_not_go() {
     let gate = joined(|setup| {
         member(setup, &link, "a1");
         setup.set("fleet", "patience", "\"2s\"");
-        setup.set("pace", "requests_per_second", "0.2");
+        setup.set("pace", "requests_per_second", "0.1");
+        setup.set("pace", "max_hold", "\"5m\"");
     });
     forwards(&gate, &origin.url("/first"));
     let key = format!("crawlgate:{{{}}}:turns", origin.url(""));
@@ -135,15 +136,25 @@ fn a_request_that_is_held_until_its_instance_is_cut_off_does_not_go() {
         before.starts_with('$') && !before.starts_with("$-1"),
         "{before}"
     );
-    let mut wire = gate.connect();
-    wire.send(format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
-        origin.url("/held")
-    ));
-    // Its turn is in hand, some seconds ahead.
+    let held = ["/held/1", "/held/2", "/held/3"].map(|path| {
+        let mut wire = gate.connect();
+        wire.send(format!(
+            "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
+            origin.url(path)
+        ));
+        wire
+    });
+    // A turn is in hand.
     eventually("the turn", || (turns() != before).then_some(()));
     engine.kill();
-    gate.refused(&wire.response("GET"), 503, "fleet_cut");
+    for mut wire in held {
+        let answer = wire.response("GET");
+        gate.refused(&answer, 503, "fleet_cut");
+        // The turn of the last one would have come after half a minute.
+        let id = answer.problem()["id"].clone();
+        let record = gate.record("the refusal", |record| record["id"] == id);
+        assert!(record["hold_ms"].as_f64().unwrap() < 20_000.0, "{record}");
+    }
     assert_eq!(origin.seen_but_robots(), ["GET /first"]);
 }
 

@@ -212,9 +212,15 @@ impl<'f> Settings<'f> {
 
 fn engine(checker: &mut Checker<'_>, at: &Endpoint, facts: &EngineFacts, survey: &Survey) {
     checker.ok("reachable", "it answers");
-    protection(checker, at, facts);
     let info = match &facts.info {
         Ok(info) => info,
+        Err(why) if why.to_string().contains("NOAUTH") => {
+            let mend =
+                "name the file of the password in [fleet] password_file, and its user in user";
+            let says = "it asks for a password, and there is none";
+            checker.failure("user", says, NOTHING_GOES, mend);
+            return;
+        }
         Err(why) => {
             let mend = permit(checker, "+info");
             let says = format!("INFO is refused: {why}");
@@ -222,16 +228,18 @@ fn engine(checker: &mut Checker<'_>, at: &Endpoint, facts: &EngineFacts, survey:
             return;
         }
     };
+    protection(checker, at, facts);
     version(checker, info);
     role(checker, &facts.role);
     let settings = Settings {
         from_config: facts.settings.as_ref().ok(),
         info,
     };
-    memory::memory(checker, &settings);
+    memory::memory(checker, &settings, facts.write.as_ref());
     memory::persistence(checker, &settings);
     replication::replicas(checker, &settings, survey);
     scripts(checker, facts);
+    writes(checker, facts);
     round_trip(checker, facts.round_trip);
 }
 
@@ -369,6 +377,27 @@ fn scripts(checker: &mut Checker<'_>, facts: &EngineFacts) {
     );
     let breaks = "the scripts that use them fail, and what needs their answer is held or refused";
     checker.failure("commands", says, breaks, mend);
+}
+
+/// Judges the answer to a write. A full memory and a missing right are told elsewhere, and so is a replica.
+fn writes(checker: &mut Checker<'_>, facts: &EngineFacts) {
+    let Some(why) = &facts.write else {
+        return checker.ok("writes", "they are taken");
+    };
+    let said = why.to_string();
+    let is_told = ["OOM", "NOPERM", "READONLY"]
+        .iter()
+        .any(|word| said.contains(word));
+    if !is_told {
+        let mend =
+            "see the log of the engine: often its disk is full, or its folder is not its own";
+        checker.failure(
+            "writes",
+            format!("they are refused: {said}"),
+            NOTHING_GOES,
+            mend,
+        );
+    }
 }
 
 /// Returns the command that permits something to the fleet's user.

@@ -48,6 +48,8 @@ pub struct EngineFacts {
     /// The commands of the scripts that the user may not send for the names of this fleet; empty if the scripts are
     /// refused.
     pub refused: Vec<String>,
+    /// The refusal of a write, which an engine without memory or disk refuses.
+    pub write: Option<Refusal>,
     /// The number of commands that were asked for.
     pub commands: usize,
     /// The median time of an answer.

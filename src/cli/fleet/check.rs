@@ -10,8 +10,9 @@ use super::require;
 use crate::cli::terminal::{self, printable};
 use crate::cli::{join, small_runtime};
 use crate::config::{Config, FleetConfig};
-use crate::fleet::FleetKey;
 use crate::fleet::check::{Finding, Level, judge};
+use crate::fleet::coordinator::Observed;
+use crate::fleet::{FleetKey, with_another_key};
 
 /// Exit code for an engine that is not as it should be.
 const FAULTY: u8 = 1;
@@ -28,8 +29,16 @@ pub(super) fn run(args: &CheckArgs, config: &Config) -> Result<ExitCode, String>
     require(config)?;
     let fleet = &config.fleet;
     let engine = join::engine(config)?;
-    let survey = small_runtime()?.block_on(engine.survey());
-    let mut findings = vec![key(fleet)];
+    let (survey, observed) = small_runtime()?.block_on(async {
+        let survey = engine.survey().await;
+        // An engine that tells nothing of its members is judged by the survey.
+        let observed = match survey.engine {
+            Ok(_) => engine.observe_once().await.unwrap_or_default(),
+            Err(_) => Observed::default(),
+        };
+        (survey, observed)
+    });
+    let mut findings = vec![key(fleet, &observed)];
     findings.extend(judge(&survey, fleet));
     let count = |level| findings.iter().filter(|one| one.level == level).count();
     let (failures, warnings) = (count(Level::Failure), count(Level::Warning));
@@ -48,11 +57,18 @@ pub(super) fn run(args: &CheckArgs, config: &Config) -> Result<ExitCode, String>
 }
 
 /// Checks the key that the instances share.
-fn key(config: &FleetConfig) -> Finding {
+fn key(config: &FleetConfig, observed: &Observed) -> Finding {
     // The configuration demands one for a fleet.
     let path = config.key_file.clone().unwrap_or_default();
     let says = match FleetKey::load(&path) {
-        Ok(_) => Ok(path.display().to_string()),
+        Ok(key) => match with_another_key(observed, &key).as_slice() {
+            [] => Ok(path.display().to_string()),
+            others => Err(format!(
+                "{}: another key than that of {}",
+                path.display(),
+                others.join(", ")
+            )),
+        },
         Err(error) => Err(error.to_string()),
     };
     let is_right = says.is_ok();
@@ -61,7 +77,7 @@ fn key(config: &FleetConfig) -> Finding {
         level: if is_right { Level::Ok } else { Level::Failure },
         at: String::new(),
         says: says.unwrap_or_else(|why| why),
-        breaks: (!is_right).then(|| "this instance does not start".to_owned()),
+        breaks: (!is_right).then(|| "this instance does not join".to_owned()),
         mend: (!is_right)
             .then(|| format!("copy the key of another instance to {}", path.display())),
     }

@@ -92,6 +92,73 @@ fn the_check_names_each_fault_of_an_engine_with_the_command_that_mends_it() {
 }
 
 #[test]
+fn the_check_tells_a_full_engine_a_missing_password_and_another_key() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let link = engine.link();
+    let mut setup = Setup::new();
+    member(&mut setup, &link, "a1");
+    setup.write();
+    for (name, value) in [("appendonly", "yes"), ("maxmemory", "100mb")] {
+        assert_eq!(engine.ask(&["CONFIG", "SET", name, value]), "+OK\r\n");
+    }
+    let faults = |expected: Option<i32>| {
+        let (code, out, said) = setup.run("fleet", &["check", "--json"]);
+        assert_eq!(code, expected, "{out}{said}");
+        let told: Value = serde_json::from_str(&out).unwrap();
+        let all = told["findings"].as_array().unwrap().iter();
+        let faults = all.filter(|one| one["level"] == "failure");
+        let text = |one: &Value, name: &str| one[name].as_str().unwrap().to_owned();
+        let faults = faults.map(|one| (text(one, "check"), text(one, "says"), text(one, "mend")));
+        faults.collect::<Vec<_>>()
+    };
+    assert_eq!(faults(Some(0)), []);
+
+    assert_eq!(
+        engine.ask(&["CONFIG", "SET", "maxmemory", "1mb"]),
+        "+OK\r\n"
+    );
+    let found = faults(Some(1));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].0, "memory", "{found:?}");
+    let start = format!("redis-cli -h 127.0.0.1 -p {} ", link.port());
+    let words: Vec<_> = found[0]
+        .2
+        .strip_prefix(&start)
+        .unwrap()
+        .split(' ')
+        .collect();
+    assert_eq!(engine.ask(&words), "+OK\r\n");
+    assert_eq!(faults(Some(0)), []);
+    assert_eq!(
+        engine.ask(&["DBSIZE"]),
+        ":0\r\n",
+        "the check writes nothing"
+    );
+
+    // A member that says it has another key.
+    let report =
+        r#"{"version":"0.1.0","process":"0a","key":"00000000000000ff","link":"connected"}"#;
+    engine.ask(&["ZADD", "crawlgate:{fleet}:members", "9999999999999", "z9"]);
+    engine.ask(&["HSET", "crawlgate:{fleet}:reports", "z9", report]);
+    let found = faults(Some(1));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].0, "key");
+    assert!(
+        found[0].1.ends_with("another key than that of z9"),
+        "{found:?}"
+    );
+    engine.ask(&["FLUSHALL"]);
+
+    engine.ask(&["CONFIG", "SET", "requirepass", "sesame"]);
+    let found = faults(Some(1));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].0, "user");
+    assert!(found[0].2.contains("[fleet] password_file"), "{found:?}");
+}
+
+#[test]
 fn a_key_is_made_once_for_its_owner_alone_and_before_the_configuration_that_names_it() {
     let mut setup = Setup::new();
     // Without the key, this configuration is wrong.

@@ -1,12 +1,18 @@
 //! Memory and disk of an engine: does it forget?
 
-use super::{Checker, Settings};
+use super::{Checker, Level, NOTHING_GOES, Settings};
+use crate::fleet::survey::Refusal;
 
 /// The share of its memory, in hundredths, from which an engine is said to be full soon.
 const FULL_SOON: u64 = 80;
 
-/// Judges the bound of the memory, and what the engine does at it.
-pub(super) fn memory(checker: &mut Checker<'_>, settings: &Settings<'_>) {
+/// Judges the bound of the memory, and what the engine does at it. `refusal` is its answer to a write.
+pub(super) fn memory(
+    checker: &mut Checker<'_>,
+    settings: &Settings<'_>,
+    refusal: Option<&Refusal>,
+) {
+    let is_full = refusal.is_some_and(|why| why.to_string().contains("OOM"));
     match settings.get("maxmemory-policy", Some("maxmemory_policy")) {
         Some("noeviction") => checker.ok("eviction", "noeviction"),
         Some(policy) => {
@@ -31,12 +37,21 @@ pub(super) fn memory(checker: &mut Checker<'_>, settings: &Settings<'_>) {
         (Some(used), Some(most)) => {
             let share = used.saturating_mul(100) / most.max(1);
             let says = format!("{share} % of {} in use", mebibytes(most));
-            if share < FULL_SOON {
-                return checker.ok("memory", says);
-            }
-            let mend = checker.command(&format!("CONFIG SET maxmemory {}", most.saturating_mul(2)));
-            let breaks = "a full engine refuses writes, and every instance is cut off";
-            checker.warning("memory", says, breaks, mend);
+            let (level, breaks) = match is_full {
+                true => (Level::Failure, NOTHING_GOES),
+                false if share < FULL_SOON => return checker.ok("memory", says),
+                false => (
+                    Level::Warning,
+                    "a full engine refuses writes, and every instance is cut off",
+                ),
+            };
+            let more = most.max(used).saturating_mul(2);
+            let mend = checker.command(&format!("CONFIG SET maxmemory {more}"));
+            checker.fault(level, ("memory", says), breaks, mend);
+        }
+        _ if is_full => {
+            let mend = checker.command("CONFIG SET maxmemory 2gb");
+            checker.failure("memory", "it is full", NOTHING_GOES, mend);
         }
         _ => checker.unread("memory", "maxmemory"),
     }

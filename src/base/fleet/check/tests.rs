@@ -50,6 +50,7 @@ fn in_order() -> Survey {
             )),
             scripts: None,
             refused: Vec::new(),
+            write: None,
             commands: 20,
             round_trip: Duration::from_millis(50),
         }),
@@ -108,7 +109,7 @@ fn an_engine_in_order_has_no_fault() {
 #[test]
 fn each_fault_is_found_alone_with_the_command_that_mends_it() {
     type Change = fn(&mut Survey);
-    let rows: [(&str, Level, &str, Change); 24] = [
+    let rows: [(&str, Level, &str, Change); 27] = [
         (
             "reachable",
             Level::Failure,
@@ -167,6 +168,18 @@ fn each_fault_is_found_alone_with_the_command_that_mends_it() {
         ),
         ("memory", Level::Warning, "CONFIG SET maxmemory", |all| {
             set(all, "maxmemory", "0");
+        }),
+        (
+            "memory",
+            Level::Failure,
+            "CONFIG SET maxmemory 200",
+            |all| engine_of(all).write = Some(refused("OOM command not allowed")),
+        ),
+        ("writes", Level::Failure, "disk", |all| {
+            engine_of(all).write = Some(refused("MISCONF unable to persist"));
+        }),
+        ("user", Level::Failure, "password_file", |all| {
+            engine_of(all).info = Err(refused("NOAUTH Authentication required."));
         }),
         (
             "appendonly",

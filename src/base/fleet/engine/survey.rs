@@ -74,6 +74,10 @@ impl Engine {
             Ok(refused) => (None, refused),
             Err(why) => (Some(why), Vec::new()),
         };
+        // There is nothing of this name, so an engine that takes writes changes nothing.
+        let mut write = redis::cmd("SET");
+        write.arg(&self.keys.absent).arg("").arg("XX");
+        let write = ask(&mut link, write).await?.err();
         let mut times = Vec::new();
         for _ in 0..ROUNDS {
             let sent = Instant::now();
@@ -90,6 +94,7 @@ impl Engine {
             settings: settings.map(|value| pairs(&value)),
             scripts,
             refused,
+            write,
             commands: Script::commands().len(),
             round_trip: times.get(ROUNDS / 2).copied().unwrap_or_default(),
         })

@@ -10,8 +10,8 @@
 //! 1. Without `[fleet]` nothing changes: no [`Fleet`] exists.
 //! 2. An ambiguous outcome (a time-out, a kill, a failover) ends on the polite and closed side. A turn that was perhaps
 //!    granted counts as taken; a state that was perhaps published is fetched again.
-//! 3. The engine's clock alone orders things in the engine. It is never compared with a local clock: answers carry spans,
-//!    which begin when the answer arrives.
+//! 3. The engine's clock alone orders things in the engine. Nothing rests on a comparison with a local clock: answers carry
+//!    spans, which begin when the answer arrives. The operator is told of clocks that are apart.
 //! 4. An instance that has not heard from the engine for `[fleet] patience` lets nothing out ([`LinkState::CutOff`]):
 //!    it may have missed an override or a state.
 //!

@@ -14,6 +14,7 @@ pub use super::time::EngineTime;
 use super::counts::Counts;
 use super::quota::{ChargeQuota, Charged};
 use super::reservation::{GiveBack, OriginBackoff, ReportBackoff, Reserve, Reserved};
+use crate::clock::Moment;
 
 /// The time for which a name stays with the process that was heard of last. After it, a process that follows a killed one
 /// takes the name over.
@@ -114,6 +115,8 @@ pub struct EngineReport {
     pub limit: u64,
     /// The age of the present generation; `None` before the first one.
     pub generation: Option<Duration>,
+    /// The moment by its clock when it answered, if it has one.
+    pub time: Option<Moment>,
 }
 
 /// A row of the list of members.

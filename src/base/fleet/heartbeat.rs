@@ -17,6 +17,9 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// The time between questions for what the engine tells of itself and of the members.
 const OBSERVE: Duration = Duration::from_secs(5);
 
+/// The difference of the clocks of an instance and the engine from which on the operator is told.
+const APART: Duration = Duration::from_secs(10);
+
 /// Heartbeats without an answer at a start before the operator is told: the connection is made meanwhile.
 const ATTEMPTS: u32 = 20;
 
@@ -129,13 +132,15 @@ impl Fleet {
     pub async fn observe(&self) {
         // Without an answer, the earlier one stays; the views tell its age.
         if let Ok(observed) = self.coordinator.observe().await {
-            self.status.observed(observed, self.clock.uptime());
+            self.status
+                .observed(observed, self.clock.uptime(), self.clock.now());
         }
     }
 
-    /// Keeps the views up to date, and tells the operator of members with other settings.
+    /// Keeps the views up to date, and tells the operator of members with other settings and of a clock that is apart.
     async fn observing(&self) {
         let mut reported = Vec::new();
+        let mut was_apart = false;
         self.connected().await;
         loop {
             self.observe().await;
@@ -147,6 +152,16 @@ impl Fleet {
                 );
             }
             reported = differing;
+            let ahead = self.status.clock_ahead_ms().unwrap_or_default();
+            let apart = Duration::from_millis(ahead.unsigned_abs());
+            if apart >= APART && !was_apart {
+                warn!(
+                    "the clock of this instance is {apart:?} {} the engine's: overrides end by it, earlier or later than at \
+                     other instances, and records have its time; set the clocks",
+                    if ahead > 0 { "ahead of" } else { "behind" }
+                );
+            }
+            was_apart = apart >= APART;
             sleep(OBSERVE).await;
         }
     }

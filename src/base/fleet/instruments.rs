@@ -34,7 +34,7 @@ impl Collector for Instruments {
 fn gauges(
     fleet: &Fleet,
     counts: &FleetCounts,
-) -> [(&'static str, &'static str, Option<Unit>, u64); 7] {
+) -> [(&'static str, &'static str, Option<Unit>, u64); 8] {
     let link = LinkState::ALL
         .iter()
         .position(|state| *state == fleet.link());
@@ -81,6 +81,17 @@ fn gauges(
             "Memory of the fleet's engine at most; 0: no limit.",
             Some(Unit::Bytes),
             limit,
+        ),
+        (
+            "crawlgate_fleet_clock_apart",
+            "Difference between the clocks of this instance and of the engine.",
+            Some(Unit::Seconds),
+            fleet
+                .status()
+                .clock_ahead_ms()
+                .unwrap_or_default()
+                .unsigned_abs()
+                / 1_000,
         ),
     ]
 }

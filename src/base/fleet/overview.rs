@@ -54,6 +54,8 @@ pub struct EngineView {
     pub generation_age_ms: Option<u64>,
     /// The age of this report and of that on the members, in milliseconds.
     pub observed_ms: u64,
+    /// How far the clock of the instance, or of the command, was ahead of the engine's then, in milliseconds; below 0: behind.
+    pub clock_ahead_ms: Option<i64>,
 }
 
 /// A member of a fleet, as it reports itself.

@@ -9,7 +9,7 @@ use super::coordinator::{CoordinatorError, Observed};
 use super::member::Member;
 use super::overview::{EngineView, FleetCounts, FleetView, LinkView, MemberView};
 use super::{Fleet, HeartbeatReply, LinkState, counts};
-use crate::clock::{Moment, Uptime};
+use crate::clock::{Clock, Moment, Uptime};
 use crate::metrics::{Gauge, GaugeGuard};
 use crate::text::time_text;
 
@@ -28,7 +28,22 @@ pub struct Status {
     results_refused: AtomicU64,
     unsealed: AtomicU64,
     link: Mutex<Option<(LinkState, Moment)>>,
-    observed: Mutex<Option<(Observed, Uptime)>>,
+    observed: Mutex<Option<KeptReport>>,
+}
+
+/// The last report of the engine.
+#[derive(Debug)]
+struct KeptReport {
+    observed: Observed,
+    at: Uptime,
+    /// See [`ahead`].
+    clock_ahead_ms: Option<i64>,
+}
+
+/// Returns how far a clock that tells `now` is ahead of the engine's, in milliseconds.
+pub(super) fn ahead(now: Moment, observed: &Observed) -> Option<i64> {
+    let of = |moment: Moment| i64::try_from(moment.as_millis()).unwrap_or(i64::MAX);
+    Some(of(now) - of(observed.engine.time?))
 }
 
 impl Status {
@@ -68,8 +83,18 @@ impl Status {
     }
 
     /// Keeps what the engine told of itself and of the members.
-    pub(super) fn observed(&self, observed: Observed, at: Uptime) {
-        *self.observed.lock() = Some((observed, at));
+    pub(super) fn observed(&self, observed: Observed, at: Uptime, now: Moment) {
+        *self.observed.lock() = Some(KeptReport {
+            clock_ahead_ms: ahead(now, &observed),
+            observed,
+            at,
+        });
+    }
+
+    /// Returns how far the clock of this instance was ahead of the engine's when it was last observed, in milliseconds.
+    pub(super) fn clock_ahead_ms(&self) -> Option<i64> {
+        let kept = self.observed.lock();
+        kept.as_ref().and_then(|kept| kept.clock_ahead_ms)
     }
 
     /// Counts a lease of a fetch, which is held until the returned guard is dropped.
@@ -97,7 +122,7 @@ impl Status {
     /// Returns the engine's memory in use and its limit, as last observed.
     pub(super) fn memory(&self) -> (u64, u64) {
         let observed = self.observed.lock();
-        let engine = observed.as_ref().map(|(observed, _)| &observed.engine);
+        let engine = observed.as_ref().map(|kept| &kept.observed.engine);
         engine.map_or((0, 0), |engine| (engine.used, engine.limit))
     }
 }
@@ -121,7 +146,12 @@ impl Fleet {
             overrides: read(&self.status.overrides),
         };
         let view = match &*observed.lock() {
-            Some((observed, at)) => view_of(observed, &self.settings(), now.since(*at)),
+            Some(kept) => view_of(
+                &kept.observed,
+                &self.settings(),
+                now.since(kept.at),
+                kept.clock_ahead_ms,
+            ),
             None => FleetView::default(),
         };
         FleetView {
@@ -169,6 +199,7 @@ pub(super) fn view_of(
     observed: &Observed,
     settings: &super::member::Digests,
     age: Duration,
+    clock_ahead_ms: Option<i64>,
 ) -> FleetView {
     let engine = &observed.engine;
     let mut members: Vec<Member> = observed.members.iter().cloned().map(Member::from).collect();
@@ -183,6 +214,7 @@ pub(super) fn view_of(
             memory_limit: (engine.limit > 0).then_some(engine.limit),
             generation_age_ms: engine.generation.map(millis),
             observed_ms: millis(age),
+            clock_ahead_ms,
         }),
         members: members
             .into_iter()
@@ -219,7 +251,8 @@ pub async fn view_from_outside(
 ) -> Result<FleetView, CoordinatorError> {
     let observed = engine.observe_once().await?;
     let settings = super::member::digests(config);
-    Ok(view_of(&observed, &settings, Duration::ZERO))
+    let ahead = ahead(Clock::system().now(), &observed);
+    Ok(view_of(&observed, &settings, Duration::ZERO, ahead))
 }
 
 fn millis(span: Duration) -> u64 {
@@ -260,7 +293,7 @@ mod tests {
                 row("d", "of another kind".to_owned()),
             ],
         };
-        let view = view_of(&observed, &digests(&own), Duration::from_secs(2));
+        let view = view_of(&observed, &digests(&own), Duration::from_secs(2), None);
         let found: Vec<_> = view
             .members
             .iter()

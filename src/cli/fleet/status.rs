@@ -132,6 +132,14 @@ fn tell_engine(text: &mut String, engine: &EngineView) {
         printable(&engine.version),
         mebibytes(engine.memory_used)
     );
+    if let Some(ahead) = engine
+        .clock_ahead_ms
+        .filter(|ahead| ahead.unsigned_abs() >= 1_000)
+    {
+        let side = if ahead > 0 { "ahead of" } else { "behind" };
+        let apart = span(ahead.unsigned_abs());
+        let _ = writeln!(text, "clock       {apart} {side} the engine's");
+    }
     if let Some(age) = engine.generation_age_ms {
         let _ = writeln!(
             text,

@@ -34,6 +34,15 @@ fn instances_with_clocks_that_are_apart_share_states_turns_and_overrides() {
         }
         let gate = CrawlgateProcess::spawn(setup, command);
         gate.wait_said("the fleet's engine answers");
+        let side = if apart.starts_with('+') {
+            "ahead of"
+        } else {
+            "behind"
+        };
+        gate.wait_said(&format!("{side} the engine's: overrides end by it"));
+        let (code, said, errors) = gate.beside("fleet", &["status"]);
+        assert_eq!(code, Some(0), "{said}{errors}");
+        assert!(said.contains(&format!("{side} the engine's\n")), "{said}");
         gates.push(gate);
     }
     let times = crawl(&gates, &origin, 4, Duration::from_secs(4));

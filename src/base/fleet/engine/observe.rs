@@ -10,6 +10,7 @@ use super::Engine;
 use super::connection::{CONNECT, ConnectError};
 use super::reply::text_of;
 use super::survey::{ask, fields_of_info, pairs};
+use crate::clock::Moment;
 use crate::config::Endpoint;
 use crate::fleet::coordinator::{CoordinatorError, EngineReport, MemberRow, Observed};
 use crate::fleet::survey::product;
@@ -83,6 +84,7 @@ impl Engine {
                 used: number("used_memory").unwrap_or_default(),
                 limit: number("maxmemory").unwrap_or_default(),
                 generation: began.map(since),
+                time: (now > 0).then(|| Moment::from_millis(now / 1_000)),
             },
             members: members.collect(),
         })

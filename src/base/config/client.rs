@@ -107,9 +107,16 @@ impl CertificateMatch {
         const EXPECTED: &str = "expected \"sha256:\" and the 64 digits of a certificate's fingerprint, or a name of its \
             subjectAltName: \"crawler.example\"";
         let Some(digits) = text.strip_prefix("sha256:") else {
+            let plain = text.replace(':', "");
+            let is_fingerprint =
+                plain.len() == 64 && plain.bytes().all(|one| one.is_ascii_hexdigit());
             let is_name =
                 !text.is_empty() && text.len() <= 1_024 && !text.contains(char::is_whitespace);
             return match is_name {
+                _ if is_fingerprint => Err("a fingerprint needs \"sha256:\" before its digits"),
+                true if text.contains('=') && !text.contains(':') => Err(
+                    "the subject of a certificate (CN=...) is not read: write a name of its subjectAltName",
+                ),
                 true => Ok(CertificateMatch::Name(text.to_lowercase().into())),
                 false => Err(EXPECTED),
             };
@@ -222,6 +229,10 @@ mod tests {
             ("digits with colons", format!("sha256:{}", colons.join(":").to_uppercase()), Some(format!("sha256:{digits}"))),
             ("a name", "Crawler.example".into(), Some("crawler.example".into())),
             ("a URI", "spiffe://example/crawler".into(), Some("spiffe://example/crawler".into())),
+            ("digits without sha256:", digits.clone(), None),
+            ("a fingerprint as openssl prints it", colons.join(":").to_uppercase(), None),
+            ("a subject", "CN=crawler".to_owned(), None),
+            ("a URI with a query", "https://a.example/?b=c".into(), Some("https://a.example/?b=c".into())),
             ("too few digits", format!("sha256:{}", &digits[2..]), None),
             ("an odd digit", format!("sha256:{}", &digits[1..]), None),
             ("no digits", format!("sha256:{}zz", &digits[2..]), None),

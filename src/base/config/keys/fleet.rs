@@ -86,6 +86,6 @@ fn prefix(text: &str) -> Result<String, &'static str> {
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-_.".contains(&octet);
     match !text.is_empty() && text.len() <= NAME && text.bytes().all(is_plain) {
         true => Ok(text.to_owned()),
-        false => Err("expected letters, digits, \"-\", \"_\" and \".\": \"crawlgate\""),
+        false => Err("expected 1 to 128 letters, digits, \"-\", \"_\" and \".\": \"crawlgate\""),
     }
 }

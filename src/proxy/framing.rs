@@ -20,6 +20,9 @@ const MAX_CHUNK_LINE: usize = 256;
 /// The first octets of a TLS handshake: a record's type and the major version, the same in all versions (RFC 8446 5.1).
 const TLS: [u8; 2] = [0x16, 3];
 
+/// The first octets of a PROXY protocol header of either version, without the empty lines before the second one.
+const PROXY_HEADERS: [&[u8]; 3] = [b"PROXY TCP", b"PROXY UNKNOWN", b"\0\r\nQUIT\n"];
+
 /// The answer to a request to switch protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch {
@@ -49,6 +52,8 @@ pub enum Violation {
     Target,
     /// A TLS handshake.
     Tls,
+    /// A header of the PROXY protocol, at a listener that expects none.
+    ProxyHeader,
     /// A line that ends in LF alone.
     BareLineFeed,
     /// Content-Length twice, beside Transfer-Encoding, or not a number.
@@ -239,6 +244,9 @@ impl Framer {
         }
         if bytes.starts_with(&TLS) {
             return Err(Violation::Tls);
+        }
+        if PROXY_HEADERS.iter().any(|header| bytes.starts_with(header)) {
+            return Err(Violation::ProxyHeader);
         }
         let has_begun = self.line > 0;
         let length = match self.head_length(bytes)? {

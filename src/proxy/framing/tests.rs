@@ -99,6 +99,12 @@ fn a_violation_is_named() {
         ),
         ("PRI * HTTP/2.0\r\n\r\n", Version, "HTTP/2"),
         (
+            "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n",
+            ProxyHeader,
+            "a header of a load balancer",
+        ),
+        ("\0\r\nQUIT\n!", ProxyHeader, "its second version"),
+        (
             "GET http://[a/ HTTP/1.1\r\nHost: a\r\n\r\n",
             Target,
             "no host",

@@ -294,6 +294,9 @@ fn form(violation: Violation) -> (StatusCode, &'static str) {
         Violation::Tls => {
             "A TLS handshake came where HTTP is spoken: write http:// in the proxy's URL, or connect to a listener with tls."
         }
+        Violation::ProxyHeader => {
+            "A header of the PROXY protocol came where HTTP is spoken: name the load balancer in proxy_protocol_from of a [[listener]]."
+        }
         Violation::BareLineFeed => "Every line of a request must end in CR LF.",
         Violation::ContentLength => {
             "Content-Length must be one number, without Transfer-Encoding beside it."

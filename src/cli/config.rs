@@ -71,7 +71,7 @@ pub fn run(args: &ConfigArgs, explicit: Option<&Path>) -> ExitCode {
 
 /// Returns the faults of the files and addresses that the configuration names, a line for each; empty if there are
 /// none.
-fn faults(config: &Config) -> String {
+pub(super) fn faults(config: &Config) -> String {
     let mut faults = Vec::new();
     let mut add = |all: Vec<String>| faults.extend(all);
     add(texts(&trust::faults(&config.tls.extra_roots)));

@@ -334,9 +334,9 @@ fn reload(
     }
     let loaded = args.load(explicit).map_err(|error| error.to_string());
     match loaded {
-        Ok(config) => {
-            let config = within_descriptors(config);
-            let (config, plan) = proxy.settings().reloaded(&config);
+        Ok(read) => {
+            let read = within_descriptors(read);
+            let (config, plan) = proxy.settings().reloaded(&read);
             if let Err(error) = level.set(&config.log.level) {
                 warn!("[log] level stays as it was: {error}");
             }
@@ -356,6 +356,9 @@ fn reload(
             info!(applied = ?plan.applied, "the configuration was read again");
             if !plan.needs_restart.is_empty() {
                 warn!(keys = ?plan.needs_restart, "these changes need a restart");
+                for fault in super::config::faults(&read).lines() {
+                    error!("crawlgate would not start again: {fault}");
+                }
             }
         }
         Err(error) => error!("the configuration stays as it was:\n{error}"),

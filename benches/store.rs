@@ -3,8 +3,10 @@
 //! The decisions of `evidence/sets.rs` go through the log's queue and its writer into a store on disk, at full speed, as if
 //! made over the last thirty days, and at 50,000 and 5,000 a second; then they are queried. Costs are CPU times: those of the requests' thread, and those of all
 //! other threads (the log's and the store's). `STORE_RECORDS` (1,000,000) sets the number of decisions at full speed,
-//! `STORE_SETS` (E) the sets, `STORE_SYNCHRONOUS` (full) `[store] synchronous`, `STORE_ORIGINS` (0) the number of origins that are stored and then forgotten by the process,
-//! to show that opening does not depend on it, and `STORE_FOLDER` the place of the stores (a temporary directory).
+//! `STORE_SECONDS_50000` and `STORE_SECONDS_5000` (5) how long the rates are kept, `STORE_SETS` (E) the sets,
+//! `STORE_SYNCHRONOUS` (full) `[store] synchronous`, `STORE_ORIGINS` (0) the number of origins that are stored and then
+//! forgotten by the process, to show that opening does not depend on it, and `STORE_FOLDER` the place of the stores (a
+//! temporary directory). `STORE_QUESTIONS=0` leaves the queries out.
 //!
 //! The allocator is that of the program. The last line of `cargo bench --bench exchange` shows the cost for exchanges.
 
@@ -89,13 +91,22 @@ async fn measure(config: &Config, set: char) {
     let log = Log::open(config, Some(Arc::clone(&store)), &Clock::system()).unwrap();
     let mut feed = Feed::of(set);
     let before = on_disk(path);
-    feed.run(&log, records, None).await;
-    let each = (on_disk(path) - before) as f64 / records as f64;
-    println!("  {each:.1} octets on disk for a decision");
-    feed.run(&log, 200_000, Some(50_000)).await;
-    feed.run(&log, 25_000, Some(5_000)).await;
+    if records > 0 {
+        feed.run(&log, records, None).await;
+        let each = (on_disk(path) - before) as f64 / records as f64;
+        println!("  {each:.1} octets on disk for a decision");
+    }
+    for rate in [50_000, 5_000] {
+        let seconds = setting(&format!("STORE_SECONDS_{rate}"), 5);
+        if seconds > 0 {
+            feed.run(&log, rate * seconds, Some(rate)).await;
+        }
+    }
     drop(log);
     drop(store);
+    if setting("STORE_QUESTIONS", 1) == 0 {
+        return;
+    }
 
     let store = store::open(config, Access::Write).unwrap();
     questions::ask(&store).await;

@@ -27,12 +27,15 @@ const MAX_TAIL_OCTETS: u64 = 4 * 1024 * 1024;
 const ENOUGH: usize = 8 * 1024 * 1024;
 
 /// One block of so many is read again and compared, in a program built for use.
-const LOOK: u64 = 64;
+const LOOK: u32 = 64;
 
 thread_local! {
     /// The writer of the last block, with the octets of its largest one. Its columns and its compressor would take new
     /// pages for each block.
     static WRITER: Cell<Option<(BlockWriter, usize)>> = const { Cell::new(None) };
+
+    /// Blocks until one is read again; the first one is.
+    static UNTIL_LOOK: Cell<u32> = const { Cell::new(0) };
 }
 
 /// The earliest and the latest time of entries, in milliseconds since the epoch.
@@ -68,22 +71,22 @@ pub(in crate::store::sqlite) fn append(
         return Ok(());
     }
     let first = head.size();
-    let mut times = Times::NONE;
-    for entry in Frames(frames) {
-        let entry = entry?;
+    let entries = Frames(frames).collect::<Result<Vec<_>, _>>()?;
+    for entry in &entries {
         head.push(entry);
-        times.add(entry);
     }
     let most = most.unwrap_or(MAX_TAIL_OCTETS).min(MAX_TAIL_OCTETS);
     let is_long = head.size() - first >= AT_ONCE
         || head.tail_count() >= MAX_TAIL
         || head.tail_octets + frames.len() as u64 >= most;
     if is_long && head.tail_count() >= BUNDLE {
-        return fold_with(transaction, head, u64::MAX, frames, &mut effects);
+        return fold_with(transaction, head, u64::MAX, &entries, &mut effects);
     }
-    if let Some(effects) = &mut effects {
-        for entry in Frames(frames) {
-            effects.read(entry?)?;
+    let mut times = Times::NONE;
+    for entry in &entries {
+        times.add(entry);
+        if let Some(effects) = &mut effects {
+            effects.read(entry)?;
         }
     }
     put_row(transaction, first, head.size() - first, times, frames)?;
@@ -125,7 +128,7 @@ fn fold_with(
     transaction: &Transaction<'_>,
     head: &mut Head,
     until: u64,
-    latest: &[u8],
+    latest: &[&[u8]],
     effects: &mut Option<&mut Effects<'_>>,
 ) -> Result<(), Failure> {
     let count = until.min(head.size()).saturating_sub(head.tail);
@@ -157,9 +160,7 @@ fn fold_with(
         }
     }
     let mut counted = entries.len();
-    for entry in Frames(latest) {
-        entries.push(entry?);
-    }
+    entries.extend_from_slice(latest);
     if !latest.is_empty() && entries.len() as u64 != head.tail_count() {
         return Err(super::head::hole(head.tail));
     }
@@ -170,7 +171,7 @@ fn fold_with(
     let (begin, blocks) = (head.tail, Blocks::default());
     while head.tail < end {
         let (block, behind) = left.split_at(next_block_len(left, head.tail, end));
-        let (body, summary) = pack(block, head.tail, counted, effects)?;
+        let (body, summary) = pack(block, counted, effects)?;
         put_block(transaction, head, &body, &summary)?;
         counted = counted.saturating_sub(block.len());
         left = behind;
@@ -263,7 +264,6 @@ fn put_block(
 /// Makes a block. Entries from the place `counted` on are new: `effects` takes what they count for.
 fn pack(
     entries: &[&[u8]],
-    first: u64,
     counted: usize,
     effects: &mut Option<&mut Effects<'_>>,
 ) -> Result<(Vec<u8>, BlockSummary), Failure> {
@@ -290,7 +290,9 @@ fn pack(
     if octets >= largest / 4 && octets <= ENOUGH {
         WRITER.set(Some((writer, octets.max(largest))));
     }
-    if !cfg!(debug_assertions) && !(first / BUNDLE).is_multiple_of(LOOK) {
+    let until_look = UNTIL_LOOK.get();
+    UNTIL_LOOK.set(until_look.checked_sub(1).unwrap_or(LOOK - 1));
+    if !cfg!(debug_assertions) && until_look > 0 {
         return Ok((body, summary));
     }
     match differs(&body, entries) {

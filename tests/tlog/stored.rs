@@ -61,7 +61,12 @@ impl TestStore {
     }
 
     fn append(&mut self, size: usize, is_signed: bool) {
-        let batch = decisions(self.entries.len() as u64..size as u64);
+        self.append_numbers(self.entries.len() as u64..size as u64, is_signed);
+    }
+
+    /// Adds decisions with these numbers in their identifiers.
+    fn append_numbers(&mut self, numbers: Range<u64>, is_signed: bool) {
+        let batch = decisions(numbers);
         self.entries
             .extend(batch.entries.iter().map(<[u8]>::to_vec));
         let store = self.path("crawlgate.db");
@@ -73,6 +78,7 @@ impl TestStore {
             .build()
             .unwrap();
         let time = Entry::read(&self.entries[0]).unwrap().time();
+        let size = self.entries.len();
         let now = Moment::from_millis(time) + Duration::from_secs(size as u64);
         runtime.block_on(async {
             store.write(batch).await.unwrap();
@@ -225,6 +231,81 @@ fn the_tree_of_a_store_is_written_and_goes_on() {
         .filter(|(name, place)| before.get(*name) != Some(place))
         .collect();
     assert!((5..=8).contains(&renewed.len()), "{renewed:?}");
+}
+
+#[test]
+fn a_directory_of_a_tree_that_the_log_does_not_continue_is_refused() {
+    let mut db = TestStore::new();
+    db.grow(300);
+    let older = tempfile::tempdir().unwrap();
+    let names = ["crawlgate.db", "crawlgate.log.state"];
+    for name in names {
+        fs::copy(db.path(name), older.path().join(name)).unwrap();
+    }
+    db.grow(600);
+    db.written();
+    let content = |db: &TestStore| {
+        let mut names = BTreeMap::new();
+        note_files(&db.folder(), "", &mut names);
+        let read = |name: &String| fs::read(db.folder().join(&name[1..])).unwrap();
+        let content = names.keys().map(|name| (name.clone(), read(name)));
+        content.collect::<BTreeMap<_, _>>()
+    };
+    let before = content(&db);
+    let refused = |db: &TestStore, case: &str, words: &str| {
+        let output = db.tiles();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{case}: {said}");
+        let way_out = "name another directory with `crawlgate audit tiles DIR`";
+        assert!(said.contains("log/of"), "{case}: {said}");
+        assert!(
+            said.contains(words) && said.contains(way_out),
+            "{case}: {said}"
+        );
+        assert!(
+            content(db) == before,
+            "{case}: the directory stays as it is"
+        );
+    };
+
+    // An older copy of the store is back, and then goes on otherwise.
+    for name in names {
+        fs::copy(older.path().join(name), db.path(name)).unwrap();
+    }
+    db.entries.truncate(300);
+    refused(
+        &db,
+        "older",
+        "it has 600 records, and the newest checkpoint of the store covers 300",
+    );
+    db.append_numbers(10_000..10_300, true);
+    refused(
+        &db,
+        "another root",
+        "the log of the store does not continue the one in it, of 600 records",
+    );
+    db.append_numbers(10_300..10_400, true);
+    refused(
+        &db,
+        "another history",
+        "the log of the store does not continue the one in it, of 600 records",
+    );
+
+    let mut other = TestStore::new();
+    other.grow(900);
+    fs::create_dir(other.path("log")).unwrap();
+    fs::rename(db.folder(), other.folder()).unwrap();
+    refused(&other, "another log", "this is of the log");
+
+    // Without a whole checkpoint, nothing tells which log the tiles are of.
+    fs::write(other.folder().join("checkpoint"), "cut off").unwrap();
+    let output = other.tiles();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("log/of/checkpoint") && said.contains("move the file away"),
+        "{said}"
+    );
 }
 
 #[test]

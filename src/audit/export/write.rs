@@ -6,6 +6,7 @@
 
 mod error;
 mod folder;
+mod held;
 mod missing;
 mod signed;
 
@@ -17,6 +18,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 pub use self::error::{DestinationError, FolderError, NoProof, WriteError};
 pub use self::folder::{Folder, head_text};
+pub use self::held::HeldCheckpoint;
 use self::missing::bundles;
 use self::signed::SignedRoots;
 use super::{ExportDir, body_file, checkpoint_file, entries_file, ground_file};

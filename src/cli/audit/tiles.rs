@@ -10,16 +10,22 @@ use clap::Args;
 use tempfile::NamedTempFile;
 
 use super::{CheckResult, prove::tell};
+use crate::audit::export::write::HeldCheckpoint;
 use crate::audit::tiles::{MissingHashes, Roots, bundle_of, entries, leaves_of};
 use crate::audit::verify::case::Trusted;
 use crate::config::Config;
 use crate::store::{Store, StoreError};
 use crate::tlog::{BUNDLE, Hash, Prover, ProverError, Resource, Tile, Tree, leaf_hash};
 
+/// The words that name the directory in messages.
+const NAMED: &str = "`crawlgate audit tiles DIR`";
+
 pub(super) const HELP: &str = "\
 The files are `checkpoint`, `tile/L/N[.p/W]` and `tile/entries/N[.p/W]` of c2sp.org/tlog-tiles, open to their owner alone. \
 Full tiles that are there and right stay, so a later run, or one after an interruption, writes what is new. The checkpoint \
 comes last, once the tree leads to its root.
+
+A directory with the checkpoint of another log, or of a tree that this log does not continue, is refused and stays as it is.
 
 Entries that retention has dropped before they were written have no tiles: the tree is pruned on its left.
 
@@ -52,6 +58,15 @@ pub(super) async fn write(
         return Ok(CheckResult::Faults);
     };
     let size = newest.checkpoint.size;
+    let held = (
+        args.dir.as_path(),
+        args.dir.join(Resource::Checkpoint.to_string()),
+    );
+    let held = HeldCheckpoint::read(held, &newest.checkpoint, &trusted.keys.all, NAMED);
+    if let Some(held) = held.map_err(|error| error.to_string())? {
+        let continued = held.require_continued(store, &newest.checkpoint).await;
+        continued.map_err(|error| error.to_string())?;
+    }
     let mut roots = Roots::of(&store.roots().await.map_err(failed)?);
     let folder = Folder(&args.dir);
     let Some(LeafTiles { last, mut dropped }) =

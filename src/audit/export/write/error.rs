@@ -125,9 +125,9 @@ pub enum FolderError {
         /// The option or the key that names the directory.
         named: &'static str,
     },
-    /// It is the export of another log.
+    /// It has another log.
     #[error(
-        "{}: this is the export of the log {theirs}, and the store has the log {ours}; name another directory with {named}",
+        "{}: this is of the log {theirs}, and the store has the log {ours}; name another directory with {named}",
         path.display()
     )]
     OtherLog {
@@ -141,12 +141,14 @@ pub enum FolderError {
         named: &'static str,
     },
     /// Its newest checkpoint cannot be read.
-    #[error("{}: {error}", path.display())]
+    #[error("{}: {error}; move the file away, or name another directory with {named}", path.display())]
     Checkpoint {
         /// The file.
         path: PathBuf,
         /// The fault.
         error: NoteError,
+        /// The option or the key that names the directory.
+        named: &'static str,
     },
     /// No trusted key has signed its newest checkpoint.
     #[error(
@@ -192,12 +194,15 @@ pub enum FolderError {
     /// The log of the store is another one.
     #[error(
         "{place}: the log of the store does not continue the one in it, of {size} records: {error}; `crawlgate audit verify \
-         --all --checkpoint {place}/checkpoints/{size:020}` tells more; name another directory with {named}",
+         --all --checkpoint {}` tells more; name another directory with {named}",
+        checkpoint.display(),
         place = path.display()
     )]
     NotContinued {
         /// The directory.
         path: PathBuf,
+        /// The newest checkpoint in it.
+        checkpoint: PathBuf,
         /// Number of records in it.
         size: u64,
         /// The fault of the proof.

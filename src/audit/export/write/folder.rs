@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Destination, DestinationError, FolderError, Placing};
+use super::{Destination, DestinationError, FolderError, HeldCheckpoint, Placing};
 use crate::audit::export::same::{is_same, is_whole_body};
 use crate::audit::export::{
     ExportDir, Exported, FORMAT, Faulty, HEAD, checkpoint_file, gap_indices, indices, number,
 };
 use crate::store::Store;
-use crate::tlog::{Checkpoint, Hash, KeyKind, Note, VerifierKey};
+use crate::tlog::{Checkpoint, KeyKind, VerifierKey};
 use crate::whole_file::NewFile;
 
 /// The directory, locked against a second export.
@@ -23,7 +23,7 @@ pub struct Folder {
     /// The option or the key that names the directory, for messages.
     named: &'static str,
     /// The newest checkpoint in it.
-    newest: Option<(u64, Hash)>,
+    newest: Option<HeldCheckpoint>,
     _lock: File,
 }
 
@@ -89,19 +89,7 @@ impl Folder {
         let sizes = sizes.iter().filter_map(|name| number(name));
         if let Some(size) = sizes.max() {
             let file = path.join(checkpoint_file(size));
-            let octets = fs::read(&file).map_err(|error| FolderError::file(&file, error))?;
-            let note = Note::parse(&octets);
-            let note = note.map_err(|error| FolderError::Checkpoint {
-                path: file.clone(),
-                error,
-            })?;
-            let opened = Checkpoint::open(&note, keys);
-            let (checkpoint, _) = opened.map_err(|error| FolderError::Signature {
-                path: file,
-                error,
-                named,
-            })?;
-            folder.newest = Some((checkpoint.size, checkpoint.root));
+            folder.newest = HeldCheckpoint::read((path, file), ours, keys, named)?;
         }
         Ok(folder)
     }
@@ -115,31 +103,16 @@ impl Folder {
         store: &Arc<dyn Store>,
         ours: &Checkpoint,
     ) -> Result<(), FolderError> {
-        let Some((size, root)) = self.newest else {
-            return Ok(());
-        };
-        if size > ours.size {
-            return Err(FolderError::Newer {
-                path: self.path.clone(),
-                records: size,
-                signed: ours.size,
-                named: self.named,
-            });
+        match &self.newest {
+            Some(newest) => newest.require_continued(store, ours).await,
+            None => Ok(()),
         }
-        let proof = store.consistency(size, ours.size).await?;
-        let proven = proof.verify(&root, &ours.root);
-        proven.map_err(|error| FolderError::NotContinued {
-            path: self.path.clone(),
-            size,
-            error,
-            named: self.named,
-        })
     }
 
     /// Returns the number of records that the newest checkpoint in the directory covers.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.newest.map_or(0, |(size, _)| size)
+        self.newest.as_ref().map_or(0, HeldCheckpoint::size)
     }
 
     /// Returns the index after the last entry in the directory, or after the last gap that is stated there.

@@ -24,6 +24,7 @@ pub use self::import::{ImportError, Imported, PastGaps, import};
 pub use self::read::{Exported, Faulty};
 
 use crate::entry::Digest;
+use crate::store::sqlite::collected::MissingBody;
 use crate::text::hex;
 use crate::tlog::{BUNDLE, Hash, SEGMENT, Tree};
 
@@ -103,6 +104,16 @@ pub fn checkpoint_file(size: u64) -> String {
 #[must_use]
 pub fn body_file(place: ExportDir, digest: &Digest) -> String {
     format!("{}/{}.zst", place.name(), hex(digest))
+}
+
+/// Returns the name of the file with a body that a copy lacks.
+#[must_use]
+pub fn file_of(missing: &MissingBody) -> String {
+    let place = match missing.kind {
+        Some(_) => ExportDir::Objects,
+        None => ExportDir::Robots,
+    };
+    body_file(place, &missing.sha256)
 }
 
 /// Returns the indices of a file of entries.

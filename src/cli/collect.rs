@@ -10,16 +10,19 @@ use clap::Args;
 
 use super::terminal::{self, Unit, printable};
 use super::{collected, fail};
-use crate::audit::export::{Exported, ImportError, Imported, PastGaps, import};
+use crate::audit::export::{Exported, ImportError, Imported, PastGaps, file_of, import};
 use crate::audit::verify::case::named_keys;
 use crate::config::Config;
 use crate::store::collection::Collection;
 use crate::store::public_keys::collected_keys;
 use crate::store::sqlite::collected::Collected;
-use crate::tlog::{KeyKind, VerifierKey};
+use crate::tlog::{KeyKind, KeyName, VerifierKey};
 
 /// Exit code for an export with a fault.
 const WRONG: u8 = 1;
+
+/// Number of missing files to name.
+const MAX_NAMED: usize = 10;
 
 const HELP: &str = "\
 An export is a directory that `crawlgate audit export` has written and any tool has carried here. The signature of its newest \
@@ -36,7 +39,9 @@ report, store. Nothing expires there.
 Where an export states records as missing, because their machine could not read them, the others are filed, and the root over \
 all must still be the signed one.
 
-Exit codes: 0 done; 1 an export has a fault or states records as missing, the others are filed; 2 crawlgate itself failed.
+Files that records name and that an export does not have are named, on each run until they are there.
+
+Exit codes: 0 done; 1 an export has a fault, states records as missing or lacks a file that records name, the others are filed; 2 crawlgate itself failed.
 
 Examples:
   crawlgate collect --from /srv/logs/fra-1 --to /srv/collection --key fra-1.pub
@@ -103,9 +108,13 @@ fn collect(args: &CollectArgs, collection: &Collection, config: &Config) -> Resu
     let mut are_right = true;
     for from in &args.from {
         match run.one(from) {
-            Ok((said, lost)) => {
+            Ok(filed) => {
+                let said = summary(&filed);
                 terminal::print(format!("{}\n", printable(&said)).as_bytes())?;
-                are_right &= lost == 0;
+                if let Some(said) = missing(&filed) {
+                    terminal::eprint(&format!("{}: {}: {said}", from.display(), filed.log));
+                }
+                are_right &= filed.imported.lost == 0 && filed.imported.missing.is_empty();
             }
             Err(fault) => {
                 are_right = false;
@@ -127,8 +136,8 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
-    /// Files one export. Returns what was done, and how many records are stated to be missing.
-    fn one(&self, from: &Path) -> Result<(String, u64), String> {
+    /// Files one export.
+    fn one(&self, from: &Path) -> Result<Filed, String> {
         let export = Exported::open(from).map_err(|error| error.to_string())?;
         let place = self.collection.place(&export.log);
         let place = place.map_err(|error| error.to_string())?;
@@ -143,13 +152,16 @@ impl Run<'_> {
         let (witnesses, past_gaps) = (&self.witnesses, self.past_gaps);
         let imported = import(&export, &mut copy, &log, witnesses, past_gaps, progress);
         bar.finish_and_clear();
-        let (kept, _) = copy.end();
-        if is_new && kept == 0 {
+        let kept = copy.kept().map_err(|error| error.to_string())?;
+        if is_new && copy.end().0 == 0 {
             drop(copy);
             remove(&place);
         }
         match imported {
-            Ok(imported) => Ok((summary(&export, &imported), imported.lost)),
+            Ok(imported) => Ok(Filed {
+                log: export.log,
+                imported,
+            }),
             Err(fault @ ImportError::Signature { .. }) => {
                 let trusted: Vec<String> = log.iter().map(ToString::to_string).collect();
                 Err(format!(
@@ -203,31 +215,35 @@ fn told_keys(keys: &[VerifierKey]) -> String {
     keys.join(" and ")
 }
 
-fn summary(export: &Exported, imported: &Imported) -> String {
+/// An export that was filed.
+struct Filed {
+    log: KeyName,
+    imported: Imported,
+}
+
+/// Returns the words on what was filed.
+fn summary(Filed { log, imported }: &Filed) -> String {
     let Imported {
         records,
         size,
+        kept,
         exported,
         filled,
-        missing,
         lost,
         given_up,
+        ..
     } = *imported;
     let mut said = match (records + lost, exported < size) {
-        (0, true) => format!(
-            "{}: nothing new: the export is older, with {exported} of {size} records",
-            export.log
-        ),
-        (0, false) => format!("{}: nothing new; {size} records", export.log),
-        _ => format!("{}: {records} records filed; {size} now", export.log),
+        (0, true) => {
+            format!("{log}: nothing new: the export is older, with {exported} of {size} records")
+        }
+        (0, false) => format!("{log}: nothing new; {kept} records"),
+        _ => format!("{log}: {records} records filed; {kept} now"),
     };
-    if filled > 0 {
-        said += &format!("; {filled} bodies that were missing are there now");
-    }
-    if missing > 0 {
-        said += &format!(
-            "; {missing} bodies that they name are not in the export: the next run looks for them again"
-        );
+    match filled {
+        0 => {}
+        1 => said += "; a body that was missing is there now",
+        _ => said += &format!("; {filled} bodies that were missing are there now"),
     }
     if lost > 0 {
         said += &format!(
@@ -240,6 +256,25 @@ fn summary(export: &Exported, imported: &Imported) -> String {
     said
 }
 
+/// Returns the words on bodies that records of the copy name and that neither the copy nor the export has.
+fn missing(Filed { imported, .. }: &Filed) -> Option<String> {
+    let missing = &imported.missing;
+    let files = match missing.len() {
+        0 => return None,
+        1 => "a file that records name is".to_owned(),
+        many => format!("{many} files that records name are"),
+    };
+    let named = missing.iter().take(MAX_NAMED);
+    let mut names: Vec<String> = named.map(file_of).collect();
+    if let Some(more @ 1..) = missing.len().checked_sub(MAX_NAMED) {
+        names.push(format!("and {more} more"));
+    }
+    Some(format!(
+        "{files} not in the export: {}; bring what its machine has of them, and collect again",
+        names.join(", ")
+    ))
+}
+
 /// Removes a copy in which nothing was filed.
 fn remove(place: &Path) {
     for suffix in ["", "-wal", "-shm"] {
@@ -247,5 +282,61 @@ fn remove(place: &Path) {
         file.push(suffix);
         // Of a file that stays, the next run says why.
         let _ = fs::remove_file(file);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::collected::MissingBody;
+
+    #[test]
+    fn missing_files_are_named_up_to_ten() {
+        let filed = |count: u8| Filed {
+            log: "log".parse().unwrap(),
+            imported: Imported {
+                missing: (0..count)
+                    .map(|n| MissingBody {
+                        sha256: [n; 32],
+                        kind: None,
+                    })
+                    .collect(),
+                ..Imported::default()
+            },
+        };
+        assert_eq!(missing(&filed(0)), None);
+        for (count, named, begin, more) in [
+            (1, 1, "a file that records name is", None),
+            (10, 10, "10 files that records name are", None),
+            (13, 10, "13 files that records name are", Some("and 3 more")),
+        ] {
+            let said = missing(&filed(count)).unwrap();
+            assert!(said.starts_with(begin), "{said}");
+            assert_eq!(said.matches("robots/").count(), named, "{said}");
+            let has_more = said.contains(more.unwrap_or("more"));
+            assert_eq!(has_more, more.is_some(), "{said}");
+        }
+    }
+
+    #[test]
+    fn bodies_that_came_later_are_counted() {
+        for (filled, words) in [
+            (0, "log: nothing new; 0 records"),
+            (
+                1,
+                "log: nothing new; 0 records; a body that was missing is there now",
+            ),
+            (
+                2,
+                "log: nothing new; 0 records; 2 bodies that were missing are there now",
+            ),
+        ] {
+            let imported = Imported {
+                filled,
+                ..Imported::default()
+            };
+            let log = "log".parse().unwrap();
+            assert_eq!(summary(&Filed { log, imported }), words);
+        }
     }
 }

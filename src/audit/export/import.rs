@@ -10,18 +10,15 @@
 mod fault;
 mod step;
 
-use std::collections::HashSet;
-
 pub use self::fault::ImportError;
 use self::step::{Part, Step, file_text, parts, read, text_of};
 use super::read::Exported;
 use super::{ExportDir, Ground};
 use crate::audit::verify::keys::Keys;
 use crate::clock::Moment;
-use crate::store::Sha256;
 use crate::store::block::MAX_ENTRIES;
 use crate::store::rotation::Rotation;
-use crate::store::sqlite::collected::{Collected, Filing};
+use crate::store::sqlite::collected::{Collected, Filing, MissingBody};
 use crate::tlog::{Checkpoint, Hash, Note, Tree, VerifierKey, leaf_hash};
 
 /// Entries of a transaction: sixteen blocks, some 20 MB with what they name.
@@ -54,18 +51,20 @@ impl Trusted<'_> {
 }
 
 /// The result of an export that holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     /// Records filed.
     pub records: u64,
-    /// Records of the copy now.
+    /// Size of the copy's log now: its records, with those that were dropped or are missing.
     pub size: u64,
+    /// Records that the copy has now.
+    pub kept: u64,
     /// Records that the newest checkpoint of the export covers.
     pub exported: u64,
     /// Bodies filed that earlier exports did not have.
     pub filled: u64,
-    /// Bodies that the filed records name and the export does not have.
-    pub missing: u64,
+    /// Bodies that records of the copy name, and that neither the copy nor the export has.
+    pub missing: Vec<MissingBody>,
     /// Records that the export states to be missing.
     pub lost: u64,
     /// Records that the copy had, and has given up because they lie in one bundle with missing ones.
@@ -161,8 +160,14 @@ pub(crate) fn import_in_parts(
             signed => import.file(&signed?, &mut earlier)?,
         }
     }
-    import.imported.filled = fill(export, import.copy)?;
-    Ok(import.imported)
+    let Import { copy, imported, .. } = import;
+    let filled = fill(export, copy)?;
+    Ok(Imported {
+        filled,
+        missing: copy.missing()?,
+        kept: copy.kept()?,
+        ..imported
+    })
 }
 
 /// The filing of an export's records, checkpoint by checkpoint.
@@ -198,7 +203,7 @@ impl<P: FnMut(u64, u64)> Import<'_, P> {
         let SignedCheckpoint { checkpoint, note } = signed;
         let (size, known) = (checkpoint.size, self.known);
         let end = self.start.max(size);
-        let mut missing = self.file_parts(end, checkpoint)?;
+        self.file_parts(end, checkpoint)?;
         let report = since(&mut self.progress, known, self.imported.exported);
         let state = (self.time, self.past_gaps);
         let step = Step::of(self.export, self.copy.begin()?, self.ground.take(), state);
@@ -206,12 +211,10 @@ impl<P: FnMut(u64, u64)> Import<'_, P> {
             mut filing,
             rotation,
             time,
-            missing: more,
             lost,
             given_up,
             ..
         } = step.file(self.start..end, report)?;
-        missing.extend(more);
         let root = match size < end {
             true => filing.root(size)?,
             false => filing.end().1,
@@ -237,22 +240,16 @@ impl<P: FnMut(u64, u64)> Import<'_, P> {
         filing.commit()?;
         self.is_trusted = true;
         self.keys.log.follow(&self.copy.rotations()?);
-        self.imported.missing += missing.len() as u64;
         self.filed(end, time, (lost, given_up));
         Ok(())
     }
 
     /// Files the records up to `end` in parts, all but the last part, if one transaction cannot hold them. All parts must lead
-    /// to the signed root first. Returns the bodies that the records name and the export lacks.
-    fn file_parts(
-        &mut self,
-        end: u64,
-        checkpoint: &Checkpoint,
-    ) -> Result<HashSet<Sha256>, ImportError> {
+    /// to the signed root first.
+    fn file_parts(&mut self, end: u64, checkpoint: &Checkpoint) -> Result<(), ImportError> {
         let (size, known, exported) = (checkpoint.size, self.known, self.imported.exported);
-        let mut missing = HashSet::new();
         if end - self.start <= self.part {
-            return Ok(missing);
+            return Ok(());
         }
         let report = since(&mut self.progress, known, exported);
         let tree = match &self.ground {
@@ -271,7 +268,6 @@ impl<P: FnMut(u64, u64)> Import<'_, P> {
             let Step {
                 filing,
                 time,
-                missing: more,
                 lost,
                 given_up,
                 ..
@@ -284,10 +280,9 @@ impl<P: FnMut(u64, u64)> Import<'_, P> {
             }
             filing.commit()?;
             self.is_trusted = true;
-            missing.extend(more);
             self.filed(end, time, (lost, given_up));
         }
-        Ok(missing)
+        Ok(())
     }
 
     /// Counts the records up to `end`, which are filed.

@@ -48,12 +48,12 @@ async fn row(log: &CollectedLog, config: &Config) -> Result<[String; 6], StoreEr
     let extent = store.extent().await?;
     let newest = store.checkpoints().await?.pop();
     let last = store.records(extent.size.saturating_sub(1), 1).await?.pop();
-    let size = store.size().await?.bytes;
+    let size = store.size().await?;
     let none = || "-".to_owned();
     Ok([
         log.name.to_string(),
-        extent.size.to_string(),
-        format_bytes(size),
+        size.decisions.to_string(),
+        format_bytes(size.bytes),
         newest
             .as_ref()
             .map_or_else(none, |one| one.size.to_string()),

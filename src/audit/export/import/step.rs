@@ -1,6 +1,5 @@
 //! The filing of records, with the bodies that they name, in one transaction.
 
-use std::collections::HashSet;
 use std::ops::Range;
 
 use super::super::{ExportDir, Exported, Gap, Ground};
@@ -24,8 +23,6 @@ pub(super) struct Step<'e, 's> {
     batch: Entries,
     /// The latest time of a record.
     pub(super) time: Moment,
-    /// Bodies that records name and the export does not have.
-    pub(super) missing: HashSet<Sha256>,
     /// Number of records that the export states to be missing.
     pub(super) lost: u64,
     /// Number of records that the copy has given up: they lie in one bundle with missing ones.
@@ -50,7 +47,6 @@ impl<'e, 's> Step<'e, 's> {
             ground,
             batch: Entries::default(),
             time,
-            missing: HashSet::new(),
             lost: 0,
             given_up: 0,
             past_gaps,
@@ -151,14 +147,8 @@ impl<'e, 's> Step<'e, 's> {
             kind: Some(kind),
         };
         self.filing.object(missing, body.as_deref(), at)?;
-        let Some(body) = body else {
-            self.missing.insert(sha256);
-            return Ok(());
-        };
-        if let Some(text) = text_of(kind, &body)
-            && !file_text(self.export, &mut self.filing, text)?
-        {
-            self.missing.insert(*text);
+        if let Some(text) = body.as_deref().and_then(|body| text_of(kind, body)) {
+            file_text(self.export, &mut self.filing, text)?;
         }
         Ok(())
     }

@@ -14,7 +14,7 @@ use super::error::Failure;
 use super::kind::{MARK, is_collected};
 use super::origin_update::packed;
 use super::rows::{integer, number, time};
-use super::{agree, objects, open, rotations, write};
+use super::{agree, objects, open, read, rotations, write};
 use crate::clock::Moment;
 use crate::config::Synchronous;
 use crate::entry::{Entry, EventKind};
@@ -99,6 +99,14 @@ impl Collected {
     pub fn first(&self) -> Result<u64, StoreError> {
         let extent = extent(&self.connection).map_err(|failure| failure.at(&self.path))?;
         Ok(extent.0)
+    }
+
+    /// Returns the number of records that are here.
+    ///
+    /// # Errors
+    /// When the copy cannot be read.
+    pub fn kept(&self) -> Result<u64, StoreError> {
+        read::kept(&self.connection).map_err(|failure| failure.at(&self.path))
     }
 
     /// Returns the latest time of a record.

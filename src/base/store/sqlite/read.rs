@@ -223,13 +223,21 @@ pub(super) fn size(connection: &Connection) -> Result<Size, Failure> {
         let mut statement = connection.prepare_cached(text)?;
         Ok(number(statement.query_row([], |row| row.get(0))?))
     };
-    let (first, end) = entries::extent(connection)?;
     Ok(Size {
         bytes: 0,
         origins: count("SELECT count(*) FROM origin")?,
         snapshots: count("SELECT count(*) FROM snapshot")?,
-        decisions: end - first,
+        decisions: kept(connection)?,
     })
+}
+
+/// Returns the number of records that are here: neither those that were dropped nor those that are lost.
+pub(super) fn kept(connection: &Connection) -> Result<u64, Failure> {
+    let (first, end) = entries::extent(connection)?;
+    let gone = "SELECT coalesce(sum(count), 0) FROM block WHERE body IS NULL AND first >= ?1";
+    let mut gone = connection.prepare_cached(gone)?;
+    let gone: i64 = gone.query_row([integer(first)], |row| row.get(0))?;
+    Ok((end - first).saturating_sub(number(gone)))
 }
 
 fn limit(most: usize) -> i64 {

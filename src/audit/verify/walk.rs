@@ -65,8 +65,8 @@ pub struct LogVerifier {
     first: Option<u64>,
     /// The first entry that stayed when retention last dropped entries, as an entry says.
     dropped: u64,
-    /// The first entry that stays, as the store has said during the walk.
-    learned: u64,
+    /// The first entry that stays, as the store has last said.
+    learned: Option<u64>,
     /// True if entries were skipped.
     has_skipped: bool,
     /// The last index that came out of order.
@@ -86,7 +86,7 @@ impl LogVerifier {
             keys: known.keys.clone(),
             first: None,
             dropped: 0,
-            learned: 0,
+            learned: None,
             has_skipped: false,
             out_of_order: None,
         };
@@ -103,7 +103,7 @@ impl LogVerifier {
     /// Takes the first entry that the store has now, with the roots below it: retention may drop entries while a walk
     /// goes on. An entry must still say so.
     pub fn learn(&mut self, first: u64, dropped: impl IntoIterator<Item = Subtree>) {
-        self.learned = self.learned.max(first);
+        self.learned = self.learned.max(Some(first));
         self.log_tree.expect(dropped);
     }
 
@@ -120,11 +120,11 @@ impl LogVerifier {
         }
         if index > size {
             let is_front = self.first.is_none() && !self.has_skipped;
-            if !is_front && index > self.learned {
+            if !is_front && index > self.learned.unwrap_or(0) {
                 let (from, to) = (size, index - 1);
                 faults.push(LogFault::Gap { from, to });
             }
-            let is_told = !is_front && index > self.learned;
+            let is_told = !is_front && index > self.learned.unwrap_or(0);
             self.pass(index, !is_told, faults);
         }
         self.first.get_or_insert(index);
@@ -215,9 +215,16 @@ impl LogVerifier {
             self.pass(end, true, faults);
         }
         let size = self.log_tree.size();
-        let first = self.first.unwrap_or(size).max(self.learned);
-        if first > self.dropped && !self.has_skipped {
-            faults.push(LogFault::Front { first });
+        let read = self.first.unwrap_or(size);
+        let stays = self.learned.unwrap_or(read);
+        let first = read.max(stays);
+        if stays > self.dropped && !self.has_skipped {
+            faults.push(LogFault::Front { first: stays });
+        }
+        if stays < first && !self.has_skipped {
+            // The store has them, and gives none of them.
+            let (from, to) = (stays, first - 1);
+            faults.push(LogFault::Gap { from, to });
         }
         self.log_tree.tell_doubts(faults);
         let larger = self.anchors.larger();

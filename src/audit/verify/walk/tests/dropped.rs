@@ -53,6 +53,46 @@ fn entries_dropped_during_the_walk_are_no_gap() {
     }
 }
 
+#[test]
+fn entries_at_the_front_that_the_store_has_and_cannot_read_are_told_apart_from_dropped_ones() {
+    let key = key();
+    let gap = |from, to| LogFault::Gap { from, to };
+    for (name, stored, learned, read, want) in [
+        ("the first", stored(&key), 0, 256, vec![gap(0, 255)]),
+        (
+            "behind dropped",
+            pruned(&key),
+            512,
+            768,
+            vec![gap(512, 767)],
+        ),
+        (
+            "behind lost",
+            stored(&key),
+            256,
+            512,
+            vec![LogFault::Front { first: 256 }, gap(256, 511)],
+        ),
+    ] {
+        let keys = [key.vkey()];
+        let known = Known {
+            keys: keys.to_vec().into(),
+            checkpoints: &stored.checkpoints,
+            ..Known::default()
+        };
+        let mut faults = Vec::new();
+        let roots = stored.roots.iter();
+        let roots = roots.map(|(first, count, root)| Subtree::of(*first, *count, *root).unwrap());
+        let mut verifier = LogVerifier::new(&known, roots, &mut faults);
+        verifier.learn(learned, []);
+        for (index, entry) in stored.entries.iter().filter(|one| one.0 >= read) {
+            verifier.step(*index, entry, &mut faults);
+        }
+        verifier.end(&mut faults);
+        assert_eq!(faults, want, "{name}");
+    }
+}
+
 /// Returns a prover over all entries of the log.
 fn prover(size: u64, dropped: u64) -> Prover<impl FnMut(Tile) -> Result<Vec<Hash>, String>> {
     let leaves: Vec<_> = (0..size)

@@ -42,6 +42,7 @@ mod forwarded;
 mod lines;
 pub mod live;
 mod log;
+pub(crate) mod lost;
 pub mod prove;
 mod queue;
 mod record;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::store::{Store, StoreError, StoredRoot};
+use crate::store::{Store, StoreError, StoreErrorKind, StoredRoot};
 use crate::tlog::{
     BUNDLE, ContentError, Hash, Prover, ProverError, Resource, SEGMENT, Tile, Tree, leaf_hash,
     push_entry,
@@ -26,6 +26,18 @@ pub enum TilesError {
     /// The hashes do not lead to the tile.
     #[error("{0}")]
     Tree(ProverError<MissingHashes>),
+}
+
+impl TilesError {
+    /// Tells whether the store has lost the records, or cannot read them.
+    #[must_use]
+    pub fn is_of_lost(&self) -> bool {
+        match self {
+            Self::Missing(_) => true,
+            Self::Store(error) => error.kind == StoreErrorKind::Corrupt,
+            Self::Content(_) | Self::Tree(_) => false,
+        }
+    }
 }
 
 /// Retention has dropped records, and the hashes that the tile needs with them.

@@ -91,12 +91,43 @@ impl TestStore {
     }
 
     fn tiles(&self) -> Output {
+        self.run(&["audit", "tiles", "log/of"])
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_crawlgate"))
             .env_clear()
             .current_dir(self.directory.path())
-            .args(["--config", "config.toml", "audit", "tiles", "log/of"])
+            .args(["--config", "config.toml"])
+            .args(words)
             .output()
             .unwrap()
+    }
+
+    /// Runs a command and compares its exit code. Returns all that it says.
+    #[track_caller]
+    fn said(&self, words: &[&str], code: i32) -> String {
+        let output = self.run(words);
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+        said
+    }
+
+    /// Damages an octet of the block of this number, and returns the numbers of its records.
+    fn damage(&self, number: i64) -> (u64, u64) {
+        let store = rusqlite::Connection::open(self.path("crawlgate.db")).unwrap();
+        let text = "SELECT first, count, body FROM block ORDER BY first LIMIT 1 OFFSET ?1";
+        let (first, count, mut body): (i64, i64, Vec<u8>) = store
+            .query_row(text, [number], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            })
+            .unwrap();
+        let middle = body.len() / 2;
+        body[middle] ^= 1;
+        let text = "UPDATE block SET body = ?1 WHERE first = ?2";
+        store.execute(text, rusqlite::params![body, first]).unwrap();
+        (first as u64 + 1, (first + count) as u64)
     }
 
     /// Writes the tree and checks it, file by file.
@@ -317,6 +348,90 @@ fn records_behind_the_newest_checkpoint_are_no_fault() {
     db.written_at(203);
     db.grow(5_203);
     db.written();
+}
+
+#[test]
+fn lost_records_are_named_and_not_called_dropped() {
+    let mut db = TestStore::new();
+    db.grow(5_000);
+    let (first, last) = db.damage(0);
+    assert_eq!(first, 1);
+    let said = db.said(&["audit", "verify", "--all"], 1);
+    let unreadable = format!("records 1 to {last} are missing or cannot be read");
+    assert!(
+        said.contains(&unreadable) && !said.contains("records before"),
+        "{said}"
+    );
+    db.said(&["store", "rebuild"], 0);
+    let lost =
+        format!("records 1 to {last} are lost: no record says that retention has dropped them");
+    let said = db.said(&["audit", "tiles", "log/of"], 1);
+    assert!(
+        said.contains(&lost) && !said.contains("has dropped their"),
+        "{said}"
+    );
+    let said = db.said(&["audit", "export", "--to", "exported"], 1);
+    assert!(said.contains(&lost), "{said}");
+
+    let kept = 5_000 - last;
+    let words = [
+        "collect",
+        "--from",
+        "exported",
+        "--to",
+        "copies",
+        "--trust-new",
+    ];
+    let said = db.said(&words, 0);
+    assert!(
+        said.contains(&format!(": {kept} records filed; {kept} now")),
+        "{said}"
+    );
+    let said = db.said(&words, 0);
+    assert!(
+        said.contains(&format!("nothing new; {kept} records")),
+        "{said}"
+    );
+    let said = db.said(&["collect", "--list", "--to", "copies"], 0);
+    assert!(said.contains(&format!(" {kept} ")), "{said}");
+}
+
+#[test]
+fn the_tree_goes_on_behind_records_that_cannot_be_read() {
+    let mut db = TestStore::new();
+    for size in [4_500, 9_000, 13_000] {
+        db.grow(size);
+    }
+    let (first, last) = db.damage(1);
+    let said = db.said(&["audit", "tiles", "log/of"], 1);
+    let lost = format!("records {first} to {last} are lost");
+    assert!(said.contains(&lost), "{said}");
+    let there = |file: String| db.folder().join(file).exists();
+    assert!(there("checkpoint".to_owned()) && there("tile/0/000".to_owned()));
+    let tile = Tile::all(13_000).find(|tile| tile.level() == 0 && tile.index() == first / 256);
+    assert!(!there(Resource::Hashes(tile.unwrap()).to_string()));
+
+    let said = db.said(&["audit", "export", "--to", "exported"], 1);
+    assert!(
+        said.contains(&format!("records {first} to {last} are damaged")),
+        "{said}"
+    );
+    let kept = 13_000 - (last - first + 1);
+    let words = [
+        "collect",
+        "--from",
+        "exported",
+        "--to",
+        "copies",
+        "--trust-new",
+    ];
+    let said = db.said(&words, 1);
+    assert!(
+        said.contains(&format!(": {kept} records filed; {kept} now")),
+        "{said}"
+    );
+    let said = db.said(&["collect", "--list", "--to", "copies"], 0);
+    assert!(said.contains(&format!(" {kept} ")), "{said}");
 }
 
 #[test]

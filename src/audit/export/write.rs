@@ -22,6 +22,7 @@ pub use self::held::HeldCheckpoint;
 use self::missing::bundles;
 use self::signed::SignedRoots;
 use super::{ExportDir, body_file, checkpoint_file, entries_file, ground_file};
+use crate::audit::lost::end_of_dropped;
 use crate::entry::{Basis, Digest, Entry};
 use crate::store::block::{BlockError, BlockWriter, MAX_ENTRIES, PushError};
 use crate::store::{
@@ -53,7 +54,7 @@ pub trait Listener: Send {
     /// Takes note of something that is missing or wrong.
     fn fault(&mut self, what: &str);
 
-    /// Takes note of records in the place of which a gap is written. A fault tells of them, too.
+    /// Takes note of records that are lost, or in the place of which a gap is written. A fault tells of them, too.
     fn missing(&mut self, records: u64);
 
     /// Takes note of how many of how many records are written.
@@ -118,12 +119,8 @@ impl Export<'_> {
             return Err(WriteError::Dropped { size });
         }
         let next = first.max(kept).min(size);
-        if first > 0 && kept > first {
-            let records = Records::new(first + 1, next);
-            let were = records.verb();
-            self.listener.fault(&format!(
-                "{records} {were} dropped before they were exported"
-            ));
+        if kept > first {
+            self.tell_gone(first, next).await?;
         }
         // Whole bundles are compared, also the one of which a part was exported before.
         let mut at = next - next % BUNDLE;
@@ -170,6 +167,31 @@ impl Export<'_> {
             None => self.put(block).await?,
         }
         Ok(true)
+    }
+
+    /// Tells of the records from `first` to before `next`, which are gone. Those that retention dropped before the first export are no
+    /// fault.
+    async fn tell_gone(&mut self, first: u64, next: u64) -> Result<(), WriteError> {
+        let dropped = end_of_dropped(&**self.store, next)
+            .await?
+            .clamp(first, next);
+        if first > 0 && dropped > first {
+            let records = Records::new(first + 1, dropped);
+            let were = records.verb();
+            self.listener.fault(&format!(
+                "{records} {were} dropped before they were exported"
+            ));
+        }
+        if dropped < next {
+            let records = Records::new(dropped + 1, next);
+            let are = records.are();
+            self.listener.missing(next - dropped);
+            self.listener.fault(&format!(
+                "{records} {are} lost: no record says that retention has dropped them; the export goes without them; \
+                 `crawlgate audit verify --all` tells more"
+            ));
+        }
+        Ok(())
     }
 
     /// Adds an entry to the next file, after the bodies that it names.

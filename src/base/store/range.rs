@@ -5,8 +5,10 @@ use std::fmt;
 /// Records by the numbers of the first and the last, from 1: `record 5`, or `records 5 to 7`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Records {
-    first: u64,
-    last: u64,
+    /// The number of the first.
+    pub first: u64,
+    /// The number of the last.
+    pub last: u64,
 }
 
 impl Records {

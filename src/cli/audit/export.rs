@@ -23,7 +23,7 @@ Each record is compared with the signed root before it is written. In the place 
 signed, stands a file in `gaps/`. `crawlgate collect` files such a directory elsewhere.
 
 Exit codes: 0 the directory holds the log of the newest checkpoint; 1 something that a record names is gone, records \
-were dropped before they were exported, or records cannot be read or are not those that were signed, and are not exported; 2 crawlgate \
+were dropped before they were exported, or are lost, or cannot be read, or are not those that were signed, and are not exported; 2 crawlgate \
 itself failed.
 
 Example:

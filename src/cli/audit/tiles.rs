@@ -11,10 +11,11 @@ use tempfile::NamedTempFile;
 
 use super::{CheckResult, prove::tell};
 use crate::audit::export::write::HeldCheckpoint;
+use crate::audit::lost::end_of_dropped;
 use crate::audit::tiles::{MissingHashes, Roots, bundle_of, entries, leaves_of};
 use crate::audit::verify::case::Trusted;
 use crate::config::Config;
-use crate::store::{Store, StoreError};
+use crate::store::{Records, Store, StoreError};
 use crate::tlog::{BUNDLE, Hash, Prover, ProverError, Resource, Tile, Tree, leaf_hash};
 
 /// The words that name the directory in messages.
@@ -27,9 +28,10 @@ comes last, once the tree leads to its root.
 
 A directory with the checkpoint of another log, or of a tree that this log does not continue, is refused and stays as it is.
 
-Entries that retention has dropped before they were written have no tiles: the tree is pruned on its left.
+Entries that retention has dropped before they were written have no tiles: the tree is pruned on its left. Records that are lost are \
+named, and have no tiles either.
 
-Exit codes: 0 the directory holds the log of the newest checkpoint; 1 the log is not the one that was signed; 2 crawlgate \
+Exit codes: 0 the directory holds the log of the newest checkpoint; 1 the log is not the one that was signed, or records of it are lost; 2 crawlgate \
 itself failed.
 
 Example:
@@ -69,8 +71,15 @@ pub(super) async fn write(
     }
     let mut roots = Roots::of(&store.roots().await.map_err(failed)?);
     let folder = Folder(&args.dir);
-    let Some(LeafTiles { last, mut dropped }) =
-        write_bundles(store, &folder, size, &mut roots).await?
+    let extent = store.extent().await.map_err(failed)?;
+    let end_of_dropped = end_of_dropped(&**store, extent.first)
+        .await
+        .map_err(failed)?;
+    let Some(LeafTiles {
+        last,
+        mut dropped,
+        lost,
+    }) = write_bundles(store, &folder, (size, end_of_dropped), &mut roots).await?
     else {
         return Ok(CheckResult::Faults);
     };
@@ -100,7 +109,17 @@ pub(super) async fn write(
             "{dropped} tiles are not written: retention has dropped their records"
         ));
     }
-    Ok(CheckResult::Clean)
+    for records in &lost {
+        tell(&format!(
+            "{records} {} lost: no record says that retention has dropped them; their tiles are not written; `crawlgate audit \
+             verify --all` tells more",
+            records.are()
+        ));
+    }
+    Ok(match lost.is_empty() {
+        true => CheckResult::Clean,
+        false => CheckResult::Faults,
+    })
 }
 
 /// The tiles of level 0, written.
@@ -110,6 +129,24 @@ struct LeafTiles {
     last: Vec<Hash>,
     /// Number of tiles that retention has dropped.
     dropped: usize,
+    /// Records that the store has lost.
+    lost: Vec<Records>,
+}
+
+impl LeafTiles {
+    /// Notes that the records of a tile are lost.
+    fn lose(&mut self, tile: Tile) {
+        let first = tile.index() * BUNDLE + 1;
+        let last = first + u64::from(tile.width()) - 1;
+        match self
+            .lost
+            .last_mut()
+            .filter(|before| before.last + 1 == first)
+        {
+            Some(before) => before.last = last,
+            None => self.lost.push(Records::new(first, last)),
+        }
+    }
 }
 
 /// Writes the tiles of level 0 with their entries, and adds the roots of full ones to `roots`. Returns `None` once a
@@ -117,7 +154,7 @@ struct LeafTiles {
 async fn write_bundles(
     store: &Arc<dyn Store>,
     folder: &Folder<'_>,
-    size: u64,
+    (size, end_of_dropped): (u64, u64),
     roots: &mut Roots,
 ) -> Result<Option<LeafTiles>, String> {
     let mut bottom = LeafTiles::default();
@@ -127,15 +164,22 @@ async fn write_bundles(
         let known = roots.bundle(tile.index()).filter(|_| is_full);
         let leaves = match known.and_then(|root| folder.whole(tile, &root)) {
             Some(leaves) => leaves,
-            None => match entries(store, tile)
-                .await
-                .map_err(|error| error.to_string())?
-            {
-                None => {
+            None => match entries(store, tile).await {
+                Ok(Some(entries)) => folder.bundle(tile, &entries, known.as_ref())?,
+                Ok(None) if tile.index() * BUNDLE < end_of_dropped => {
                     bottom.dropped += 1;
                     continue;
                 }
-                Some(entries) => folder.bundle(tile, &entries, known.as_ref())?,
+                Ok(None) => {
+                    bottom.lose(tile);
+                    continue;
+                }
+                // The tree goes on by the root that is kept.
+                Err(error) if known.is_some() && error.is_of_lost() => {
+                    bottom.lose(tile);
+                    continue;
+                }
+                Err(error) => return Err(error.to_string()),
             },
         };
         let root = Tree::root_of(&leaves);

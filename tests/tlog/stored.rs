@@ -435,6 +435,77 @@ fn the_tree_goes_on_behind_records_that_cannot_be_read() {
 }
 
 #[test]
+fn damage_to_a_collected_copy_has_a_way_out_that_works() {
+    let mut db = TestStore::new();
+    db.grow(5_000);
+    db.said(&["audit", "export", "--to", "exported"], 0);
+    let collect = [
+        "collect",
+        "--from",
+        "exported",
+        "--to",
+        "copies",
+        "--trust-new",
+    ];
+    db.said(&collect, 0);
+    fs::write(db.path("copies/foo.db"), "").unwrap();
+    let log = db.key().name().to_string();
+    // The own log of a gate takes the place of its copy.
+    fs::create_dir(db.path("away")).unwrap();
+    for file in fs::read_dir(db.path("")).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        if name.starts_with("crawlgate.") {
+            fs::rename(db.path(&name), db.path("away").join(&name)).unwrap();
+        }
+    }
+    let of = |name: &str| ["--collection", "copies", "--log", name].map(str::to_owned);
+    let said = |words: &[&str], name: &str, code| {
+        let of = of(name);
+        let words: Vec<&str> = words
+            .iter()
+            .copied()
+            .chain(of.iter().map(String::as_str))
+            .collect();
+        db.said(&words, code)
+    };
+    let foreign = "foo.db: this is no collected copy of a log: the file is empty; move it out of the collection";
+    for said in [
+        said(&["log", "--all"], "foo", 2),
+        said(&["audit", "verify", "--all"], "foo", 2),
+        db.said(&["collect", "--list", "--to", "copies"], 1),
+    ] {
+        assert!(said.contains(foreign) && !said.contains("serve"), "{said}");
+    }
+    fs::remove_file(db.path("copies/foo.db")).unwrap();
+
+    let files = fs::read_dir(db.path("copies")).unwrap();
+    let mut files = files.map(|file| file.unwrap().path());
+    let copy = files
+        .find(|path| path.extension().is_some_and(|end| end == "db"))
+        .unwrap();
+    let whole = fs::read(&copy).unwrap();
+    let mut damaged = whole.clone();
+    for page in damaged.chunks_mut(4_096).skip(1) {
+        page[..16].fill(0xff);
+    }
+    fs::write(&copy, damaged).unwrap();
+    for said in [
+        said(&["log", "--all"], &log, 2),
+        said(&["audit", "verify", "--all"], &log, 2),
+        said(&["report", "--since", "9000d", "-o", "-"], &log, 2),
+        said(&["sql", "SELECT count(*) FROM denials"], &log, 2),
+        db.said(&collect, 1),
+    ] {
+        let way_out = "move this collected copy away, with the files of its name beside it, and `crawlgate collect` files the log anew";
+        assert!(said.contains(way_out), "{said}");
+        assert!(
+            !said.contains("store rebuild") && !said.contains("store check"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn a_tree_that_was_not_signed_gets_no_checkpoint() {
     let mut db = TestStore::new();
     db.grow(600);

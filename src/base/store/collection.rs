@@ -7,6 +7,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use super::log_key::log_key_file;
+use super::public_keys::collected_keys_file;
 use super::{StoreError, StoreErrorKind, failed};
 use crate::tlog::KeyName;
 
@@ -15,6 +17,32 @@ const MAX: usize = 200;
 
 /// The ending of the store of a log.
 const ENDING: &str = ".db";
+
+/// The file by which a writer locks a collection.
+const LOCK: &str = "collect.lock";
+
+/// The way out of damage to a collected copy. No command mends one: the export has all of it.
+pub const COLLECT_ANEW: &str = "move this collected copy away, with the files of its name beside it, and `crawlgate collect` files the log anew";
+
+/// Tells whether a file is in the place of a collected copy, damaged or not: the public key of a collected log stands beside it, or the
+/// lock of a collection and no private key.
+#[must_use]
+pub fn is_in_collection(path: &Path) -> bool {
+    let is_locked = || path.with_file_name(LOCK).exists();
+    collected_keys_file(path).exists() || (is_locked() && !log_key_file(path).exists())
+}
+
+/// Returns the error of an empty file in the place of a collected copy. `None` in another place.
+pub(super) fn foreign_file(path: &Path) -> Option<StoreError> {
+    is_in_collection(path).then(|| StoreError {
+        kind: StoreErrorKind::Corrupt,
+        message: format!(
+            "{}: this is no collected copy of a log: the file is empty; move it out of the collection, and `crawlgate collect` files a \
+             log of that name anew",
+            path.display()
+        ),
+    })
+}
 
 /// A collected log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +97,7 @@ impl Collection {
             .create(true)
             .truncate(false)
             .mode(0o600)
-            .open(self.folder.join("collect.lock"))
+            .open(self.folder.join(LOCK))
             .map_err(denied)?;
         match file.try_lock() {
             Ok(()) => Ok(CollectionLock { _file: file }),

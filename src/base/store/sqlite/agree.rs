@@ -23,6 +23,7 @@ use super::schema::{self, STEPS, SchemaVersion};
 use super::write;
 use crate::clock::Moment;
 use crate::entry::EventKind;
+use crate::store::collection::{COLLECT_ANEW, is_in_collection};
 use crate::store::log_key::{LogKey, StoredCheckpoint, log_key_file};
 use crate::store::rotation;
 use crate::store::state_file::{self, State, StateFile};
@@ -331,6 +332,13 @@ pub(super) fn refuse_foreign_log(path: &Path) -> Result<(), Failure> {
     let Some(why) = broken(&connection, Depth::Whole)? else {
         return Ok(());
     };
+    if is_in_collection(path) {
+        return Err(refused(format!(
+            "{}: the store and {} do not belong together, or are damaged: {why}; {COLLECT_ANEW}",
+            path.display(),
+            log.display(),
+        )));
+    }
     Err(refused(format!(
         "{}: the store and {} do not belong together, or are damaged: {why}. If the store was brought back from a backup, move \
          that log away, or bring back the backup's own; otherwise `crawlgate store rebuild` saves the readable data",

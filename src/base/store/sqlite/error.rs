@@ -6,6 +6,7 @@ use std::path::Path;
 use rusqlite::ErrorCode;
 
 use crate::descriptors::are_exhausted;
+use crate::store::collection::{COLLECT_ANEW, is_in_collection};
 use crate::store::{StoreError, StoreErrorKind};
 
 /// A failure of work on the database.
@@ -38,7 +39,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-const DAMAGED: &str =
+const REBUILD: &str =
     "`crawlgate store check` shows the damage, `crawlgate store rebuild` saves the readable data";
 
 const NO_DESCRIPTOR: &str = "the store cannot be opened: this process has no descriptor left; raise its limit (`ulimit -n`, LimitNOFILE= in a \
@@ -87,6 +88,8 @@ impl Failure {
     /// Returns the failure as an error of the database at `path`.
     pub(super) fn at(self, path: &Path) -> StoreError {
         use StoreErrorKind as Kind;
+        let is_copy = is_in_collection(path);
+        let way_out = if is_copy { COLLECT_ANEW } else { REBUILD };
         let path = path.display();
         let store_error = |kind, what: &str| StoreError {
             kind,
@@ -97,7 +100,7 @@ impl Failure {
             Self::Damaged(what) => {
                 return store_error(
                     Kind::Corrupt,
-                    &format!("the store is damaged: {what}; {DAMAGED}"),
+                    &format!("the store is damaged: {what}; {way_out}"),
                 );
             }
             Self::NoDescriptor => return store_error(Kind::Failed, NO_DESCRIPTOR),
@@ -112,16 +115,22 @@ impl Failure {
                 Kind::Busy,
                 "another process has been writing to the store for too long; end it, or wait",
             ),
+            Some(ErrorCode::NotADatabase) if is_copy => store_error(
+                Kind::Corrupt,
+                &format!(
+                    "this is no collected copy of a log, or its beginning is damaged; {way_out}"
+                ),
+            ),
             Some(ErrorCode::NotADatabase) => store_error(
                 Kind::Corrupt,
                 &format!(
                     "this is no store of crawlgate's, or its beginning is damaged; name another file with [store] path; \
-                     or, if it was one, {DAMAGED}"
+                     or, if it was one, {way_out}"
                 ),
             ),
             // Unknown: a table or the format differs from ours. None: so does a row.
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::Unknown) | None => {
-                let error = format!("the store is damaged: {}; {DAMAGED}", said(&error));
+                let error = format!("the store is damaged: {}; {way_out}", said(&error));
                 store_error(Kind::Corrupt, &error)
             }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
@@ -133,6 +142,13 @@ impl Failure {
                     ),
                 )
             }
+            Some(ErrorCode::SystemIoFailure) if is_copy => store_error(
+                Kind::Failed,
+                &format!(
+                    "the disk fails under the collected copy, or its file was cut off: {error}; see to the disk; if the file is cut off, \
+                     {way_out}"
+                ),
+            ),
             Some(ErrorCode::SystemIoFailure) => store_error(
                 Kind::Failed,
                 &format!(
@@ -142,5 +158,38 @@ impl Failure {
             ),
             _ => store_error(Kind::Failed, &format!("the store fails: {error}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_out_of_damage_fits_the_kind_of_the_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| std::fs::write(folder.path().join(name), "").unwrap();
+        let said = |name: &str| {
+            let failure = Failure::Damaged("a row".to_owned());
+            failure.at(&folder.path().join(name)).message
+        };
+        let is_rebuilt = |name: &str| {
+            let said = said(name);
+            let is_moved = said.contains("`crawlgate collect` files the log anew");
+            assert_ne!(
+                said.contains("`crawlgate store rebuild`"),
+                is_moved,
+                "{said}"
+            );
+            !is_moved
+        };
+        assert!(is_rebuilt("crawlgate.db"), "the store of a gate");
+        file("copy.log.vkey");
+        assert!(!is_rebuilt("copy.db"), "a copy with its public key");
+        assert!(is_rebuilt("crawlgate.db"));
+        file("collect.lock");
+        assert!(!is_rebuilt("foreign.db"), "a file in a collection");
+        file("crawlgate.log.key");
+        assert!(is_rebuilt("crawlgate.db"), "a gate has a private key");
     }
 }

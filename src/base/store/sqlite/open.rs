@@ -20,6 +20,7 @@ use super::kind;
 use super::schema::{self, STEPS, SchemaVersion};
 use crate::config::Synchronous;
 use crate::descriptors::is_exhaustion;
+use crate::store::collection::foreign_file;
 use crate::store::log_key::log_key_file;
 use crate::store::state_file;
 use crate::store::{Access, StoreError, StoreErrorKind, failed};
@@ -314,13 +315,13 @@ impl Identity {
 }
 
 fn missing(path: &Path) -> StoreError {
-    StoreError {
+    foreign_file(path).unwrap_or_else(|| StoreError {
         kind: StoreErrorKind::Missing,
         message: format!(
             "{}: there is no store yet; `crawlgate serve` or `crawlgate run` makes one, or [store] path names another",
             path.display()
         ),
-    }
+    })
 }
 
 /// Opens a connection with the settings that all our connections share.

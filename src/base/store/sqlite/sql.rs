@@ -27,6 +27,7 @@ use self::sources::{INDEX, Sources};
 use super::error::{Failure, said};
 use super::rows::number;
 use super::{open, still};
+use crate::store::collection::{COLLECT_ANEW, is_in_collection};
 use crate::store::{Access, DecisionQuery, StoreError, StoreErrorKind};
 
 /// A value of a row.
@@ -94,8 +95,16 @@ pub enum StatementError {
     #[error("the statement would change something, and only reading is possible here")]
     Writes,
     /// It meets damage, in the engine's words.
-    #[error("the store is damaged: {0}; `crawlgate store check` shows the damage")]
-    Damaged(String),
+    #[error(
+        "the store is damaged: {said}; {}",
+        if *.is_copy { COLLECT_ANEW } else { "`crawlgate store check` shows the damage" }
+    )]
+    Damaged {
+        /// The fault.
+        said: String,
+        /// True for a collected copy.
+        is_copy: bool,
+    },
     /// It is wrong at a place of the text, in the engine's words.
     #[error("{said}, in line {line} at column {column}")]
     Wrong {
@@ -167,7 +176,9 @@ impl Session {
     /// When a statement is wrong, would change something, or fails; those before it have run.
     pub fn run<R: Rows>(&self, text: &str, rows: &mut R) -> Result<(), RunError<R::Error>> {
         let mut statements = Batch::new(&self.connection, text);
-        let fault_text = |error| RunError::Statement(fault_text(&error, text));
+        let file = self.connection.path().map(Path::new);
+        let is_copy = file.is_some_and(is_in_collection);
+        let fault_text = |error| RunError::Statement(fault_text(&error, text, is_copy));
         while let Some(mut statement) = statements.next().map_err(fault_text)? {
             if !run_one(&mut statement, rows).map_err(|error| match error {
                 Stopped::By(error) => fault_text(error),
@@ -351,13 +362,16 @@ fn only_reads(action: &AuthAction<'_>) -> bool {
     }
 }
 
-/// Returns the fault of a statement, and its place in the text.
-fn fault_text(error: &Error, text: &str) -> StatementError {
+/// Returns the fault of a statement, and its place in the text. `is_copy` tells whether the store is a collected copy.
+fn fault_text(error: &Error, text: &str, is_copy: bool) -> StatementError {
     match error.sqlite_error_code() {
         Some(ErrorCode::AuthorizationForStatementDenied | ErrorCode::ReadOnly) => {
             return StatementError::Writes;
         }
-        Some(ErrorCode::DatabaseCorrupt) => return StatementError::Damaged(said(error)),
+        Some(ErrorCode::DatabaseCorrupt) => {
+            let said = said(error);
+            return StatementError::Damaged { said, is_copy };
+        }
         _ => {}
     }
     let said = said(error);

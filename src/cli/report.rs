@@ -12,7 +12,7 @@ use super::terminal::{self, Unit};
 use super::{audit, fail, words};
 use crate::admin::query::Conditions;
 use crate::audit::csv::to_csv;
-use crate::audit::report::{Gathering, Report, ReportQuery, Verification};
+use crate::audit::report::{Gathering, LogFacts, Report, ReportQuery, Verification};
 use crate::audit::verify::case::Trusted;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
@@ -141,11 +141,34 @@ fn written(args: &ReportArgs, config: &Config, chosen: &LogSelection) -> Result<
             verify(&mut report, &logs, &trusted, (config, chosen), span).await?;
         }
         outputs.write(&report, &gathering)?;
-        Ok(report
-            .logs
-            .iter()
-            .all(|log| log.unread.is_none() && log.verification.as_ref().is_none_or(|one| one.ok)))
+        let faults = count_faults(&report);
+        if let Some(said) = told_faults(faults) {
+            terminal::eprint(&said);
+        }
+        Ok(faults == 0)
     })
+}
+
+/// Counts the logs that could not be read, and the faults that the report names.
+fn count_faults(report: &Report) -> usize {
+    let of_log = |log: &LogFacts| match (&log.unread, &log.verification) {
+        (Some(_), _) => 1,
+        (None, Some(one)) if !one.ok => one.faults.len().max(1),
+        (None, _) => 0,
+    };
+    report.logs.iter().map(of_log).sum()
+}
+
+/// Returns the words for the standard error on faults that the report tells of.
+fn told_faults(count: usize) -> Option<String> {
+    let (faults, them) = match count {
+        0 => return None,
+        1 => ("a fault".to_owned(), "it"),
+        many => (format!("{many} faults"), "them"),
+    };
+    Some(format!(
+        "the report tells of {faults}; its section 9, and `logs` in the JSON, name {them}"
+    ))
 }
 
 /// Verifies each log of a report that could be read. Of several logs, one that cannot be verified leaves the others.

@@ -506,6 +506,17 @@ fn damage_to_a_collected_copy_has_a_way_out_that_works() {
 }
 
 #[test]
+fn a_report_that_tells_of_faults_says_so_on_standard_error() {
+    let mut db = TestStore::new();
+    db.grow(5_000);
+    let report = ["report", "--since", "9000d", "-o", "report.html", "--force"];
+    // The decisions rest on nothing, so each is a fault; the report names a hundred.
+    let said = db.said(&report, 1);
+    let line = "crawlgate: the report tells of 100 faults; its section 9, and `logs` in the JSON, name them\n";
+    assert_eq!(said, line);
+}
+
+#[test]
 fn a_tree_that_was_not_signed_gets_no_checkpoint() {
     let mut db = TestStore::new();
     db.grow(600);

@@ -110,6 +110,45 @@ fn an_acknowledgement_without_a_person_says_how_to_name_one() {
 }
 
 #[test]
+fn commands_over_decisions_say_how_to_name_them() {
+    let home = tempfile::tempdir().unwrap();
+    let cases: [(&[&str], &[&str]); 4] = [
+        (
+            &["audit", "verify"],
+            &[
+                "crawlgate audit verify [OPTIONS] <ID>\n",
+                "crawlgate audit verify [OPTIONS] --all\n",
+            ],
+        ),
+        (
+            &["audit", "prove"],
+            &[
+                "crawlgate audit prove [OPTIONS] <ID>\n",
+                "crawlgate audit prove [OPTIONS] <CONDITIONS>\n",
+            ],
+        ),
+        (
+            &["log", "--log", ""],
+            &["--log: a name is empty", "'*' for all"],
+        ),
+        (
+            &["audit", "verify", "--all", "--log", "g1,"],
+            &["--log: a name is empty"],
+        ),
+    ];
+    for (words, wanted) in cases {
+        let mut command = Command::new(CRAWLGATE);
+        command.args(words).env_clear().env("HOME", home.path());
+        let output = command.current_dir(home.path()).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {error}");
+        for wanted in wanted {
+            assert!(error.contains(wanted), "{words:?}: {error}");
+        }
+    }
+}
+
+#[test]
 fn an_acknowledgement_says_who_and_why() {
     let id = "01KB7W3Y5E000000000VY7H1Q2";
     let long = "x".repeat(1_001);

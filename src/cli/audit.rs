@@ -103,7 +103,7 @@ enum Command {
     ///
     /// Replays the decision from its record and the robots.txt of that time, and checks that neither was altered since:
     /// records are leaves of a tree (RFC 9162), and its root is signed.
-    #[command(after_help = VERIFY_HELP)]
+    #[command(override_usage = VERIFY_USAGE, after_help = VERIFY_HELP)]
     Verify(VerifyArgs),
     /// Prove the records of an evidence file by the key of the log; needs no store
     ///
@@ -114,7 +114,7 @@ enum Command {
     ///
     /// The file holds the record, its proof under the newest checkpoint, and all that the decision rests on: settings,
     /// robots.txt, override. `audit verify-evidence` and docs/verify-evidence.py prove it. It shows the client's address.
-    #[command(after_help = prove::HELP)]
+    #[command(override_usage = prove::USAGE, after_help = prove::HELP)]
     Prove(prove::ProveArgs),
     /// Print the newest signed root of the log, to keep it out of reach of this machine's users
     ///
@@ -152,6 +152,11 @@ enum Command {
     #[command(after_help = fork::HELP)]
     Fork(fork::ForkArgs),
 }
+
+/// The usage of `audit verify`: without arguments, the error shows both ways to name decisions.
+const VERIFY_USAGE: &str = "\
+crawlgate audit verify [OPTIONS] <ID>
+       crawlgate audit verify [OPTIONS] --all";
 
 const VERIFY_HELP: &str = "\
 Exit codes: 0 no fault; 1 a decision does not follow from its evidence, a record was altered or \

@@ -57,6 +57,12 @@ impl CollectedArgs {
                 None => Ok(LogSelection::One),
             };
         }
+        if self.log.iter().any(|name| name.trim().is_empty()) {
+            return Err(
+                "--log: a name is empty; name logs with commas between them, or '*' for all"
+                    .to_owned(),
+            );
+        }
         let collection = collection(self.collection.as_ref(), config)?;
         let own = Log::own(config).filter(Log::exists);
         let logs = Logs::of(own, Some(&collection), OpenCopies::default());

@@ -11,6 +11,7 @@ use super::terminal::Unit;
 use super::{fail, small_runtime, terminal};
 use crate::clock::Clock;
 use crate::config::{Config, format_bytes};
+use crate::store::collection::{COLLECT_ANEW, is_in_collection};
 use crate::store::log_key::log_key_file;
 use crate::store::public_keys::collected_keys_file;
 use crate::store::sqlite::repair;
@@ -88,16 +89,23 @@ fn check(config: &Config) -> Result<ExitCode, String> {
     let path = store::named(config).map_err(|error| error.to_string())?;
     let faults = repair::check(path).map_err(|error| error.to_string())?;
     let mut text = String::new();
-    for fault in faults.damaged.iter().chain(&faults.altered) {
+    let all = faults.damaged.iter().chain(&faults.altered);
+    for fault in all.chain(&faults.beside) {
         let _ = writeln!(text, "{fault}");
     }
+    let is_copy = is_in_collection(path);
     let path = path.display();
     if !faults.damaged.is_empty() {
-        let _ = writeln!(
-            text,
-            "{path}: damaged; `crawlgate store rebuild` saves what can be read into a new one; what is missing it cannot \
-             bring back"
-        );
+        let way_out = match is_copy {
+            true => COLLECT_ANEW,
+            false => {
+                "`crawlgate store rebuild` saves what can be read into a new one; what is missing it cannot bring back"
+            }
+        };
+        let _ = writeln!(text, "{path}: damaged; {way_out}");
+    }
+    if !faults.beside.is_empty() && faults.damaged.is_empty() && faults.altered.is_empty() {
+        let _ = writeln!(text, "{path}: the database itself is in order");
     }
     if !faults.altered.is_empty() {
         let _ = writeln!(

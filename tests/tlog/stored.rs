@@ -517,6 +517,45 @@ fn a_report_that_tells_of_faults_says_so_on_standard_error() {
 }
 
 #[test]
+fn a_check_of_the_store_advises_what_fits() {
+    let mut db = TestStore::new();
+    db.grow(5_000);
+    db.said(&["store", "check"], 0);
+    let state = fs::read(db.path("crawlgate.log.state")).unwrap();
+    fs::write(db.path("crawlgate.log.state"), "damaged").unwrap();
+    let said = db.said(&["store", "check"], 1);
+    assert!(
+        said.contains("the state file of the store is damaged"),
+        "{said}"
+    );
+    assert!(
+        said.contains("move it away") && !said.contains("rebuild"),
+        "{said}"
+    );
+
+    fs::write(db.path("crawlgate.log.state"), state).unwrap();
+    let store = rusqlite::Connection::open(db.path("crawlgate.db")).unwrap();
+    store.execute("DELETE FROM checkpoint", []).unwrap();
+    drop(store);
+    let said = db.said(&["store", "check"], 1);
+    assert!(
+        said.contains("the checkpoint of 5000 records is missing"),
+        "{said}"
+    );
+    assert!(
+        said.contains("`crawlgate serve` signs another one") && !said.contains("rebuild"),
+        "{said}"
+    );
+
+    db.damage(0);
+    let said = db.said(&["store", "check"], 1);
+    assert!(
+        said.contains("`crawlgate store rebuild` saves what can be read"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_tree_that_was_not_signed_gets_no_checkpoint() {
     let mut db = TestStore::new();
     db.grow(600);

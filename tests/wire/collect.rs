@@ -226,11 +226,11 @@ fn a_log_with_a_new_key_is_followed_by_its_proof() {
     assert!(said.contains("records filed"), "{said}");
     let (code, said, error) = collector
         .setup
-        .run("audit", &["verify", "--all", "--log", ""]);
+        .run("audit", &["verify", "--all", "--log", "/"]);
     assert_eq!(code, Some(0), "{said}{error}");
-    let (code, said, _) = collector.setup.run("audit", &["key", "--log", ""]);
+    let (code, said, _) = collector.setup.run("audit", &["key", "--log", "/"]);
     assert_eq!((code, said.trim()), (Some(0), &*new));
-    let (code, said, _) = collector.setup.run("store", &["check", "--log", ""]);
+    let (code, said, _) = collector.setup.run("store", &["check", "--log", "/"]);
     assert_eq!(code, Some(0), "{said}");
     // Each of both keys names the log from now on, and a new collection begins with either.
     for key in [&old, &new] {
@@ -333,7 +333,7 @@ fn a_collector_that_is_killed_goes_on() {
     assert!(said.contains("records filed"), "{said}");
     let whole = collector
         .setup
-        .run("log", &["--log", "", "--all", "--json"]);
+        .run("log", &["--log", "/", "--all", "--json"]);
     let again = Collector::new();
     let words = ["--from", from.to_str().unwrap(), "--trust-new"];
     let mut child = again.setup.command("collect").args(words).spawn().unwrap();
@@ -347,11 +347,11 @@ fn a_collector_that_is_killed_goes_on() {
     child.wait().unwrap();
     again.collect(&[&from], &["--trust-new"], 0);
     assert_eq!(
-        again.setup.run("log", &["--log", "", "--all", "--json"]),
+        again.setup.run("log", &["--log", "/", "--all", "--json"]),
         whole
     );
-    let (code, said, error) = again.setup.run("audit", &["verify", "--all", "--log", ""]);
+    let (code, said, error) = again.setup.run("audit", &["verify", "--all", "--log", "/"]);
     assert_eq!(code, Some(0), "{said}{error}");
-    let (code, said, _) = again.setup.run("store", &["check", "--log", ""]);
+    let (code, said, _) = again.setup.run("store", &["check", "--log", "/"]);
     assert_eq!(code, Some(0), "{said}");
 }

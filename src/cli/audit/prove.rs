@@ -20,8 +20,13 @@ use crate::store::logs::unknown;
 use crate::store::{self, Access, DecisionQuery, Store, StoreError, StoredDecision};
 use crate::whole_file::NewFile;
 
+/// The usage: without arguments, the error shows both ways to name decisions.
+pub(super) const USAGE: &str = "\
+crawlgate audit prove [OPTIONS] <ID>
+       crawlgate audit prove [OPTIONS] <CONDITIONS>";
+
 pub(super) const HELP: &str = "\
-With conditions, as of `crawlgate log`, the file is JSON Lines: all decisions that meet them, oldest first.
+Conditions are the options from --since to --unacknowledged. With them, as of `crawlgate log`, the file is JSON Lines: all decisions that meet them, oldest first.
 
 If no checkpoint covers the decision yet, this command opens the store for writing and signs one; a running \
 `crawlgate serve` is not disturbed.

@@ -49,13 +49,15 @@ pub struct Faults {
     pub damaged: Vec<String>,
     /// Faults that contradict what was signed: a rebuild leaves this evidence as it is.
     pub altered: Vec<String>,
+    /// Faults beside the database, each with its way out: a rebuild mends none of them.
+    pub beside: Vec<String>,
 }
 
 impl Faults {
     /// Tells whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.damaged.is_empty() && self.altered.is_empty()
+        self.damaged.is_empty() && self.altered.is_empty() && self.beside.is_empty()
     }
 
     /// Adds that a part cannot be read. Several checks may meet the same part.
@@ -133,12 +135,12 @@ fn beside(connection: &Connection, path: &Path, faults: &mut Faults) {
     match agree::look(connection, path) {
         Ok(Relation::Agrees) => match agree::missing_checkpoint(connection, path) {
             Ok(None) => {}
-            Ok(Some(size)) => faults.damaged.push(format!(
+            Ok(Some(size)) => faults.beside.push(format!(
                 "the checkpoint of {size} records is missing, the newest that {} names; `crawlgate serve` signs another \
                  one when it starts",
                 state_file(path).display()
             )),
-            Err(failure) => faults.damaged.push(sentence(failure, path)),
+            Err(failure) => faults.unreadable(failure, path),
         },
         Ok(Relation::Misses(missing)) => {
             faults.damaged.push(missing.describe());
@@ -147,7 +149,9 @@ fn beside(connection: &Connection, path: &Path, faults: &mut Faults) {
             "the log of {size} records is not the one that {} names",
             state_file(path).display()
         )),
-        Err(failure) => faults.damaged.push(sentence(failure, path)),
+        // The state file, or a part of the database that another check names, too.
+        Err(Failure::Store(error)) => faults.beside.push(error.message),
+        Err(failure) => faults.unreadable(failure, path),
     }
 }
 

@@ -5,9 +5,9 @@
 //! `crawlgate audit tiles` ask before they call records dropped.
 
 use crate::entry::{Entry, EventKind};
-use crate::store::{DecisionQuery, Store, StoreError, StoreErrorKind};
+use crate::store::{DecisionQuery, Store, StoreError, StoreErrorKind, StoredDecision};
 
-/// Events to read at once.
+/// Records or events to read at once.
 const PAGE: usize = 1_000;
 
 /// Returns the index of the first record that stayed when retention last dropped some, as the log says; 0 if it says nothing. Entries that
@@ -24,20 +24,49 @@ pub(crate) async fn end_of_dropped(store: &dyn Store, enough: u64) -> Result<u64
     let mut dropped = 0;
     while dropped < enough {
         let events = match store.events(query.clone()).await {
-            Err(error) if error.kind == StoreErrorKind::Corrupt => break,
+            // A search ends at damage, whatever lies behind it.
+            Err(error) if error.kind == StoreErrorKind::Corrupt => {
+                return end_in_readable(store, dropped).await;
+            }
             read => read?,
         };
         let Some(last) = events.last() else {
             break;
         };
         query.after = Some(last.seq);
-        for event in &events {
-            if let Ok(Entry::Event(event)) = Entry::read(&event.entry)
-                && let EventKind::Dropped { index, .. } = event.kind
-            {
-                dropped = dropped.max(index);
-            }
-        }
+        dropped = events.iter().map(named).fold(dropped, u64::max);
     }
     Ok(dropped)
+}
+
+/// Returns the same from all records that can be read: reading in their order passes damaged blocks.
+async fn end_in_readable(store: &dyn Store, mut dropped: u64) -> Result<u64, StoreError> {
+    let mut after = 0;
+    loop {
+        let records = match store.records(after, PAGE).await {
+            Err(error) if error.kind == StoreErrorKind::Corrupt => break,
+            read => read?,
+        };
+        let Some(last) = records.last() else {
+            break;
+        };
+        after = last.seq;
+        dropped = records.iter().map(named).fold(dropped, u64::max);
+    }
+    Ok(dropped)
+}
+
+/// Returns the index of the first record that stayed, if an entry tells of dropped ones; else 0.
+fn named(record: &StoredDecision) -> u64 {
+    // A look at two octets saves reading each entry: key 0, the kind.
+    let [_, 0, 8, ..] = *record.entry else {
+        return 0;
+    };
+    match Entry::read(&record.entry) {
+        Ok(Entry::Event(event)) => match event.kind {
+            EventKind::Dropped { index, .. } => index,
+            _ => 0,
+        },
+        _ => 0,
+    }
 }

@@ -3,6 +3,7 @@
 use super::collected::Copy;
 use super::*;
 use crate::audit::export::gap_file;
+use crate::audit::lost::end_of_dropped;
 use crate::store::sqlite::collected::Collected;
 use crate::store::sqlite::repair;
 use crate::tlog::SEGMENT;
@@ -70,6 +71,19 @@ async fn a_damaged_block_becomes_a_gap_that_the_signed_root_proves() {
         "it goes on"
     );
     assert_eq!(signed(&copy).await, 4_200);
+}
+
+#[tokio::test]
+async fn dropped_records_are_not_called_lost_where_a_later_block_is_damaged() {
+    let mut gate = ExportedLog::new().await;
+    gate.signed(1_000, ROW.time).await;
+    let later = gate.expire().await;
+    for day in 0..3 {
+        gate.signed(1_300, later + DAY * day).await;
+    }
+    let (first, _) = damage(&gate, 3_000);
+    assert!(first > 1_001, "the entry on dropped records can be read");
+    assert_eq!(end_of_dropped(&*gate.store, 768).await, Ok(768));
 }
 
 #[tokio::test]

@@ -26,6 +26,7 @@ pub mod signing;
 pub mod sql;
 pub mod squid_helper;
 pub mod store;
+mod store_file;
 mod terminal;
 pub mod witness;
 
@@ -37,6 +38,7 @@ use std::sync::LazyLock;
 use clap::{Parser, Subcommand};
 
 use self::collected::{CollectedArgs, LogSelection};
+use self::store_file::StoreFileArgs;
 use crate::config::{Config, Destination, Holder, Kept, Source};
 use crate::version;
 
@@ -145,6 +147,16 @@ impl Command {
         }
     }
 
+    /// Returns the option that names the file of a store.
+    fn store_file(&self) -> Option<&StoreFileArgs> {
+        match self {
+            Self::Sql(args) => Some(&args.store),
+            Self::Audit(args) => args.store_file(),
+            Self::Store(args) => args.store_file(),
+            _ => None,
+        }
+    }
+
     /// Returns what the command reads, if that may be the service's.
     fn reads(&self) -> Option<Kept> {
         match self {
@@ -163,11 +175,10 @@ impl Command {
     }
 
     /// Tells whether the command reads what a running process writes into the store.
-    fn reads_records(&self, config: &Config) -> bool {
+    fn reads_records(&self) -> bool {
         match self {
             Self::Check(args) => args.collected().is_some(),
-            Self::Log(_) | Self::Report(_) => true,
-            Self::Sql(args) => args.reads_store_of(config),
+            Self::Log(_) | Self::Report(_) | Self::Sql(_) => true,
             Self::Audit(args) => args.reads_records(),
             Self::Store(args) => args.reads_records(),
             Self::Origins(args) => args.reads_records(),
@@ -239,19 +250,23 @@ fn run_command(command: Command, explicit: Option<&Path>) -> ExitCode {
             file.display()
         );
     }
-    let chosen = match command.collected() {
+    let named = match command.store_file() {
+        Some(args) => args.put_in(command.collected(), &mut config),
+        None => Ok(()),
+    };
+    let chosen = named.and_then(|()| match command.collected() {
         Some(args) => args.choose(&mut config),
         None => Ok(LogSelection::One),
-    };
+    });
     let chosen = chosen.and_then(|chosen| command.require_logs(&chosen).map(|()| chosen));
     let chosen = match chosen {
         Ok(chosen) => chosen,
         Err(error) => return fail(&terminal::printable(&error)),
     };
-    // A collected log has another place.
+    // A collected log and a named store have another place.
     if config.store.path == found {
         tell_holder(&holder);
-        if chosen.has_own() && command.reads_records(&config) {
+        if chosen.has_own() && command.reads_records() {
             flush::before_reading(&config);
         }
     }

@@ -21,6 +21,7 @@ use clap::{Args, Subcommand};
 pub(super) use self::all::verification;
 use super::collected::{CollectedArgs, LogSelection};
 use super::fail;
+use super::store_file::StoreFileArgs;
 use crate::audit::verify::case::{Trusted, Uncovered};
 use crate::audit::verify::covering::CoveringCheckpoint;
 use crate::config::Config;
@@ -81,6 +82,14 @@ impl AuditArgs {
             Command::Fork(_) => "`crawlgate audit fork`",
         };
         chosen.require_one(what)
+    }
+
+    /// Returns the option that names the file of a store, if the command has it.
+    pub(super) fn store_file(&self) -> Option<&StoreFileArgs> {
+        match &self.command {
+            Command::Verify(args) => Some(&args.store),
+            _ => None,
+        }
     }
 
     /// Tells whether the command reads the records of the store.
@@ -172,6 +181,7 @@ Examples:
   crawlgate audit verify 01KB7W3Y5E000000000VY7H1Q2
   crawlgate audit verify --all --key auditor/crawlgate.pub
   crawlgate audit verify --all --checkpoint safe/checkpoint
+  crawlgate audit verify --all --store backup/crawlgate.db
   crawlgate audit verify --all --log '*'";
 
 #[derive(Args, Clone, Debug)]
@@ -195,6 +205,8 @@ struct VerifyArgs {
     /// A checkpoint that was kept elsewhere (`crawlgate audit checkpoint`); may be repeated
     #[arg(long, value_name = "FILE", requires = "all")]
     checkpoint: Vec<PathBuf>,
+    #[command(flatten)]
+    store: StoreFileArgs,
     /// Show the whole robots.txt, not only the lines around the deciding one
     #[arg(long, conflicts_with = "all")]
     full: bool,
@@ -240,11 +252,10 @@ fn execute(args: &AuditArgs, config: &Config) -> Result<CheckResult, String> {
                 let trusted = trusted.map_err(|error| error.to_string())?;
                 let state = state(config)?;
                 match &args.id {
-                    Some(id) => one::verify(id, args, &store, &trusted, state).await,
+                    Some(id) => one::verify(id, args, &store, config, &trusted, state).await,
                     None => {
                         let kept = all::kept_checkpoints(args)?;
-                        let audit = &config.audit;
-                        all::verify(args, store, &trusted, state, audit, &kept, None).await
+                        all::verify(args, store, &trusted, state, config, &kept, None).await
                     }
                 }
             }

@@ -3,7 +3,6 @@
 mod printer;
 
 use std::io::{self, IsTerminal as _, Read as _};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
@@ -11,6 +10,7 @@ use clap::{Args, ValueEnum};
 use self::printer::RowPrinter;
 use super::collected::{CollectedArgs, LogSelection};
 use super::log::filter::FilterArgs;
+use super::store_file::StoreFileArgs;
 use super::{fail, terminal};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -28,9 +28,8 @@ pub struct SqlArgs {
     pub(super) collected: CollectedArgs,
     #[command(flatten)]
     filter: FilterArgs,
-    /// The store [default: that of the configuration]
-    #[arg(long, value_name = "FILE", conflicts_with = "log")]
-    store: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) store: StoreFileArgs,
     /// The format of the output
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     format: Format,
@@ -50,13 +49,6 @@ Examples:
   crawlgate sql --format csv \"SELECT time, url, status FROM decisions\" > decisions.csv
   crawlgate sql --log '*' \"SELECT log, count(*) FROM denials GROUP BY log\"
   crawlgate sql < report.sql";
-
-impl SqlArgs {
-    /// Tells whether the statements read the configured store.
-    pub(super) fn reads_store_of(&self, config: &Config) -> bool {
-        self.store.is_none() || self.store == config.store.path
-    }
-}
 
 /// The format of the rows.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,12 +72,9 @@ pub fn run(args: &SqlArgs, config: &Config, chosen: &LogSelection) -> ExitCode {
 
 fn execute(args: &SqlArgs, config: &Config, chosen: &LogSelection) -> Result<(), String> {
     let query = args.filter.query(Clock::system().now())?;
-    let session = match (&args.store, chosen) {
-        (Some(path), _) => Session::open(path, &query),
-        (None, LogSelection::One) => {
-            store::named(config).and_then(|path| Session::open(path, &query))
-        }
-        (None, LogSelection::Several(logs)) => {
+    let session = match chosen {
+        LogSelection::One => store::named(config).and_then(|path| Session::open(path, &query)),
+        LogSelection::Several(logs) => {
             let stores = logs.iter().filter_map(|log| {
                 let name = Some(log.name().as_str());
                 log.path().map(|path| Exported { name, path })

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::collected::CollectedArgs;
+use super::store_file::StoreFileArgs;
 use super::terminal::Unit;
 use super::{fail, small_runtime, terminal};
 use crate::clock::Clock;
@@ -39,7 +40,10 @@ enum Command {
     /// Checks its structure, its references, the latest records and all checkpoints of the log, and every robots.txt and
     /// all settings against their digests. Exits 0 if all is right, 1 if not. `crawlgate audit verify --all` proves
     /// every record.
-    Check,
+    Check {
+        #[command(flatten)]
+        store: StoreFileArgs,
+    },
     /// Save the readable part of a damaged store into a new one
     ///
     /// The new store replaces the damaged one, which is kept beside it. No other process may have the store open.
@@ -66,8 +70,16 @@ impl StoreArgs {
     /// Tells whether the command reads the records of a store that may be in use.
     pub(super) fn reads_records(&self) -> bool {
         match &self.command {
-            Command::Check | Command::Backup { .. } | Command::Size => true,
+            Command::Check { .. } | Command::Backup { .. } | Command::Size => true,
             Command::Rebuild | Command::Release => false,
+        }
+    }
+
+    /// Returns the option that names the file of a store, if the command has it.
+    pub(super) fn store_file(&self) -> Option<&StoreFileArgs> {
+        match &self.command {
+            Command::Check { store } => Some(store),
+            _ => None,
         }
     }
 }
@@ -76,7 +88,7 @@ impl StoreArgs {
 #[must_use]
 pub fn run(args: &StoreArgs, config: &Config) -> ExitCode {
     let done = match &args.command {
-        Command::Check => check(config),
+        Command::Check { .. } => check(config),
         Command::Rebuild => rebuild(config),
         Command::Backup { file } => backup(config, file),
         Command::Size => size(config),

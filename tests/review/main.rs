@@ -19,6 +19,7 @@ mod kept;
 mod log;
 mod replaced;
 mod replay;
+mod store_file;
 mod test_store;
 mod verify;
 mod what_if;

@@ -110,6 +110,8 @@ pub enum LogFault {
         size: u64,
         /// Their number.
         count: u64,
+        /// True if a trusted key signed them, as the key of a log of that name.
+        is_renamed: bool,
     },
     /// The acknowledgement that the store shows of a decision is not the one that the log tells of.
     Acknowledgement {
@@ -232,10 +234,22 @@ impl fmt::Display for LogFault {
                 ref name,
                 size,
                 count,
+                is_renamed: false,
             } => write!(
                 f,
                 "{count} checkpoints, the first of {size} records, are signed by no trusted key but by {name}; if that \
                  is an earlier key of this log, name it beside the present one (--key, more than once)"
+            ),
+            Self::Key {
+                ref name,
+                size,
+                count,
+                is_renamed: true,
+            } => write!(
+                f,
+                "{count} checkpoints, the first of {size} records, are signed by the trusted key, but under the name {name}; \
+                 the configuration gives the log another one, or none: set [audit] log_name = \"{name}\" there, or name the \
+                 key as `crawlgate audit key` prints it where that name is set (--key)"
             ),
             Self::Acknowledgement { seq } => write!(
                 f,

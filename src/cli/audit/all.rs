@@ -25,7 +25,7 @@ use crate::config::{AuditConfig, Config, WitnessConfig};
 use crate::entry::{Entry, EventKind};
 use crate::store::log_key::last_witnessed;
 use crate::store::state_file::State;
-use crate::store::{Store, StoreError, StoredCheckpoint, StoredDecision, StoredRoot};
+use crate::store::{self, Store, StoreError, StoredCheckpoint, StoredDecision, StoredRoot};
 use crate::text::time_text;
 use crate::tlog::{KeyName, Note, VerifierKey};
 
@@ -133,7 +133,7 @@ pub(super) async fn verify(
     store: Arc<dyn Store>,
     trusted: &Trusted,
     state: Option<State>,
-    config: &AuditConfig,
+    config: &Config,
     kept: &[Note],
     name: Option<&KeyName>,
 ) -> Result<CheckResult, String> {
@@ -149,16 +149,21 @@ pub(super) async fn verify(
     let faults: Vec<String> = faults.iter().map(LogFault::to_string).collect();
     let checkpoints = store.checkpoints().await;
     let checkpoints = checkpoints.map_err(|error| error.to_string())?;
-    let seen = Witnessed::of(config, &checkpoints);
+    let seen = Witnessed::of(&config.audit, &checkpoints);
+    let path = store::named(config).map_err(|error| error.to_string())?;
+    let path = path.display().to_string();
     let text = if args.json {
         let mut json = as_json(counts, verification, &faults, trusted, &seen);
-        if let (Some(name), Value::Object(members)) = (name, &mut json) {
-            members.insert("log".to_owned(), name.as_str().into());
+        if let Value::Object(members) = &mut json {
+            let name = name.map(|name| ("log".to_owned(), name.as_str().into()));
+            members.extend(name);
+            members.insert("store".to_owned(), path.into());
         }
         terminal::json_line(&json)
     } else {
         let last = last.as_ref();
         let heading = name.map(|name| format!("{}\n", printable(name.as_str())));
+        let heading = heading.unwrap_or_default() + &format!("store     {}\n", printable(&path));
         let text = as_text(
             counts,
             verification,
@@ -168,7 +173,7 @@ pub(super) async fn verify(
             trusted,
             &seen,
         );
-        (heading.unwrap_or_default() + &text).into_bytes()
+        (heading + &text).into_bytes()
     };
     terminal::print(&text)?;
     Ok(match examined.is_ok() {

@@ -11,6 +11,7 @@ use crate::audit::replay::{self, Outcome};
 use crate::audit::verify::case::{Case, CaseVerdict, Trusted};
 use crate::audit::verify::review::Finding;
 use crate::cli::terminal::{self, Paint, Tone, printable};
+use crate::config::Config;
 use crate::store::logs::unknown;
 use crate::store::state_file::State;
 use crate::store::{Store, StoreError};
@@ -21,6 +22,7 @@ pub(super) async fn verify(
     id: &str,
     args: &VerifyArgs,
     store: &Arc<dyn Store>,
+    config: &Config,
     trusted: &Trusted,
     state: Option<State>,
 ) -> Result<CheckResult, String> {
@@ -45,8 +47,10 @@ pub(super) async fn verify(
             .await
             .map_err(failed)?;
     }
+    let path = crate::store::named(config).map_err(failed)?.display();
+    let path = path.to_string();
     let text = if args.json {
-        terminal::json_line(&as_json(&case, trusted))
+        terminal::json_line(&as_json(&case, trusted, &path))
     } else {
         let paint = Paint::on(std::io::stdout().is_terminal());
         let extent = if args.full {
@@ -54,7 +58,7 @@ pub(super) async fn verify(
         } else {
             Extent::Around
         };
-        as_text(&case, trusted, extent, paint).into_bytes()
+        as_text(&case, trusted, &path, extent, paint).into_bytes()
     };
     terminal::print(&text)?;
     Ok(found(&case))
@@ -68,7 +72,13 @@ fn found(case: &Case<'_>) -> CheckResult {
     }
 }
 
-fn as_text(case: &Case<'_>, trusted: &Trusted, extent: Extent, paint: Paint) -> String {
+fn as_text(
+    case: &Case<'_>,
+    trusted: &Trusted,
+    store: &str,
+    extent: Extent,
+    paint: Paint,
+) -> String {
     let (held, headline) = case.headline();
     let tone = match held {
         CaseVerdict::Proven => Tone::Good,
@@ -102,6 +112,7 @@ fn as_text(case: &Case<'_>, trusted: &Trusted, extent: Extent, paint: Paint) -> 
         evidence::line(&mut text, "hops", &fetch.hops.join(" → "));
     }
     evidence::line(&mut text, "log", &case.signed(trusted));
+    evidence::line(&mut text, "store", store);
     if let (Some(file), Some(terms)) = (&case.file, &case.terms) {
         let robots = case.evidence.as_ref().ok();
         let robots = robots.and_then(|evidence| evidence.robots.as_ref());
@@ -117,7 +128,7 @@ fn as_text(case: &Case<'_>, trusted: &Trusted, extent: Extent, paint: Paint) -> 
     text
 }
 
-fn as_json(case: &Case<'_>, trusted: &Trusted) -> Value {
+fn as_json(case: &Case<'_>, trusted: &Trusted, store: &str) -> Value {
     let differences = match &case.finding {
         Finding::Replayed(Outcome::Differs(differences)) => differences.as_slice(),
         _ => &[],
@@ -133,6 +144,7 @@ fn as_json(case: &Case<'_>, trusted: &Trusted) -> Value {
         "ok": case.holds(),
         "differences": differences.collect::<Vec<_>>(),
         "faults": case.in_log.fault().into_iter().collect::<Vec<_>>(),
+        "store": store,
         "seq": case.decision.seq,
         "hash": hex(leaf_hash(&case.decision.entry)),
         "signed": case.in_log.signed(),

@@ -25,7 +25,7 @@ pub(super) fn run(command: &Command, logs: &Logs, config: &Config) -> Result<Che
                 let store = store.map_err(|error| error.to_string())?;
                 let trusted = Trusted::of_store(&args.key, &config, &*store).await;
                 let trusted = trusted.map_err(|error| error.to_string())?;
-                one::verify(id, args, &store, &trusted, state(&config)?).await
+                one::verify(id, args, &store, &config, &trusted, state(&config)?).await
             }
             Command::Prove(args) => {
                 let id = args.id.as_deref().unwrap_or_default();
@@ -106,7 +106,7 @@ async fn verify_one(
     let trusted = trusted.map_err(|error| error.to_string())?;
     let state = state(&config)?;
     let name = Some(log.name());
-    all::verify(args, store, &trusted, state, &config.audit, kept, name).await
+    all::verify(args, store, &trusted, state, &config, kept, name).await
 }
 
 /// Returns the keys of an option, each of which must be of one of the logs.

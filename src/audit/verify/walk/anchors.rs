@@ -6,7 +6,9 @@ use super::super::fault::{Anchor, LogFault};
 use super::super::keys::Keys;
 use super::log_tree::{Agreement, LogTree};
 use crate::store::StoredCheckpoint;
-use crate::tlog::{Checkpoint, CheckpointError, ConsistencyProof, Hash, Note, NoteError};
+use crate::tlog::{
+    Checkpoint, CheckpointError, ConsistencyProof, Hash, Note, NoteError, VerifierKey,
+};
 
 /// Statements about the log to compare it with.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +48,7 @@ impl Anchors {
     pub(super) fn of(known: &Known<'_>, faults: &mut Vec<LogFault>) -> Self {
         let mut claims = Vec::with_capacity(known.checkpoints.len() + known.kept.len() + 1);
         // One sentence about all checkpoints of one unknown key.
-        let mut unknown_keys: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        let mut unknown_keys: BTreeMap<(String, bool), (u64, u64)> = BTreeMap::new();
         let mut open = |note: &Note, size: u64, by| {
             let claim = match Checkpoint::open(note, &known.keys.at(size)) {
                 Ok((checkpoint, _)) if checkpoint.size == size => Claim {
@@ -61,7 +63,9 @@ impl Anchors {
                 Err(CheckpointError::Note(_) | CheckpointError::Log(_)) => {
                     let signature = note.signatures().first();
                     let name = signature.map_or("", |signature| signature.name().as_str());
-                    let (_, count) = unknown_keys.entry(name.to_owned()).or_insert((size, 0));
+                    let is_renamed = is_renamed(note, &known.keys.at(size));
+                    let unknown = (name.to_owned(), is_renamed);
+                    let (_, count) = unknown_keys.entry(unknown).or_insert((size, 0));
                     *count += 1;
                     return None;
                 }
@@ -82,11 +86,14 @@ impl Anchors {
             faults.extend(open(note, size, Anchor::Kept));
         }
         let unknown_keys = unknown_keys.into_iter();
-        faults.extend(unknown_keys.map(|(name, (size, count))| LogFault::Key {
-            name,
-            size,
-            count,
-        }));
+        faults.extend(
+            unknown_keys.map(|((name, is_renamed), (size, count))| LogFault::Key {
+                name,
+                size,
+                count,
+                is_renamed,
+            }),
+        );
         let written = known.written.map(|(size, root)| Claim {
             size,
             root,
@@ -190,4 +197,15 @@ impl Anchors {
     pub(super) const fn differing(&self) -> u64 {
         self.differing
     }
+}
+
+/// Tells whether one of the keys signed a checkpoint under the name that its first signature has.
+fn is_renamed(note: &Note, keys: &[VerifierKey]) -> bool {
+    let Some(signature) = note.signatures().first() else {
+        return false;
+    };
+    let renamed =
+        |key: &VerifierKey| VerifierKey::new(signature.name().clone(), key.kind(), *key.public());
+    let renamed: Vec<VerifierKey> = keys.iter().map(renamed).collect();
+    Checkpoint::open(note, &renamed).is_ok()
 }

@@ -39,7 +39,7 @@ pub struct Record<'a> {
     pub agent: Agent<'a>,
     /// The request's User-Agent field, octets as received.
     pub user_agent: Option<&'a [u8]>,
-    /// The method, as received.
+    /// The method, as received; empty if the request line begins with no token.
     pub method: &'a str,
     /// The version of HTTP that the crawler spoke: `1.0`, `1.1` or `2`; `None` if another proxy asked.
     pub version: Option<&'a str>,

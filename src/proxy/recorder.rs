@@ -63,7 +63,8 @@ pub struct ExchangeRecorder {
     via: &'static str,
     /// True if the exchange is a tunnel that is not intercepted.
     is_opaque: bool,
-    method: Method,
+    /// `None` if the request line begins with no token.
+    method: Option<Method>,
     version: Option<&'static str>,
     url: Url,
     /// The origin, once the target was read.
@@ -156,7 +157,7 @@ impl ExchangeRecorder {
             client: Arc::clone(opening.client),
             via,
             is_opaque: false,
-            method: opening.method,
+            method: Some(opening.method),
             version: opening.version.map(|version| proxy.counts.came_by(version)),
             url,
             origin: match opening.scope {

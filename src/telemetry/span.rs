@@ -63,7 +63,7 @@ impl Trace {
     /// Makes the spans of an exchange that has ended, if it is sampled.
     pub fn end(&self, exchange: &Exchange<'_>) {
         let tracer = &self.tracer.0;
-        let method = known(exchange.method);
+        let method = exchange.method.and_then(known);
         let mut span = SpanBuilder::from_name(method.unwrap_or("HTTP"))
             .with_kind(SpanKind::Server)
             .with_start_time(exchange.began)

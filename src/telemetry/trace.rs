@@ -14,8 +14,8 @@ pub struct Exchange<'a> {
     pub ended: Tick,
     /// The decision's identifier.
     pub id: String,
-    /// The request's method.
-    pub method: &'a Method,
+    /// The request's method; `None` if it sent none that can be read.
+    pub method: Option<&'a Method>,
     /// The requested origin, if the target was readable.
     pub origin: Option<&'a Origin>,
     /// The path, without the query.

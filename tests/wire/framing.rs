@@ -183,6 +183,27 @@ fn invalid_start_lines_are_refused() {
 }
 
 #[test]
+fn the_record_of_a_malformed_method_names_none() {
+    let gate = CrawlgateProcess::start();
+    let origin = Origin::with_rules(RULES);
+    for (method, recorded) in [
+        ("=CMD", ""),
+        ("<B>", ""),
+        ("P@ST", ""),
+        ("", ""),
+        ("PUT", "PUT"),
+    ] {
+        let mut wire = gate.connect();
+        let target = origin.url("/open");
+        wire.send(format!("{method} {target} HTTP/1.1\r\nHost :\r\n\r\n"));
+        let answer = wire.response("GET");
+        let record = gate.refused(&answer, 400, "bad_request");
+        assert_eq!(record["method"], recorded, "{method:?}");
+    }
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+}
+
+#[test]
 fn a_bad_chunk_ends_the_exchange_on_both_sides() {
     let gate = CrawlgateProcess::start();
     for chunks in [

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use http::HeaderValue;
+use http::{HeaderValue, Method};
 
 use super::ExchangeRecorder;
 use super::phase::Phase;
@@ -31,7 +31,7 @@ impl ExchangeRecorder {
             began: self.began,
             ended: self.proxy.clock.tick(),
             id: self.id.to_string(),
-            method: &self.method,
+            method: self.method.as_ref(),
             origin: self.origin.as_ref(),
             path: self.url.path(),
             verdict: decision.verdict().as_str(),
@@ -169,7 +169,7 @@ impl ExchangeRecorder {
                 mismatch: self.agent.mismatch,
             },
             user_agent: self.user_agent.as_ref().map(HeaderValue::as_bytes),
-            method: self.method.as_str(),
+            method: self.method.as_ref().map_or("", Method::as_str),
             version: self.version,
             url,
             origin: self.origin.as_ref().map(Origin::as_str),

@@ -17,8 +17,8 @@ pub(super) enum Url {
 impl Url {
     /// Reads method and target of a request that could not be read as a whole, from its first octets. Octets that do not
     /// begin like a request line may be anything, a field with a password or the rest of a body, so none of them are
-    /// kept.
-    pub(super) fn of_excerpt(excerpt: &[u8]) -> (Method, Url) {
+    /// kept, and there is no method.
+    pub(super) fn of_excerpt(excerpt: &[u8]) -> (Option<Method>, Url) {
         let line_end = memchr::memchr2(b'\r', b'\n', excerpt).unwrap_or(excerpt.len());
         let line = excerpt.get(..line_end).unwrap_or(excerpt);
         let mut words = line.split(|byte| *byte == b' ');
@@ -31,7 +31,7 @@ impl Url {
             Some(_) if is_target => target,
             _ => b"",
         };
-        (method.unwrap_or_default(), Url::Excerpt(target.into()))
+        (method, Url::Excerpt(target.into()))
     }
 
     /// Returns the URL with another origin in place of its own. `found` may lack a scheme.

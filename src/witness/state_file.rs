@@ -67,7 +67,8 @@ pub enum StateError {
     },
     /// There is the state of a key, and no key.
     #[error(
-        "{}: the key is gone, and {} is its state; bring it back; or move the state away, too: a new key is a new witness",
+        "{}: there is no key here, and {} is the state of one; name that key, or bring it back; or move the state away, too: a \
+         new key is a new witness",
         key.display(),
         state.display()
     )]
@@ -122,14 +123,14 @@ pub(super) fn open(
                 key: key.to_owned(),
             });
         }
-        (None, Some((_, logs))) if !logs.is_empty() => {
+        // Also of a key that has cosigned nothing yet: it may have its place elsewhere.
+        (None, Some(_)) => {
             return Err(StateError::NoKey {
                 key: key.to_owned(),
                 state: path.to_owned(),
             });
         }
-        // Nothing was cosigned yet.
-        (None, _) => {
+        (None, None) => {
             let new = LogKey::generate(name)?;
             let memory = WitnessState {
                 path: path.to_owned(),
@@ -292,6 +293,7 @@ mod tests {
         let other = tempfile::tempdir().unwrap();
         let (of_other, its_key) = (other.path().join("w.state"), other.path().join("w.key"));
         open(&of_other, &its_key, name()).unwrap();
+        let nowhere = other.path().join("nowhere.key");
         let away = |file: &Path| fs::remove_file(file).unwrap();
         for (name, path, key, gone, want) in [
             ("another's state", &of_other, &key, None, "another witness"),
@@ -302,7 +304,20 @@ mod tests {
                 Some(&path),
                 "could cosign a second history",
             ),
-            ("without a key", &path, &key, Some(&key), "the key is gone"),
+            (
+                "without a key",
+                &path,
+                &key,
+                Some(&key),
+                "there is no key here",
+            ),
+            (
+                "another's state, and no key",
+                &of_other,
+                &nowhere,
+                None,
+                "is the state of one; name that key",
+            ),
         ] {
             let kept = gone.map(|gone| fs::read(gone).unwrap());
             if let Some(gone) = gone {
@@ -323,9 +338,8 @@ mod tests {
         assert_ne!(new.vkey(), first.vkey());
         assert_eq!(memory.of(&log), NOTHING);
         drop(memory);
-        // A process that was killed before it could make its key.
-        away(&key);
-        open(&path, &key, name()).unwrap();
+        assert!(!nowhere.exists());
+        open(&of_other, &its_key, None).expect("the state is as it was");
     }
 
     #[test]

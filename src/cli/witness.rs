@@ -15,7 +15,7 @@ use crate::audit::verify::case::named_keys;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::telemetry::Telemetry;
-use crate::tlog::{KeyKind, KeyName};
+use crate::tlog::{KeyKind, KeyName, VerifierKey};
 use crate::witness::OwnWitness;
 
 const HELP: &str = "\
@@ -59,7 +59,7 @@ struct Files {
     /// The state of the witness [default: beside the key, with .state behind its name]
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// The name of the witness, for a new key: witness.example/w1 [default: one made of its key]
+    /// The name of the witness, for a new key: witness.example/w1; a key keeps its name [default: one made of its key]
     #[arg(long, value_name = "NAME")]
     name: Option<KeyName>,
 }
@@ -68,15 +68,23 @@ struct Files {
 #[must_use]
 pub fn run(args: &WitnessArgs, config: &Config) -> ExitCode {
     let outcome = match &args.command {
-        Some(WitnessCommand::Key(files)) => open(files, &[]).and_then(|witness| {
-            terminal::print(format!("{}\n", witness.vkey()).as_bytes()).map(drop)
-        }),
+        Some(WitnessCommand::Key(files)) => {
+            vkey(files).and_then(|vkey| terminal::print(format!("{vkey}\n").as_bytes()).map(drop))
+        }
         None => serve(args, config),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
+}
+
+/// Returns the public key of a witness, which may be running.
+fn vkey(files: &Files) -> Result<VerifierKey, String> {
+    let key = files.key.as_ref().ok_or("--key is missing")?;
+    let (state, name) = (files.state.as_deref(), files.name.clone());
+    let vkey = OwnWitness::vkey_of(key, state, name, Clock::system());
+    vkey.map_err(|error| error.to_string())
 }
 
 fn open(files: &Files, logs: &[String]) -> Result<OwnWitness, String> {

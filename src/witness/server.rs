@@ -85,6 +85,22 @@ impl OwnWitness {
         })
     }
 
+    /// Returns the public key of a witness that may be running. Its key and its state are made if neither is there.
+    ///
+    /// # Errors
+    /// When the key has another name, or one of the files is missing or damaged; the message names the way out.
+    pub fn vkey_of(
+        key: &Path,
+        state: Option<&Path>,
+        name: Option<KeyName>,
+        clock: Clock,
+    ) -> Result<VerifierKey, StateError> {
+        match state_file::load(key, name.as_ref())? {
+            Some(key) => Ok(key.cosigner().key().clone()),
+            None => Ok(Self::open(key, state, name, &[], clock)?.vkey()),
+        }
+    }
+
     /// Returns the public key, with which others check its cosignatures.
     #[must_use]
     pub fn vkey(&self) -> VerifierKey {

@@ -65,6 +65,20 @@ pub enum StateError {
         /// The key.
         key: PathBuf,
     },
+    /// The key has another name than the one that was given.
+    #[error(
+        "--name {named}: the key in {} has the name {name}, and its witness signs under that; leave --name out; or name another \
+         file with --key for a new key",
+        key.display()
+    )]
+    OtherName {
+        /// The file of the key.
+        key: PathBuf,
+        /// The name of the key.
+        name: KeyName,
+        /// The name that was given.
+        named: KeyName,
+    },
     /// There is the state of a key, and no key.
     #[error(
         "{}: there is no key here, and {} is the state of one; name that key, or bring it back; or move the state away, too: a \
@@ -106,11 +120,7 @@ pub(super) fn open(
     name: Option<KeyName>,
 ) -> Result<(WitnessState, LogKey), StateError> {
     let lock = lock(path)?;
-    let loaded = match LogKey::load(key, name.clone()) {
-        Ok(key) => Some(key),
-        Err(error) if error.kind == StoreErrorKind::Missing => None,
-        Err(error) => return Err(error.into()),
-    };
+    let loaded = load(key, name.as_ref())?;
     let read = read(path)?;
     let (key, logs) = match (loaded, read) {
         (Some(key), Some((public, logs))) if public == *key.vkey().public() => (key, logs),
@@ -153,6 +163,26 @@ pub(super) fn open(
         _lock: lock,
     };
     Ok((memory, key))
+}
+
+/// Loads the key of a witness; `None` if there is none. The key file has the name: no witness signs under two.
+///
+/// # Errors
+/// When the key cannot be read, or has another name.
+pub(super) fn load(path: &Path, named: Option<&KeyName>) -> Result<Option<LogKey>, StateError> {
+    let key = match LogKey::load(path, None) {
+        Ok(key) => key,
+        Err(error) if error.kind == StoreErrorKind::Missing => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    match named.filter(|named| *named != key.name()) {
+        Some(named) => Err(StateError::OtherName {
+            key: path.to_owned(),
+            name: key.name().clone(),
+            named: named.clone(),
+        }),
+        None => Ok(Some(key)),
+    }
 }
 
 /// Locks the state for the life of the process. The file of the lock stays: the state itself is replaced with each write.
@@ -275,6 +305,9 @@ mod tests {
         assert_eq!(memory.of(&log), (7, [7; 32]));
         assert_eq!(again.vkey(), first.vkey(), "the key file has the name");
         drop(memory);
+        let other = Some("witness.test/other".parse().unwrap());
+        let error = open(&path, &key, other).unwrap_err().to_string();
+        assert!(error.contains("has the name witness.test/w1"), "{error}");
 
         let whole = fs::read(&path).unwrap();
         for at in 0..whole.len() * 8 {

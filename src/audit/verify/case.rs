@@ -282,7 +282,13 @@ pub enum NamedKeyError {
         /// Its fault as a file.
         error: io::Error,
     },
-    /// The file holds no key.
+    /// The file holds no public key.
+    #[error(
+        "{0}: the file holds no public key: one line NAME+ID+BASE64, as `crawlgate audit key` prints it for a log, and \
+         `crawlgate witness key` for a witness"
+    )]
+    NotPublic(String),
+    /// The file holds the private key of a log, which cannot be read.
     #[error(transparent)]
     File(#[from] StoreError),
     /// The key is one of a log.
@@ -460,16 +466,24 @@ fn public(named: &str, name: Option<KeyName>) -> Result<VerifierKey, NamedKeyErr
         Err(malformed) => malformed,
     };
     let file = Path::new(named);
-    let text = std::fs::read_to_string(file);
+    let text = std::fs::read(file);
     let text = text.map_err(|error| NamedKeyError::Unreadable {
         named: named.to_owned(),
         malformed,
         error,
     })?;
+    let text = String::from_utf8_lossy(&text);
     if let Ok(key) = text.trim().parse() {
         return Ok(key);
     }
-    Ok(LogKey::load(file, name)?.vkey())
+    match LogKey::load(file, name) {
+        Ok(key) => Ok(key.vkey()),
+        // Only of a private key is it of use to say that it is open to others.
+        Err(error) if error.kind == StoreErrorKind::Denied && text.contains("PRIVATE KEY") => {
+            Err(error.into())
+        }
+        Err(_) => Err(NamedKeyError::NotPublic(named.to_owned())),
+    }
 }
 
 #[cfg(test)]
@@ -490,5 +504,39 @@ mod tests {
         let other = LogKey::generate(None).expect("a key").vkey();
         let fault = trusted(vec![other.clone()]).fault();
         assert!(fault.contains(&other.to_string()), "{fault}");
+    }
+
+    #[test]
+    fn a_file_without_a_public_key_is_told_from_a_private_one() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let private = folder.path().join("log.key");
+        let key = LogKey::load_or_create(&private, None).unwrap();
+        let pem = std::fs::read(&private).unwrap();
+        let vkey = key.vkey().to_string();
+        let file = folder.path().join("named");
+        #[rustfmt::skip] // one row, one case
+        let rows: [(&str, &[u8], u32, &str); 7] = [
+            ("a public key", vkey.as_bytes(), 0o644, ""),
+            ("the key of the log", &pem, 0o600, ""),
+            ("the key of the log, open to others", &pem, 0o644, "chmod 600"),
+            ("text", b"no key\n", 0o644, "holds no public key"),
+            ("private text", b"no key\n", 0o600, "holds no public key"),
+            ("other octets", b"\xff\0", 0o644, "holds no public key"),
+            ("a damaged private key", b"-----BEGIN PRIVATE KEY-----\nAA\n", 0o600, "holds no public key"),
+        ];
+        for (name, content, mode, want) in rows {
+            std::fs::write(&file, content).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            let named = [file.to_str().unwrap().to_owned()];
+            match named_keys("--key", &named, KeyKind::Ed25519, None) {
+                Ok(keys) => assert!(want.is_empty() && keys == [key.vkey()], "{name}"),
+                Err(error) => {
+                    let error = error.to_string();
+                    assert!(!want.is_empty() && error.contains(want), "{name}: {error}");
+                    assert!(!error.contains("move it away"), "{name}: {error}");
+                }
+            }
+        }
     }
 }

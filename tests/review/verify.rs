@@ -113,6 +113,29 @@ fn every_record_is_counted() {
 }
 
 #[test]
+fn a_witness_that_knows_more_than_the_store_is_told() {
+    let (db, _) = TestStore::with(&some_cases());
+    db.sign(NOON);
+    let verify = ["audit", "verify", "--all"];
+    let want = "NO CHECKPOINT IS SIGNED ANY MORE: the witness w1 knows one of 9 records";
+    for (ahead, is_told) in [(None, false), (Some(9), true)] {
+        let name = db.key().name().clone();
+        db.ask(async |store| store.note_ahead("w1", &name, ahead).await)
+            .unwrap();
+        let said = db.run(&verify);
+        assert_eq!(
+            (said.code, said.out.contains(want)),
+            (0, is_told),
+            "{said:?}"
+        );
+        let json = db.run(&[&verify[..], &["--json"]].concat()).json();
+        let told = ahead.map(|size| serde_json::json!({"name": "w1", "size": size}));
+        let told: Vec<serde_json::Value> = told.into_iter().collect();
+        assert_eq!(json["ahead"], serde_json::json!(told), "{json}");
+    }
+}
+
+#[test]
 fn an_empty_store_is_whole() {
     let db = TestStore::new();
     db.ask(async |_| ());

@@ -2,7 +2,7 @@
 
 mod report;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -78,6 +78,8 @@ struct Witnessed<'c> {
     quorum: usize,
     /// The newest that so many have cosigned.
     last: CosignedSize,
+    /// The witnesses that know a checkpoint of this size, which the store does not have.
+    ahead: Vec<(String, u64)>,
 }
 
 impl<'c> Witnessed<'c> {
@@ -94,7 +96,18 @@ impl<'c> Witnessed<'c> {
             each: config.witnesses.iter().map(one).collect(),
             quorum: config.quorum,
             last: last(&config.witness_keys(), config.quorum),
+            ahead: Vec::new(),
         }
+    }
+
+    /// Reads which witnesses know more than the store: no checkpoint is signed any more then.
+    async fn with_ahead(mut self, store: &dyn Store, trusted: &Trusted) -> Result<Self, String> {
+        let names: BTreeSet<&KeyName> = trusted.keys.all.iter().map(VerifierKey::name).collect();
+        for name in names {
+            let ahead = store.ahead(name).await;
+            self.ahead.extend(ahead.map_err(|error| error.to_string())?);
+        }
+        Ok(self)
     }
 }
 
@@ -150,6 +163,7 @@ pub(super) async fn verify(
     let checkpoints = store.checkpoints().await;
     let checkpoints = checkpoints.map_err(|error| error.to_string())?;
     let seen = Witnessed::of(&config.audit, &checkpoints);
+    let seen = seen.with_ahead(&*store, trusted).await?;
     let path = store::named(config).map_err(|error| error.to_string())?;
     let path = path.display().to_string();
     let text = if args.json {

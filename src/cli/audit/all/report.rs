@@ -111,6 +111,14 @@ fn write_checkpoints(
 }
 
 fn write_witnesses(text: &mut String, witnesses: &Witnessed<'_>) {
+    for (name, size) in &witnesses.ahead {
+        let _ = writeln!(
+            text,
+            "          NO CHECKPOINT IS SIGNED ANY MORE: the witness {} knows one of {size} records, which this store does not \
+             have; bring back the newer store; or, if the witness is wrong, remove its [[audit.witness]] section and restart",
+            printable(name)
+        );
+    }
     let (each, quorum) = (&witnesses.each, witnesses.quorum);
     if each.is_empty() {
         return;
@@ -184,6 +192,8 @@ pub(super) fn as_json(
         let (size, time) = (seen.map(|seen| seen.0), seen.map(|seen| seen.1));
         json!({"name": name, "cosigned": size, "at": time.map(time_text)})
     });
+    let ahead = seen.ahead.iter();
+    let ahead = ahead.map(|(name, size)| json!({"name": name, "size": size}));
     let at = seen.last.map(|last| time_text(last.1));
     let witnessed = json!({"size": seen.last.map(|last| last.0), "at": at, "quorum": seen.quorum});
     let wrong = counts.shown.iter().map(|wrong| {
@@ -200,6 +210,7 @@ pub(super) fn as_json(
         "keys": trusted.keys.all.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "witnesses": witnesses.collect::<Vec<_>>(),
         "witnessed": witnessed,
+        "ahead": ahead.collect::<Vec<_>>(),
         "proven": counts.proven,
         "unlinked": counts.unlinked,
         "attested": counts.attested,

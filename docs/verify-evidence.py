@@ -8,7 +8,6 @@ folder evidence beside it, nothing else. All its files are short, so that you ca
 import json
 import re
 import sys
-from decimal import Decimal
 from hashlib import sha256
 
 from evidence.cbor import decode
@@ -24,7 +23,7 @@ DECISION = {*range(1, 40)}  # the keys of a decision
 def keep_bodies(part, entry, bodies):
     """Checks the objects and the files of a record by the SHA-256 that name them."""
     named = [(one, [entry.get(key) for key in OBJECTS[one["kind"]]], 3) for one in part["objects"]]
-    for one in filter(None, map(part.get, FILES)):
+    for one in [part[name] for name in FILES if part.get(name) is not None]:
         named.append((one, [bytes.fromhex(one["sha256"])], 2))
     for one, digests, length in named:
         body = one["body"].encode() if "body" in one else octets_of(one["body_base64"])
@@ -40,7 +39,7 @@ def file_of(name, part, entry, bodies):
     """Returns a file that a decision rests on, and its SHA-256 in hexadecimal digits."""
     digest = decode(bodies[entry[FILES[name]]]).get(5) if FILES[name] in entry else None
     digits = digest.hex() if digest else None
-    given = part[name]["sha256"] if part.get(name) else digits
+    given = part[name]["sha256"] if part.get(name) is not None else digits
     is_there = given == digits and (digest is None or digest in bodies)
     need(is_there, f"the {name} that the record rests on is missing, or another one is there")
     return bodies.get(digest), digits
@@ -50,6 +49,8 @@ def prove(part, keys, witnesses, bodies):
     """Proves one record. Returns the sentences about it."""
     fields = part.keys() - {"tdmrep"}
     need(fields == {"record", "entry", "proof", "objects", "robots"}, "unknown fields")
+    is_right = type(part["objects"]) is list and part.get("tdmrep", {}) is not None
+    need(is_right, "objects is no list, or tdmrep is null")
     entry, index, signed = locate(part, keys, witnesses)
     is_decision = entry.keys() <= DECISION
     need(is_decision, "it is no decision, and this program compares decisions alone")
@@ -95,14 +96,20 @@ def once(pairs):
     return dict(pairs)
 
 
+def whole(digits):
+    """Reads a whole number. Others are floats, and never the same as a whole one."""
+    return float(digits) if digits == "-0" else int(digits)
+
+
 def parts_of(data):
     """Reads the objects of JSON in a file."""
-    decoder = json.JSONDecoder(object_pairs_hook=once, parse_float=Decimal)
-    text, parts, at = data.decode(), [], 0
+    decoder = json.JSONDecoder(object_pairs_hook=once, parse_int=whole)
+    text, parts, space = data.decode(), [], re.compile(r"[ \t\r\n]*")
+    at = space.match(text).end()
     while at < len(text):
         part, at = decoder.raw_decode(text, at)
         parts.append(part)
-        at = re.compile(r"[ \t\r\n]*").match(text, at).end()
+        at = space.match(text, at).end()
     need(parts, "there is no record in the file")
     return parts
 
@@ -112,7 +119,10 @@ def verify(data, log, witnesses=()):
     log, witnesses = read_key(log, 1), [read_key(one, 4) for one in witnesses]
     first, *others = parts_of(data)
     header = {name: first.pop(name) for name in ("format", "log", "vkey", "made_by")}
-    keys = keys_of(log, first.pop("rotations", []))
+    made_by, rotations = header["made_by"], first.pop("rotations", [])
+    is_right = type(made_by) is str and not re.search("[\ud800-\udfff]", made_by)
+    need(is_right and type(rotations) is list, "made_by is no text, or rotations no list")
+    keys = keys_of(log, rotations)
     need(header["format"] == "crawlgate-evidence@1", "another format")
     is_same_log = read_key(header["vkey"], 1)[0] == header["log"] == log[0]
     need(is_same_log, "the file is of another log")

@@ -11,5 +11,6 @@ pub mod covering;
 mod exemptions;
 pub mod fault;
 pub mod keys;
+pub mod named_keys;
 pub mod review;
 pub mod walk;

@@ -11,7 +11,7 @@ use clap::Args;
 use super::terminal::{self, Unit, printable};
 use super::{collected, fail};
 use crate::audit::export::{Exported, ImportError, Imported, PastGaps, file_of, import};
-use crate::audit::verify::case::named_keys;
+use crate::audit::verify::named_keys::named_keys;
 use crate::config::Config;
 use crate::store::collection::Collection;
 use crate::store::public_keys::collected_keys;

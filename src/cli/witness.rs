@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
 use super::{fail, small_runtime, terminal};
-use crate::audit::verify::case::named_keys;
+use crate::audit::verify::named_keys::named_keys;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::telemetry::Telemetry;

@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::remote::{ServiceError, TokenError};
 use crate::audit::export::Faulty;
 use crate::audit::export::write::{FolderError, WriteError, contradiction};
-use crate::audit::verify::case::KeyError;
+use crate::audit::verify::named_keys::KeyError;
 use crate::store::StoreError;
 use crate::text::json::printable;
 use crate::tlog::{CheckpointError, NoteError};

@@ -1,5 +1,7 @@
 //! crawlgate's own witness: its answers, its memory across kills, and the logs of gates.
 
+mod key;
+
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -90,28 +92,6 @@ impl Own {
         String::from_utf8(output.stderr).unwrap()
     }
 
-    /// Asserts that the public key can be printed beside the running witness, and under no other name.
-    fn prints_its_key_while_it_runs(&self) {
-        let print = |name: &[&str]| {
-            let setup = Setup::new();
-            let mut command = setup.command("witness");
-            let key = self.files.path().join("w.key");
-            command.args(["key", "--key"]).arg(key).args(name);
-            command.output().unwrap()
-        };
-        for name in [&[][..], &["--name", "witness.test/own"]] {
-            let printed = print(name);
-            assert_eq!(printed.status.code(), Some(0), "{printed:?}");
-            let printed = String::from_utf8(printed.stdout).unwrap();
-            assert_eq!(printed.trim(), self.vkey);
-        }
-        let refused = print(&["--name", "witness.test/other"]);
-        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-        assert!(refused.stdout.is_empty(), "{refused:?}");
-        let error = String::from_utf8(refused.stderr).unwrap();
-        assert!(error.contains("has the name witness.test/own"), "{error}");
-    }
-
     fn section(&self, name: &str) -> String {
         let (address, vkey) = (self.process.address, &self.vkey);
         format!(
@@ -193,7 +173,6 @@ fn each_request_has_the_answer_of_the_specification_and_a_kill_changes_none() {
     let log = Log { pair: pair() };
     let stranger = Log { pair: pair() };
     let mut own = Own::start(&[log.vkey()]);
-    own.prints_its_key_while_it_runs();
     let two = log.note(2, root(2));
     let (status, line) = own.ask(&question(0, &[], &two));
     assert!(

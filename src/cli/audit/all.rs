@@ -1,8 +1,9 @@
 //! Walks the whole log, and proves every decision.
 
 mod report;
+mod witnessed;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use indicatif::ProgressBar;
 use serde_json::Value;
 
 use self::report::{as_json, as_text};
+use self::witnessed::Witnessed;
 use super::{CheckResult, VerifyArgs};
 use crate::admin::query::when::{self, Edge};
 use crate::audit::replay::{Evidence, Outcome, evidence};
@@ -21,13 +23,12 @@ use crate::audit::verify::review::{Finding, Replayer};
 use crate::audit::verify::walk::{Known, LogVerification, LogVerifier, Subtree};
 use crate::cli::terminal::{self, Unit, printable};
 use crate::clock::{Clock, Moment};
-use crate::config::{AuditConfig, Config, WitnessConfig};
+use crate::config::Config;
 use crate::entry::{Entry, EventKind};
-use crate::store::log_key::last_witnessed;
 use crate::store::state_file::State;
 use crate::store::{self, Store, StoreError, StoredCheckpoint, StoredDecision, StoredRoot};
 use crate::text::time_text;
-use crate::tlog::{KeyName, Note, VerifierKey};
+use crate::tlog::{KeyName, Note};
 
 /// Records to read at once.
 const PAGE: usize = 1_000;
@@ -65,50 +66,6 @@ struct FaultyDecision {
     id: Option<String>,
     code: &'static str,
     message: String,
-}
-
-/// The size of a checkpoint, and the time by which it was cosigned.
-type CosignedSize = Option<(u64, Moment)>;
-
-/// The newest checkpoints that the configured witnesses have cosigned.
-struct Witnessed<'c> {
-    /// The name of each witness, and the newest that it has cosigned.
-    each: Vec<(&'c str, CosignedSize)>,
-    /// The number of witnesses that a witnessed checkpoint has.
-    quorum: usize,
-    /// The newest that so many have cosigned.
-    last: CosignedSize,
-    /// The witnesses that know a checkpoint of this size, which the store does not have.
-    ahead: Vec<(String, u64)>,
-}
-
-impl<'c> Witnessed<'c> {
-    fn of(config: &'c AuditConfig, checkpoints: &[StoredCheckpoint]) -> Self {
-        let last = |keys: &[VerifierKey], quorum| {
-            let last = last_witnessed(checkpoints, keys, quorum);
-            last.map(|(one, time)| (one.size, time))
-        };
-        let one = |one: &'c WitnessConfig| {
-            let vkey = std::slice::from_ref(&one.vkey);
-            (one.name.as_str(), last(vkey, 1))
-        };
-        Self {
-            each: config.witnesses.iter().map(one).collect(),
-            quorum: config.quorum,
-            last: last(&config.witness_keys(), config.quorum),
-            ahead: Vec::new(),
-        }
-    }
-
-    /// Reads which witnesses know more than the store: no checkpoint is signed any more then.
-    async fn with_ahead(mut self, store: &dyn Store, trusted: &Trusted) -> Result<Self, String> {
-        let names: BTreeSet<&KeyName> = trusted.keys.all.iter().map(VerifierKey::name).collect();
-        for name in names {
-            let ahead = store.ahead(name).await;
-            self.ahead.extend(ahead.map_err(|error| error.to_string())?);
-        }
-        Ok(self)
-    }
 }
 
 /// The time of the decisions to replay.

@@ -1,7 +1,8 @@
 //! Several logs: each is verified by itself, and a decision is proven in the log that has it.
 
 use super::{CheckResult, Command, VerifyArgs, all, one, prove, state};
-use crate::audit::verify::case::{Trusted, named_keys};
+use crate::audit::verify::case::Trusted;
+use crate::audit::verify::named_keys::named_keys;
 use crate::cli::log::found;
 use crate::cli::small_runtime;
 use crate::cli::terminal;

@@ -168,12 +168,11 @@ async fn beat(
     name: &str,
     after: Option<u64>,
 ) -> crawlgate::fleet::HeartbeatReply {
-    let report = report("0a");
     let beat = Heartbeat {
         name,
         process: "0a",
         key: KEY,
-        report: &report,
+        report: &report("0a"),
         after,
         forget_after: Duration::from_secs(18),
     };

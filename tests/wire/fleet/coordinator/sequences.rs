@@ -216,8 +216,7 @@ impl<'a> Both<'a> {
             after,
             forget_after: Duration::from_secs(18),
         };
-        let heard = self.ask(who, |to| to.heartbeat(beat)).await?;
-        if let Ok(heard) = heard {
+        if let Ok(heard) = self.ask(who, |to| to.heartbeat(beat)).await? {
             self.news[who] = heard.news.last;
         }
         Ok(())

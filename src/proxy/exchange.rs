@@ -19,6 +19,7 @@ use super::respond::{self, Audience, Refusal, RequestTraits};
 use super::{ConnectionFailure, Proxy, connect, fields, http1_exchange, target};
 use crate::config::{Mismatch, OnFailure};
 use crate::policy::{Decision, Reason};
+use crate::rep::Origin;
 
 /// Facts about a request that its answer needs after the request is gone.
 #[derive(Debug)]
@@ -129,6 +130,10 @@ impl Connection {
                 if is_last {
                     state.end_connection();
                 }
+                // Of use to a search alone: nothing was decided about it.
+                if let Some(origin) = self.named_origin(&request) {
+                    recorder.set_origin(origin);
+                }
                 // Boxed: it should not burden the future of every request.
                 let response = Box::pin(self.refuse(&refusal, recorder, context)).await;
                 if is_last { last(response) } else { response }
@@ -141,6 +146,17 @@ impl Connection {
             });
         }
         response
+    }
+
+    /// Returns the origin that a request names, if its target can be read.
+    fn named_origin(&self, request: &Request<CrawlerBody>) -> Option<Origin> {
+        match *request.method() {
+            Method::CONNECT => target::read_connect(request.uri()).ok(),
+            _ => {
+                let read = target::read(request.uri(), request.headers(), &self.scope, true);
+                read.ok().map(|(target, _)| target.origin)
+            }
+        }
     }
 
     /// Tells the operator, once per address, of a crawler that begins TLS or HTTP/2 where it is not spoken.

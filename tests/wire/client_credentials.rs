@@ -48,6 +48,12 @@ fn credentials_are_asked_for_checked_and_not_passed_on() {
         Some("Basic realm=\"crawlgate\", charset=\"UTF-8\"")
     );
     assert_eq!(origin.seen().len(), 0);
+    let (code, said, errors) = gate.beside(
+        "log",
+        &["--reason", "unauthenticated", "--origin", &origin.url("")],
+    );
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(said.contains("/open"), "{said}");
     // The same connection goes on.
     for _ in 0..3 {
         ask(&mut wire, &url, &basic("news", PASSWORD)).is_origins(200, "page /open");

@@ -33,7 +33,11 @@ impl<'a> Facts<'a> {
         let decision = recorder.decision();
         let asked_robots = !matches!(
             decision.reason,
-            Reason::OperatorAllow | Reason::OperatorDeny | Reason::AddressProhibited
+            Reason::OperatorAllow
+                | Reason::OperatorDeny
+                | Reason::AddressProhibited
+                | Reason::Unauthenticated
+                | Reason::UnknownClient
         );
         let origin = recorder.origin();
         Facts {

@@ -12,7 +12,7 @@ use crawlgate::fleet::engine::Engine as Redis;
 use serde_json::Value;
 
 use super::member;
-use crate::support::{Engine, Setup, client_config, origin_ca_pem};
+use crate::support::{CrawlgateProcess, Engine, Setup, client_config, origin_ca_pem};
 
 static PASSWORD: LazyLock<tempfile::NamedTempFile> = LazyLock::new(|| {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -156,6 +156,10 @@ fn the_check_tells_a_full_engine_a_missing_password_and_another_key() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].0, "user");
     assert!(found[0].2.contains("[fleet] password_file"), "{found:?}");
+    let gate = CrawlgateProcess::with(|setup| member(setup, &link, "a1"));
+    gate.wait_said("NOAUTH");
+    gate.wait_said("`crawlgate fleet check` says more");
+    assert_eq!(gate.said().matches("NOAUTH").count(), 1, "{}", gate.said());
 }
 
 #[test]

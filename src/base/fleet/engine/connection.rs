@@ -16,7 +16,7 @@ use tracing::{debug, warn};
 use super::script::Script;
 use super::{Engine, Settings};
 use crate::config::Endpoint;
-use crate::fleet::survey::ServerFault;
+use crate::fleet::survey::{Refusal, ServerFault};
 use crate::retry::delay;
 
 /// The time for a connection, with TLS and the loading of the scripts.
@@ -149,7 +149,11 @@ impl Engine {
                     // No pause: a failover waits for this.
                     continue;
                 }
-                Ok(Err(why)) if attempt == 0 => warn!("the fleet's engine cannot be used: {why}"),
+                Ok(Err(why)) if attempt == 0 => {
+                    warn!(
+                        "the fleet's engine cannot be used: {why}; `crawlgate fleet check` says more"
+                    );
+                }
                 Ok(Err(why)) => debug!("the fleet's engine cannot be used: {why}"),
                 Err(_) => {
                     debug!("the fleet's engine cannot be used: no connection within {CONNECT:?}");
@@ -194,7 +198,11 @@ impl Engine {
             digests: Vec::new(),
             driver,
         };
-        let said = |error: redis::RedisError| ConnectError::server(&at, error);
+        // The engine refuses each of the questions below for one reason.
+        let said = |error: redis::RedisError| match error.clone().into_server_errors().as_deref() {
+            Some([(_, first), ..]) => ConnectError::server(&at, Refusal(first.to_string())),
+            _ => ConnectError::server(&at, error),
+        };
         let mut link = connection.link();
         // All at once: an engine far away answers each in time, and would not answer one after the other in time.
         let mut questions = redis::pipe();

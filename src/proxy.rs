@@ -79,6 +79,8 @@ enum ConnectionFailure {
     Unannounced,
     /// A load balancer names a client that may not connect.
     NotAllowed,
+    /// The crawler shows a listener no certificate that is trusted.
+    Certificate,
 }
 
 /// A proxy, listening or about to.

@@ -222,7 +222,7 @@ impl Counts {
         );
         registry.register(
             "crawlgate_downstream_handshakes",
-            "TLS handshakes with crawlers inside tunnels, by how they ended; distrusted: the crawler does not trust the local CA",
+            "TLS handshakes with crawlers, inside tunnels and at listeners, by how they ended; distrusted: the crawler does not trust the local CA",
             handshakes,
         );
         registry.register(

@@ -25,6 +25,7 @@ use tracing::{debug, warn};
 use super::body::Answer;
 use super::checked_stream::{CheckedStream, ConnectionTimeouts};
 use super::connection_state::ConnectionState;
+use super::counts::Handshake;
 use super::crawler_body::CrawlerBody;
 use super::downstream::{Connection, Downstream};
 use super::exchange_state::ExchangeState;
@@ -154,6 +155,13 @@ async fn prologue(
     }
 }
 
+/// Tells whether a listener refused the certificate of a client, or missed one.
+fn is_refused_certificate(error: &io::Error) -> bool {
+    use rustls::Error::{InvalidCertificate, NoCertificatesPresented};
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
+    matches!(tls, Some(NoCertificatesPresented | InvalidCertificate(_)))
+}
+
 enum AcceptedStream {
     Plain(Stream),
     Tls(Box<TlsStream<Stream>>),
@@ -206,10 +214,23 @@ async fn read_prologue(
     let stream = match TlsAcceptor::from(tls).accept(stream).await {
         Ok(stream) => stream,
         Err(error) => {
-            debug!(client = %peer.address, %error, "a TLS session with a crawler failed");
+            let proxy = &downstream.proxy;
+            proxy.counts.shook(Handshake::Failed);
+            if is_refused_certificate(&error)
+                && proxy.should_warn(peer.address, ConnectionFailure::Certificate)
+            {
+                warn!(
+                    client = %peer.address.ip(),
+                    %error,
+                    "a connection was closed: the crawler shows no certificate that the listener's client_ca verifies"
+                );
+            } else {
+                debug!(client = %peer.address, %error, "a TLS session with a crawler failed");
+            }
             return None;
         }
     };
+    downstream.proxy.counts.shook(Handshake::Done);
     let (_, session) = stream.get_ref();
     peer.certificate = certificate(session).map(Arc::new);
     peer.is_private = true;

@@ -275,4 +275,8 @@ fn a_client_certificate_is_demanded_or_asked_for_and_known_again() {
         assert_eq!(gate.record_of(&url)["client"]["name"], client, "{case}");
     }
     assert_eq!(origin.seen_but_robots().len(), 4);
+    // Once for an address, however often it comes.
+    let told = "shows no certificate that the listener's client_ca verifies";
+    gate.wait_said(told);
+    assert_eq!(gate.said().matches(told).count(), 1);
 }

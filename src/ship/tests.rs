@@ -132,7 +132,7 @@ async fn a_place_that_is_not_right_is_told_and_left_as_it_is() {
     let head = fs::read_to_string(there.join("log.json")).unwrap();
     fs::write(there.join("log.json"), head.replace("crawlgate/", "other/")).unwrap();
     let why = fault_of(shipper.pass().await);
-    assert!(why.contains("export of the log other/"), "{why}");
+    assert!(why.contains("belongs to the log other/"), "{why}");
     assert!(why.contains("[ship] to"), "{why}");
     fs::write(there.join("log.json"), &head).unwrap();
 

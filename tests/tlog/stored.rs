@@ -328,7 +328,7 @@ fn a_directory_of_a_tree_that_the_log_does_not_continue_is_refused() {
     other.grow(900);
     fs::create_dir(other.path("log")).unwrap();
     fs::rename(db.folder(), other.folder()).unwrap();
-    refused(&other, "another log", "this is of the log");
+    refused(&other, "another log", "this belongs to the log");
 
     // Without a whole checkpoint, nothing tells which log the tiles are of.
     fs::write(other.folder().join("checkpoint"), "cut off").unwrap();

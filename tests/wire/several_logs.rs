@@ -192,7 +192,7 @@ fn each_log_is_verified_and_all_are_reported_together() {
     let words = [&kept[..], &["--log", "ams,ams"]].concat();
     let (_, error) = fleet.run("audit", &words, 2);
     assert!(
-        error.contains("this one is of the log logs.example/fra-1"),
+        error.contains("this one belongs to the log logs.example/fra-1"),
         "{error}"
     );
 

@@ -27,7 +27,7 @@ pub enum Broken {
     #[error("the entry is not proven to be in the log: {0}")]
     Proof(#[from] EntryProofError),
     /// The checkpoint is of another log.
-    #[error("the checkpoint is of the log {0}, the file is of another one")]
+    #[error("the checkpoint belongs to the log {0}, the file is of another one")]
     Log(String),
     /// A named witness has not cosigned the checkpoint.
     #[error("the witness {0} has not cosigned the checkpoint")]

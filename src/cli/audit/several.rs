@@ -62,7 +62,7 @@ async fn verify_each(
         let name = origin(note);
         if logs.iter().all(|log| log.name().as_str() != name) {
             return Err(format!(
-                "--checkpoint: this one is of the log {name}, and the logs are {}",
+                "--checkpoint: this one belongs to the log {name}, and the logs are {}",
                 logs.names()
             ));
         }

@@ -127,7 +127,7 @@ pub enum FolderError {
     },
     /// It has another log.
     #[error(
-        "{}: this is of the log {theirs}, and the store has the log {ours}; name another directory with {named}",
+        "{}: this belongs to the log {theirs}, and the store has the log {ours}; name another directory with {named}",
         path.display()
     )]
     OtherLog {

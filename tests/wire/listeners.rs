@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::support::{CrawlgateProcess, Origin, RULES, Response, Setup, Wire, eventually, program};
+use crate::support::{CrawlgateProcess, Origin, Response, Setup, Wire, eventually, program};
 
 pub const RELOADED: &str = "the configuration was read again";
 
@@ -98,26 +98,6 @@ fn a_reload_tells_what_keeps_the_next_start_from_working() {
     gate.reload(configured, "need a restart");
     gate.wait_said("crawlgate would not start again");
     gate.wait_said("two.crt");
-}
-
-#[test]
-fn a_header_of_the_proxy_protocol_is_called_so_where_none_is_expected() {
-    let origin = Origin::with_rules(RULES);
-    let gate = CrawlgateProcess::start();
-    for header in [
-        "PROXY TCP4 192.0.2.1 192.0.2.2 5000 80\r\n",
-        "\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x7f\0\0\x01\x7f\0\0\x01\0\x50\0\x50",
-    ] {
-        let mut wire = gate.connect();
-        let url = origin.url("/page");
-        wire.send(format!(
-            "{header}GET {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n"
-        ));
-        let answer = wire.response("GET");
-        gate.refused(&answer, 400, "bad_request");
-        assert!(answer.text().contains("proxy_protocol_from"), "{answer:?}");
-    }
-    assert_eq!(origin.seen().len(), 0);
 }
 
 #[test]

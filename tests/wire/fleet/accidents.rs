@@ -8,7 +8,7 @@ use std::path::Path;
 const ACCIDENTS: &[(&str, &[&str])] = &[
     ("the engine is killed, hangs, or answers late", &[
         "an_instance_without_its_engine_forwards_nothing",
-        "a_request_that_is_held_until_its_instance_is_cut_off_does_not_go",
+        "a_request_that_is_held_is_refused_when_its_instance_is_cut_off",
         "an_open_tunnel_ends_when_its_instance_is_cut_off",
         "engine_faults::an_engine_that_is_killed_and_reads_its_file_again_costs_time_alone",
         "engine_faults::an_engine_that_is_stopped_costs_time_alone",
@@ -61,6 +61,10 @@ const ACCIDENTS: &[(&str, &[&str])] = &[
     ("two instances have one name", &[
         "instance_faults::a_second_instance_of_one_name_is_cut_off_until_the_first_one_is_gone",
         "coordinator::members::a_name_stays_with_its_process_until_that_one_is_silent_or_leaves",
+    ]),
+    ("an instance has another key", &[
+        "instance_faults::an_instance_with_another_key_is_cut_off_and_no_member",
+        "coordinator::members::an_instance_with_another_key_does_not_join_while_a_member_has_the_old_one",
     ]),
     ("clocks of instances are apart", &[
         "clocks::instances_with_clocks_that_are_apart_share_states_turns_and_overrides",

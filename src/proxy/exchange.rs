@@ -130,8 +130,11 @@ impl Connection {
                 if is_last {
                     state.end_connection();
                 }
-                // Of use to a search alone: nothing was decided about it.
-                if let Some(origin) = self.named_origin(&request) {
+                // Searches find the record by it. Inside a tunnel, the recorder has that of the tunnel.
+                if recorder.decision().reason.is_unidentified()
+                    && recorder.origin().is_none()
+                    && let Some(origin) = self.named_origin(&request)
+                {
                     recorder.set_origin(origin);
                 }
                 // Boxed: it should not burden the future of every request.

@@ -155,4 +155,10 @@ impl Reason {
     pub fn is_always_enforced(self) -> bool {
         self.info().always_enforced
     }
+
+    /// Tells whether the request is refused because its client is not identified.
+    #[must_use]
+    pub fn is_unidentified(self) -> bool {
+        matches!(self, Reason::Unauthenticated | Reason::UnknownClient)
+    }
 }

@@ -68,10 +68,7 @@ impl ExchangeRecorder {
         if self.decision.reason == Reason::QuotaSpent {
             return Exceeds::ItsAllowance;
         }
-        let is_strange = matches!(
-            self.decision.reason,
-            Reason::Unauthenticated | Reason::UnknownClient
-        );
+        let is_strange = self.decision.reason.is_unidentified();
         if self.is_charged || is_strange || !self.client.is_bounded() {
             return Exceeds::Nothing;
         }

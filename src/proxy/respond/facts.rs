@@ -33,12 +33,8 @@ impl<'a> Facts<'a> {
         let decision = recorder.decision();
         let asked_robots = !matches!(
             decision.reason,
-            Reason::OperatorAllow
-                | Reason::OperatorDeny
-                | Reason::AddressProhibited
-                | Reason::Unauthenticated
-                | Reason::UnknownClient
-        );
+            Reason::OperatorAllow | Reason::OperatorDeny | Reason::AddressProhibited
+        ) && !decision.reason.is_unidentified();
         let origin = recorder.origin();
         Facts {
             decision,

@@ -5,10 +5,18 @@
 //! `crawlgate audit tiles` ask before they call records dropped.
 
 use crate::entry::{Entry, EventKind};
-use crate::store::{DecisionQuery, Store, StoreError, StoreErrorKind, StoredDecision};
+use crate::store::{DecisionQuery, Records, Store, StoreError, StoreErrorKind, StoredDecision};
 
 /// Records or events to read at once.
 const PAGE: usize = 1_000;
+
+/// Returns the words on lost records, and on what follows.
+pub(crate) fn told(records: Records, follows: &str) -> String {
+    format!(
+        "{records} {} lost: no record says that retention has dropped them; {follows}; `crawlgate audit verify --all` tells more",
+        records.are()
+    )
+}
 
 /// Returns the index of the first record that stayed when retention last dropped some, as the log says; 0 if it says nothing. Entries that
 /// cannot be read say nothing. Once an entry names `enough`, or more, earlier ones are not read.
@@ -58,10 +66,6 @@ async fn end_in_readable(store: &dyn Store, mut dropped: u64) -> Result<u64, Sto
 
 /// Returns the index of the first record that stayed, if an entry tells of dropped ones; else 0.
 fn named(record: &StoredDecision) -> u64 {
-    // A look at two octets saves reading each entry: key 0, the kind.
-    let [_, 0, 8, ..] = *record.entry else {
-        return 0;
-    };
     match Entry::read(&record.entry) {
         Ok(Entry::Event(event)) => match event.kind {
             EventKind::Dropped { index, .. } => index,

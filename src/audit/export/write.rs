@@ -22,7 +22,7 @@ pub use self::held::HeldCheckpoint;
 use self::missing::bundles;
 use self::signed::SignedRoots;
 use super::{ExportDir, body_file, checkpoint_file, entries_file, ground_file};
-use crate::audit::lost::end_of_dropped;
+use crate::audit::lost::{end_of_dropped, told};
 use crate::entry::{Basis, Digest, Entry};
 use crate::store::block::{BlockError, BlockWriter, MAX_ENTRIES, PushError};
 use crate::store::{
@@ -184,12 +184,9 @@ impl Export<'_> {
         }
         if dropped < next {
             let records = Records::new(dropped + 1, next);
-            let are = records.are();
             self.listener.missing(next - dropped);
-            self.listener.fault(&format!(
-                "{records} {are} lost: no record says that retention has dropped them; the export goes without them; \
-                 `crawlgate audit verify --all` tells more"
-            ));
+            self.listener
+                .fault(&told(records, "the export goes without them"));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 
 use super::{CheckResult, prove::tell};
 use crate::audit::export::write::HeldCheckpoint;
-use crate::audit::lost::end_of_dropped;
+use crate::audit::lost::{end_of_dropped, told};
 use crate::audit::tiles::{MissingHashes, Roots, bundle_of, entries, leaves_of};
 use crate::audit::verify::case::Trusted;
 use crate::config::Config;
@@ -110,11 +110,7 @@ pub(super) async fn write(
         ));
     }
     for records in &lost {
-        tell(&format!(
-            "{records} {} lost: no record says that retention has dropped them; their tiles are not written; `crawlgate audit \
-             verify --all` tells more",
-            records.are()
-        ));
+        tell(&told(*records, "their tiles are not written"));
     }
     Ok(match lost.is_empty() {
         true => CheckResult::Clean,

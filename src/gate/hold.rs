@@ -120,7 +120,7 @@ impl Gate {
         let turn = tokio::select! {
             biased;
             turn = self.pace.turn(ask, &client, address, waits_for) => turn,
-            () = self.until_cut_off() => {
+            () = self.until_cut_off(), if self.fleet.is_some() => {
                 let now = self.clock.now();
                 let ruling = Ruling::refuse(cut_off(now));
                 return Cleared::at_once(ruling, hold + now.since(began), None);

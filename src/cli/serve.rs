@@ -357,7 +357,7 @@ fn reload(
             if !plan.needs_restart.is_empty() {
                 warn!(keys = ?plan.needs_restart, "these changes need a restart");
                 for fault in super::config::faults(&read).lines() {
-                    error!("crawlgate would not start again: {fault}");
+                    error!("a restart would meet this fault: {fault}");
                 }
             }
         }

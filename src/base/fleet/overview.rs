@@ -54,7 +54,7 @@ pub struct EngineView {
     pub generation_age_ms: Option<u64>,
     /// The age of this report and of that on the members, in milliseconds.
     pub observed_ms: u64,
-    /// How far the clock of the instance, or of the command, was ahead of the engine's then, in milliseconds; below 0: behind.
+    /// The lead of the clock of the instance, or of the command, over the engine's at that time, in milliseconds; negative if it lags.
     pub clock_ahead_ms: Option<i64>,
 }
 

@@ -6,6 +6,16 @@ use crawlgate::tlog::{Resource, Tile};
 
 use super::TestStore;
 
+/// Collects what `audit export` has written.
+const COLLECT: [&str; 6] = [
+    "collect",
+    "--from",
+    "exported",
+    "--to",
+    "copies",
+    "--trust-new",
+];
+
 #[test]
 fn lost_records_are_named_and_not_called_dropped() {
     let mut db = TestStore::new();
@@ -30,20 +40,12 @@ fn lost_records_are_named_and_not_called_dropped() {
     assert!(said.contains(&lost), "{said}");
 
     let kept = 5_000 - last;
-    let words = [
-        "collect",
-        "--from",
-        "exported",
-        "--to",
-        "copies",
-        "--trust-new",
-    ];
-    let said = db.said(&words, 0);
+    let said = db.said(&COLLECT, 0);
     assert!(
         said.contains(&format!(": {kept} records filed; {kept} now")),
         "{said}"
     );
-    let said = db.said(&words, 0);
+    let said = db.said(&COLLECT, 0);
     assert!(
         said.contains(&format!("nothing new; {kept} records")),
         "{said}"
@@ -73,15 +75,7 @@ fn the_tree_goes_on_behind_records_that_cannot_be_read() {
         "{said}"
     );
     let kept = 13_000 - (last - first + 1);
-    let words = [
-        "collect",
-        "--from",
-        "exported",
-        "--to",
-        "copies",
-        "--trust-new",
-    ];
-    let said = db.said(&words, 1);
+    let said = db.said(&COLLECT, 1);
     assert!(
         said.contains(&format!(": {kept} records filed; {kept} now")),
         "{said}"
@@ -95,15 +89,7 @@ fn damage_to_a_collected_copy_has_a_way_out_that_works() {
     let mut db = TestStore::new();
     db.grow(5_000);
     db.said(&["audit", "export", "--to", "exported"], 0);
-    let collect = [
-        "collect",
-        "--from",
-        "exported",
-        "--to",
-        "copies",
-        "--trust-new",
-    ];
-    db.said(&collect, 0);
+    db.said(&COLLECT, 0);
     fs::write(db.path("copies/foo.db"), "").unwrap();
     let log = db.key().name().to_string();
     // The own log of a gate takes the place of its copy.
@@ -150,7 +136,7 @@ fn damage_to_a_collected_copy_has_a_way_out_that_works() {
         said(&["audit", "verify", "--all"], &log, 2),
         said(&["report", "--since", "9000d", "-o", "-"], &log, 2),
         said(&["sql", "SELECT count(*) FROM denials"], &log, 2),
-        db.said(&collect, 1),
+        db.said(&COLLECT, 1),
     ] {
         let way_out = "move this collected copy away, with the files of its name beside it, and `crawlgate collect` files the log anew";
         assert!(said.contains(way_out), "{said}");

@@ -356,7 +356,7 @@ fn an_instance_with_another_key_is_cut_off_and_no_member() {
     second.wait_said(
         "\"a1\" of this fleet has another key: give all instances the same [fleet] key_file",
     );
-    // What holds at all members does not hold there, so nothing goes out there.
+    // The second one does not have the override of the members, so it forwards nothing.
     let url = origin.url("/page");
     let words = [
         "add",

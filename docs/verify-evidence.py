@@ -11,8 +11,9 @@ import sys
 from hashlib import sha256
 
 from evidence.cbor import decode
-from evidence.log import keys_of, locate, need, octets_of, read_key
-from evidence.record import is_same, record_of, show
+from evidence.log import keys_of, locate, need, octets_of, parse, read_key
+from evidence.record import is_same, record_of
+from evidence.text import show
 
 FAILURES = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 OBJECTS = {"terms": [6], "override": [20], "basis": [21, 38]}  # the keys that name them
@@ -51,22 +52,20 @@ def prove(part, keys, witnesses, bodies):
     need(fields == {"record", "entry", "proof", "objects", "robots"}, "unknown fields")
     is_right = type(part["objects"]) is list and part.get("tdmrep", {}) is not None
     need(is_right, "objects is no list, or tdmrep is null")
-    entry, index, signed = locate(part, keys, witnesses)
+    entry, index, signed = locate(parse(part), keys, witnesses)
     is_decision = entry.keys() <= DECISION
     need(is_decision, "it is no decision, and this program compares decisions alone")
-    numbers = [value for key, value in entry.items() if type(value) is int and key != 2]
-    need(min(numbers, default=0) >= 0, "an entry with a number below 0")
     keep_bodies(part, entry, bodies)
     robots, digest = file_of("robots", part, entry, bodies)
     tdmrep, of_tdmrep = file_of("tdmrep", part, entry, bodies)
 
     record = part["record"]
-    derived = record_of(entry, bodies, record)
+    derived = record_of(entry, bodies)
     wrong = derived.keys() ^ record.keys()
     wrong = wrong or {name for name in record if not is_same(record[name], derived[name])}
     need(not wrong, "the record is not what the entry says: " + ", ".join(sorted(wrong)))
 
-    log, mode = keys[-1][1][0], " (report mode)" if record["mode"] == "report" else ""
+    log, mode = keys[0][0][0], " (report mode)" if record["mode"] == "report" else ""
     told = [f"Proven: entry {index} (counted from 0) of the log {log} is this record.", *signed]
     who = record["client"]["address"]
     told.append(f"At {record['time']}, by the log's own clock, {who} asked for {record['url']}.")
@@ -98,26 +97,26 @@ def once(pairs):
 
 def whole(digits):
     """Reads a whole number. Others are floats, and never the same as a whole one."""
-    return float(digits) if digits == "-0" else int(digits)
+    return float(digits) if digits == "-0" or len(digits) > 20 else int(digits)
 
 
 def parts_of(data):
-    """Reads the objects of JSON in a file."""
+    """Reads the objects of JSON in a file, one after another."""
     decoder = json.JSONDecoder(object_pairs_hook=once, parse_int=whole)
-    text, parts, space = data.decode(), [], re.compile(r"[ \t\r\n]*")
+    text, space = data.decode(), re.compile(r"[ \t\r\n]*")
     at = space.match(text).end()
     while at < len(text):
         part, at = decoder.raw_decode(text, at)
-        parts.append(part)
+        yield part
         at = space.match(text, at).end()
-    need(parts, "there is no record in the file")
-    return parts
 
 
 def verify(data, log, witnesses=()):
     """Proves all records of a file. Returns the sentences about each."""
     log, witnesses = read_key(log, 1), [read_key(one, 4) for one in witnesses]
-    first, *others = parts_of(data)
+    parts = parts_of(data)
+    first = next(parts, None)
+    need(first, "there is no record in the file")
     header = {name: first.pop(name) for name in ("format", "log", "vkey", "made_by")}
     made_by, rotations = header["made_by"], first.pop("rotations", [])
     is_right = type(made_by) is str and not re.search("[\ud800-\udfff]", made_by)
@@ -126,10 +125,11 @@ def verify(data, log, witnesses=()):
     need(header["format"] == "crawlgate-evidence@1", "another format")
     is_same_log = read_key(header["vkey"], 1)[0] == header["log"] == log[0]
     need(is_same_log, "the file is of another log")
-    need(first or others, "there is no record in the file")
-    need(not (first and others), "something follows the record")
-    bodies = {}
-    return [prove(part, keys, witnesses, bodies) for part in others or [first]]
+    bodies, others = {}, parts if not first else [first]
+    told = [prove(part, keys, witnesses, bodies) for part in others]
+    need(told, "there is no record in the file")
+    need(next(parts, parts) is parts, "something follows the record")
+    return told
 
 
 def main():

@@ -7,16 +7,16 @@ D = -121665 * pow(121666, -1, PRIME) % PRIME
 
 
 def add(p, q):
-    """Adds two points of the curve."""
-    product = D * p[0] * q[0] * p[1] * q[1]
-    x = (p[0] * q[1] + p[1] * q[0]) * pow(1 + product, -1, PRIME)
-    y = (p[1] * q[1] + p[0] * q[0]) * pow(1 - product, -1, PRIME)
-    return x % PRIME, y % PRIME
+    """Adds two points of the curve. A point is x, y and xy, each times its last number."""
+    a, b = (p[1] - p[0]) * (q[1] - q[0]), (p[1] + p[0]) * (q[1] + q[0])
+    c, d = 2 * D * p[2] * q[2], 2 * p[3] * q[3]
+    e, f, g, h = (b - a) % PRIME, (d - c) % PRIME, (d + c) % PRIME, (b + a) % PRIME
+    return e * f % PRIME, g * h % PRIME, e * h % PRIME, f * g % PRIME
 
 
 def times(number, point):
     """Multiplies a point by a number."""
-    total = (0, 1)
+    total = (0, 1, 0, 1)
     while number:
         if number & 1:
             total = add(total, point)
@@ -33,7 +33,8 @@ def point_of(octets):
         x = x * pow(2, (PRIME - 1) // 4, PRIME) % PRIME
     if y >= PRIME or x * x % PRIME != square:
         raise ValueError("a public key that is no point")
-    return (x if x & 1 == octets[31] >> 7 else PRIME - x), y
+    x = x if x & 1 == octets[31] >> 7 else PRIME - x
+    return x, y, x * y % PRIME, 1
 
 
 BASE = point_of((4 * pow(5, -1, PRIME) % PRIME).to_bytes(32, "little"))
@@ -46,6 +47,7 @@ def is_signed(public, message, signature):
         return False
     r, s = signature[:32], int.from_bytes(signature[32:], "little")
     k = int.from_bytes(hashlib.sha512(r + public + message).digest(), "little") % ORDER
-    x, y = point_of(public)
-    x, y = add(times(s % ORDER, BASE), times(k, (PRIME - x, y)))
+    x, y, xy, z = point_of(public)
+    x, y, _, z = add(times(s % ORDER, BASE), times(k, (PRIME - x, y, PRIME - xy, z)))
+    x, y = x * pow(z, -1, PRIME) % PRIME, y * pow(z, -1, PRIME) % PRIME
     return s < ORDER and (y | (x & 1) << 255).to_bytes(32, "little") == r

@@ -11,7 +11,7 @@ use serde_json::{Deserializer, StreamDeserializer};
 
 use super::json::{Json, NotJson};
 use super::{FORMAT, Header};
-use crate::entry::Digest;
+use crate::entry::{self, Digest};
 use crate::store::ObjectKind;
 use crate::store::rotation::Rotation;
 use crate::text::hex;
@@ -138,7 +138,7 @@ impl<R: Read> Reader<R> {
         };
         let tdmrep = next.take("tdmrep");
         let [record, entry, proof, objects, robots] = next.fields(EXHIBIT)?;
-        let entry = octets(entry, "entry")?;
+        let entry = entry_of(entry)?;
         let proof = proof.text("proof")?;
         let proof = EntryProof::parse(proof.as_bytes())?;
         if proof.extra.is_some() {
@@ -148,7 +148,12 @@ impl<R: Read> Reader<R> {
         for object in objects.list("objects")? {
             let (kind, digest) = self.take(object, true)?;
             let kind = ObjectKind::ALL.into_iter().find(|one| one.name() == kind);
-            kinds.push((digest, kind.ok_or_else(|| form("an unknown kind"))?));
+            let kind = kind.ok_or_else(|| form("an unknown kind"))?;
+            let length = self.bodies.get(&digest).map_or(0, Vec::len);
+            if kind != ObjectKind::PolicySettings && length > entry::MAX {
+                return Err(form("an object is too long"));
+            }
+            kinds.push((digest, kind));
         }
         let robots = match robots {
             Json::Null => None,
@@ -205,15 +210,22 @@ impl<R: Read> fmt::Debug for Reader<R> {
 
 const EXHIBIT: [&str; 5] = ["record", "entry", "proof", "objects", "robots"];
 
+/// Maximum number of keys that others have replaced. Each costs two signatures before the first record.
+const ROTATIONS: usize = 256;
+
 /// Reads the keys that others have replaced: each must be proven, and lead to the next.
 fn rotations(all: Option<Json>) -> Result<Vec<Rotation>, Malformed> {
     let Some(all) = all else {
         return Ok(Vec::new());
     };
+    let all = all.list("rotations")?;
+    if all.len() > ROTATIONS {
+        return Err(form("new keys that are too many"));
+    }
     let mut rotations: Vec<Rotation> = Vec::new();
-    for one in all.list("rotations")? {
+    for one in all {
         let [entry, proof] = one.fields(["entry", "proof"])?;
-        let read = Rotation::read(octets(entry, "entry")?, proof.text("proof")?);
+        let read = Rotation::read(entry_of(entry)?, proof.text("proof")?);
         let read = read.ok_or_else(|| form("the proof of a new key does not hold"))?;
         if rotations.last().is_some_and(|last| last.new != read.old) {
             return Err(form(
@@ -223,6 +235,14 @@ fn rotations(all: Option<Json>) -> Result<Vec<Rotation>, Malformed> {
         rotations.push(read);
     }
     Ok(rotations)
+}
+
+fn entry_of(json: Json) -> Result<Vec<u8>, Malformed> {
+    let entry = octets(json, "entry")?;
+    match entry.len() > entry::MAX {
+        true => Err(form("an entry is too long")),
+        false => Ok(entry),
+    }
 }
 
 fn octets(json: Json, what: &str) -> Result<Vec<u8>, Malformed> {

@@ -206,13 +206,14 @@ async fn by_http2(
     interim: impl Fn(StatusCode, &HeaderMap),
 ) -> Result<Received, Lost> {
     let method = request.method().clone();
+    let is_whole = matches!(proof, Proof::Robots(_));
     match http2::open(proof, &place.connection, request, interim).await {
         Ok(opened) => {
             let peer = place.connection.peer;
             let response = match opened.switch(place) {
                 Ok(switched) => switched.map(ResponseBody::switched),
                 Err((opened, place)) => {
-                    http2::Body::of(&method, opened, place).map(ResponseBody::http2)
+                    http2::Body::of(&method, opened, place, is_whole).map(ResponseBody::http2)
                 }
             };
             Ok(Received {

@@ -16,12 +16,13 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 
 use super::attempt::Lease;
-use super::http1;
+use super::http1::{self, surplus};
 use super::http2;
 use super::key::Key;
 use super::multiplexer::{Protocol, Turn};
@@ -160,12 +161,25 @@ impl Shared {
                 let (sender, connection) = http1::handshake(io).await?;
                 // The exchange that the connection carries, or the pool, notices its end.
                 let open = self.counts.opened(Version::HTTP_11);
+                let (told, followed) = match sharing {
+                    Sharing::Whole => {
+                        let (told, followed) = oneshot::channel();
+                        (Some(told), Some(followed))
+                    }
+                    Sharing::Pooled | Sharing::Alone => (None, None),
+                };
                 let task = tokio::spawn(async move {
-                    drop(connection.with_upgrades().await);
+                    match told {
+                        Some(told) => surplus::drive(connection, told).await,
+                        None => drop(connection.with_upgrades().await),
+                    }
                     drop(open);
                 });
                 self.sweep();
-                let connection = http1::Connection::new(sender, peer, task.abort_handle());
+                let connection = http1::Connection {
+                    followed,
+                    ..http1::Connection::new(sender, peer, task.abort_handle())
+                };
                 Ok(Lease::Http1(
                     self.pool.lease(key, connection, sharing, of_pool),
                 ))

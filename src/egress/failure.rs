@@ -165,9 +165,10 @@ impl Failure {
             ResponseError::Http1(error) if Failure::of(error) == Failure::Protocol => {
                 "http_response_transfer_coding"
             }
-            ResponseError::Http1(_) | ResponseError::Http2(_) | ResponseError::Ftp(_) => {
-                "http_response_incomplete"
-            }
+            ResponseError::Http1(_)
+            | ResponseError::Http2(_)
+            | ResponseError::Ftp(_)
+            | ResponseError::Length => "http_response_incomplete",
         }
     }
 

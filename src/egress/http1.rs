@@ -1,5 +1,7 @@
 //! One HTTP/1.1 connection to an origin. It carries one exchange at a time.
 
+pub(super) mod surplus;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -7,6 +9,7 @@ use hyper::client::conn::http1::{self, Builder, SendRequest};
 use hyper::rt::{Read, Write};
 use tokio::task::AbortHandle;
 
+use self::surplus::Followed;
 use super::interim::InterimBound;
 use super::{Failure, RequestBody};
 
@@ -20,6 +23,8 @@ pub(super) struct Connection {
     pub(super) peer: SocketAddr,
     /// The bound on interim responses of its present exchange.
     pub(super) interim: Arc<InterimBound>,
+    /// Tells what followed the response; none if nothing looks for it.
+    pub(super) followed: Option<Followed>,
 }
 
 impl Connection {
@@ -33,6 +38,7 @@ impl Connection {
             sender,
             peer,
             interim: Arc::new(InterimBound::new(task)),
+            followed: None,
         }
     }
 }

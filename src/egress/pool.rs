@@ -81,7 +81,7 @@ impl Pool {
     ) -> Option<Lease> {
         match sharing {
             Sharing::Pooled => self.take(key, now),
-            Sharing::Alone => None,
+            Sharing::Alone | Sharing::Whole => None,
         }
     }
 
@@ -128,7 +128,7 @@ impl Pool {
             past: UseCount::Fresh,
             home: match sharing {
                 Sharing::Pooled => Some(home()),
-                Sharing::Alone => None,
+                Sharing::Alone | Sharing::Whole => None,
             },
         }
     }

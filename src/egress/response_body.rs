@@ -1,6 +1,6 @@
 //! The body of an origin's response.
 
-use std::future::poll_fn;
+use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
+use super::http1::surplus::Followed;
 use super::multiplexer::Place;
 use super::pool::Lease;
 use super::{ftp, http2};
@@ -41,12 +42,15 @@ enum Octets {
 struct Exclusive {
     incoming: Incoming,
     lease: Option<Lease>,
+    /// Tells whether octets followed, where that makes the response invalid; none once it is known.
+    followed: Option<Followed>,
 }
 
 impl ResponseBody {
-    pub(super) fn http1(incoming: Incoming, lease: Lease) -> ResponseBody {
+    pub(super) fn http1(incoming: Incoming, mut lease: Lease) -> ResponseBody {
         let mut body = Exclusive {
             incoming,
+            followed: lease.connection.followed.take(),
             lease: Some(lease),
         };
         body.finish();
@@ -124,11 +128,11 @@ impl Exclusive {
     fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ResponseError>>> {
         let frame = ready!(Pin::new(&mut self.incoming).poll_frame(cx));
         match &frame {
             Some(Ok(frame)) if !frame.is_trailers() => self.finish(),
-            Some(Err(_)) => self.lease = None,
+            Some(Err(_)) => (self.lease, self.followed) = (None, None),
             // Nothing follows a trailer section (RFC 9112 7.1.2), and nothing asks for more after it.
             Some(Ok(_)) | None => {
                 if let Some(lease) = self.lease.take() {
@@ -136,7 +140,15 @@ impl Exclusive {
                 }
             }
         }
-        Poll::Ready(frame)
+        if frame.is_none()
+            && let Some(followed) = &mut self.followed
+        {
+            // An end that was not seen is none.
+            let follows = ready!(Pin::new(followed).poll(cx)).unwrap_or(true);
+            self.followed = None;
+            return Poll::Ready(follows.then_some(Err(ResponseError::Length)));
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(ResponseError::Http1)))
     }
 }
 
@@ -149,12 +161,8 @@ impl Body for ResponseBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, ResponseError>>> {
         match &mut self.get_mut().0 {
-            Octets::Http1(body) => body
-                .poll_frame(cx)
-                .map(|frame| frame.map(|frame| frame.map_err(ResponseError::Http1))),
-            Octets::Http2(body) => Pin::new(body)
-                .poll_frame(cx)
-                .map(|frame| frame.map(|frame| frame.map_err(ResponseError::Http2))),
+            Octets::Http1(body) => body.poll_frame(cx),
+            Octets::Http2(body) => Pin::new(body).poll_frame(cx),
             Octets::Ftp(body) => body
                 .poll_frame(cx)
                 .map(|frame| frame.map(|frame| frame.map_err(ResponseError::Ftp))),
@@ -164,7 +172,7 @@ impl Body for ResponseBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            Octets::Http1(body) => body.incoming.is_end_stream(),
+            Octets::Http1(body) => body.incoming.is_end_stream() && body.followed.is_none(),
             Octets::Http2(body) => body.is_end_stream(),
             Octets::Ftp(body) => body.is_end_stream(),
             Octets::Switched(_) => true,
@@ -197,4 +205,6 @@ pub enum ResponseError {
     Http2(#[source] h2::Error),
     /// Of a transfer over FTP.
     Ftp(#[source] io::Error),
+    /// It has another length than it says.
+    Length,
 }

@@ -16,6 +16,8 @@ pub(super) enum Sharing {
     Pooled,
     /// No other request uses the connection: it sends `Connection: close`.
     Alone,
+    /// The same, and octets behind the response make it invalid ([`surplus`](super::http1::surplus)).
+    Whole,
 }
 
 impl Sharing {
@@ -26,7 +28,8 @@ impl Sharing {
     pub(super) fn of(send_permit: SendPermit<'_>, request: &Request<RequestBody>) -> Sharing {
         match send_permit {
             SendPermit::Page(..) if request.body().is_end_stream() => Sharing::Pooled,
-            SendPermit::Page(..) | SendPermit::Robots(_) => Sharing::Alone,
+            SendPermit::Page(..) => Sharing::Alone,
+            SendPermit::Robots(_) => Sharing::Whole,
         }
     }
 }

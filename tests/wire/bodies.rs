@@ -2,11 +2,13 @@
 //! limit.
 
 use std::io::Write;
+use std::time::Duration;
 
 use async_compression::tokio::write::{BrotliEncoder, ZlibEncoder, ZstdEncoder};
 use flate2::{Compress, Compression, FlushCompress, write::GzEncoder};
 use tokio::io::AsyncWriteExt;
 
+use crate::support::frame_origin::{self, FrameOrigin};
 use crate::support::{CrawlgateProcess, Origin, RULES, Reply};
 
 fn coded(coding: &str, body: &[u8]) -> Reply {
@@ -17,6 +19,11 @@ fn gzip(text: &str) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(text.as_bytes()).unwrap();
     encoder.finish().unwrap()
+}
+
+/// Returns a head, and the rules behind it.
+fn before_rules(head: &str) -> Reply {
+    Reply::raw(format!("HTTP/1.1 {head}\r\n\r\n{RULES}"))
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -108,25 +115,29 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
             ))
             .close(),
         ),
-        ("gzip cut short", "encoding", coded("gzip", half)),
+        (
+            "gzip cut short",
+            "content_encoding:gzip",
+            coded("gzip", half),
+        ),
         (
             "plain text that calls itself gzip",
-            "encoding",
+            "content_encoding:gzip",
             coded("gzip", RULES.as_bytes()),
         ),
         (
             "plain text that calls itself brotli",
-            "encoding",
+            "content_encoding:br",
             coded("br", RULES.as_bytes()),
         ),
         (
             "a coding that was not requested",
-            "encoding",
+            "content_encoding:snappy",
             coded("snappy", RULES.as_bytes()),
         ),
         (
             "compressed by a transfer coding",
-            "encoding",
+            "transfer_encoding:gzip, chunked",
             Reply::raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n")
                 .send(format!("{:x}\r\n", gzip(RULES).len()))
                 .send(gzip(RULES))
@@ -134,7 +145,7 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
         ),
         (
             "plain text declared as gzip",
-            "encoding",
+            "transfer_encoding:gzip, chunked",
             Reply::raw(format!(
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n{:x}\r\n{RULES}\r\n0\r\n\r\n",
                 RULES.len()
@@ -152,8 +163,133 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
             );
             let record = gate.refused(&answer, 403, "robots_unreachable");
             assert_eq!(record["robots"]["unreachable"]["cause"], cause, "{case}");
+            let detail = answer.problem()["detail"].to_string();
+            for (code, field) in [
+                ("content_encoding:", "(Content-Encoding: "),
+                ("transfer_encoding:", "(Transfer-Encoding: "),
+            ] {
+                let told = cause
+                    .strip_prefix(code)
+                    .map(|value| format!("{field}{value})"));
+                assert!(
+                    told.is_none_or(|told| detail.contains(&told)),
+                    "{case}: {detail}"
+                );
+            }
         }
         assert_eq!(origin.seen_but_robots(), [""; 0], "{case}");
+    }
+}
+
+/// Replies with octets behind their end, on a connection that was to carry nothing else.
+fn longer_than_they_say() -> Vec<(&'static str, Reply)> {
+    let (first, rest) = RULES.split_at(RULES.find("Disallow").unwrap() + 13);
+    let short = format!("200 OK\r\nContent-Length: {}", first.len());
+    let chunk = Reply::chunked(first);
+    vec![
+        (
+            "a Content-Length in the middle",
+            before_rules(&short).close(),
+        ),
+        ("on a connection that stays open", before_rules(&short)),
+        (
+            "and the rest comes late",
+            Reply::raw(format!("HTTP/1.1 {short}\r\n\r\n{first}"))
+                .pause(Duration::from_millis(200))
+                .send(rest),
+        ),
+        (
+            "and a line end comes first",
+            Reply::raw(format!("HTTP/1.1 {short}\r\n\r\n{first}\r\n"))
+                .pause(Duration::from_millis(20))
+                .send(rest)
+                .close(),
+        ),
+        (
+            "a Content-Length of 0",
+            before_rules("200 OK\r\nContent-Length: 0"),
+        ),
+        ("204", before_rules("204 No Content").close()),
+        ("octets behind the last chunk", chunk.clone().send(rest)),
+        (
+            "a second answer",
+            chunk.send("HTTP/1.1 200 OK\r\n\r\n").close(),
+        ),
+    ]
+}
+
+#[test]
+fn a_robots_txt_that_is_longer_than_it_says_is_cut_and_unreachable() {
+    let gate = CrawlgateProcess::start();
+    for (case, reply) in longer_than_they_say() {
+        let origins = [
+            Origin::http().on("/robots.txt", [reply.clone()]),
+            Origin::https().on("/robots.txt", [reply.clone()]),
+            Origin::http()
+                .on("/robots.txt", [Reply::redirect(302, "/rules.txt")])
+                .on("/rules.txt", [reply]),
+        ];
+        for origin in origins {
+            for path in ["/open", "/private"] {
+                let answer = gate.get(&origin.url(path));
+                let record = gate.refused(&answer, 403, "robots_unreachable");
+                assert_eq!(record["robots"]["unreachable"]["cause"], "length", "{case}");
+            }
+            let pages = origin.seen_but_robots();
+            assert!(
+                pages.iter().all(|line| line == "GET /rules.txt"),
+                "{case}: {pages:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn line_ends_behind_a_robots_txt_cut_nothing() {
+    let gate = CrawlgateProcess::start();
+    let length = format!("200 OK\r\nContent-Length: {}", RULES.len());
+    for (case, reply) in [
+        ("CR LF", before_rules(&length).send("\r\n").close()),
+        (
+            "many, on a connection that stays open",
+            before_rules(&length).send("\r\n\n\r\r\n"),
+        ),
+        ("behind the last chunk", Reply::chunked(RULES).send("\r\n")),
+    ] {
+        for origin in [Origin::http(), Origin::https()] {
+            let origin = origin.on("/robots.txt", [reply.clone()]);
+            gate.denied(&gate.get(&origin.url("/private")));
+            let open = gate.get(&origin.url("/open"));
+            assert_eq!(open.text(), "page /open", "{case}");
+        }
+    }
+    let empty = Origin::http().on("/robots.txt", [Reply::raw("HTTP/1.1 204 No\r\n\r\n\r\n")]);
+    gate.get(&empty.url("/private"))
+        .is_origins(200, "page /private");
+}
+
+#[test]
+fn a_robots_txt_by_http2_that_has_another_length_than_it_says_is_unreachable() {
+    let cases: [(&str, &[(&str, &str)]); 4] = [
+        ("longer", &[(":status", "200"), ("content-length", "14")]),
+        ("empty", &[(":status", "200"), ("content-length", "0")]),
+        ("shorter", &[(":status", "200"), ("content-length", "9999")]),
+        ("204", &[(":status", "204")]),
+    ];
+    for (case, fields) in cases {
+        let gate = CrawlgateProcess::start();
+        let origin = FrameOrigin::start(move |_, stream| {
+            vec![
+                frame_origin::head(stream, fields, false),
+                frame_origin::data(stream, RULES, true),
+            ]
+        });
+        for path in ["/open", "/private"] {
+            let answer = gate.get(&origin.url(path));
+            let record = gate.refused(&answer, 403, "robots_unreachable");
+            assert_eq!(record["robots"]["unreachable"]["cause"], "length", "{case}");
+        }
+        assert_eq!(origin.pages(), [], "{case}");
     }
 }
 
@@ -185,6 +321,17 @@ fn content_codings_are_decoded() {
         ("zstd", zstd(RULES)),
         ("deflate", deflate(RULES)),
         ("identity", RULES.into()),
+        ("none", RULES.into()),
+        ("UTF-8", RULES.into()),
+        ("binary", RULES.into()),
+        ("7bit", RULES.into()),
+        ("8bit", RULES.into()),
+        ("aws-chunked", RULES.into()),
+        ("", RULES.into()),
+        ("aws-chunked, gzip", gzip(RULES)),
+        ("gzip", [&gzip(RULES)[..], b"\r\n"].concat()),
+        ("br", [&brotli(RULES)[..], b"\0\0"].concat()),
+        ("zstd", [&zstd(RULES)[..], b"<!-- cached -->"].concat()),
     ];
     for (coding, body) in cases {
         let origin = Origin::http().on("/robots.txt", [coded(coding, &body)]);

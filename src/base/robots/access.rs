@@ -5,6 +5,7 @@
 //! classic bug of this field, so the mapping has a module of its own, without IO.
 
 mod cause;
+mod codings;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 pub use self::cause::Cause;
 use self::cause::numbered;
+pub use self::codings::{CodingField, Codings};
 use super::snapshot::Snapshot;
 use crate::clock::Moment;
 

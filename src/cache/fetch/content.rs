@@ -1,24 +1,23 @@
 //! The content of an answer: its body with the content codings undone (RFC 9110 section 8.4).
 //!
-//! Never more than the limit is read, inflated or kept: decoding is pulled from the far end and stops there.
+//! A body counts when it is whole, and is read and inflated to a limit at most. What follows a complete gzip, zstd or
+//! brotli stream is no part of the file: servers append line ends, NULs and comments to what they have compressed.
 
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use async_compression::tokio::bufread::{
     BrotliDecoder, DeflateDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder,
 };
 use async_compression::zstd::DParameter;
-use futures_core::Stream;
-use http::header::{CONTENT_ENCODING, TRANSFER_ENCODING};
+use http::header::{CONTENT_ENCODING, HeaderName, TRANSFER_ENCODING};
 use http::{HeaderMap, Response};
 use http_body::Body as _;
-use tokio::io::{AsyncBufRead, AsyncRead, AsyncReadExt, BufReader};
-use tokio_util::io::StreamReader;
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::egress::{ResponseBody, ResponseError};
-use crate::robots::access::Cause;
+use crate::robots::access::{Cause, CodingField, Codings};
 
 /// The codings in our requests. [`codings`] understands these, and their older names.
 pub(super) const ACCEPTED: &str = "gzip, br, zstd, deflate";
@@ -26,36 +25,63 @@ pub(super) const ACCEPTED: &str = "gzip, br, zstd, deflate";
 /// More codings on one body are a bomb, not a file.
 const MAX_CODINGS: usize = 2;
 
+/// Octets by which a coded file may be longer than its content, which is when it does not compress.
+const CODED: usize = 64 * 1024;
+
 /// Binary logarithm of the largest zstd window: 8 MiB (RFC 9659 section 3).
 const ZSTD_WINDOW: u32 = 23;
 
-type Reader = Box<dyn AsyncBufRead + Send + Unpin>;
+/// Values of Content-Encoding that leave the body as it is. Only `identity` is registered; browsers and libraries read the
+/// others so, which are charsets, names from MIME, and a framing that a storage service has undone.
+const IDENTITY: [&str; 7] = [
+    "identity",
+    "none",
+    "utf-8",
+    "binary",
+    "7bit",
+    "8bit",
+    "aws-chunked",
+];
 
 /// Reads the decoded body, at most `limit` octets of it.
 ///
 /// # Errors
 /// The cause that the body is not whole or not readable. None of it counts then.
 pub(super) async fn read(response: Response<ResponseBody>, limit: usize) -> Result<Vec<u8>, Cause> {
-    transfer(response.headers())?;
-    let codings = codings(response.headers())?;
-    let body = Box::new(StreamReader::new(Frames(response.into_body())));
-    decode(body, &codings, limit)
-        .await
-        .map_err(|error| cause(&error))
+    let (head, body) = response.into_parts();
+    transfer(&head.headers)?;
+    let codings = codings(&head.headers)?;
+    let most = match &*codings {
+        [] => limit,
+        _ => limit.saturating_add(CODED),
+    };
+    let body = received(body, most).await?;
+    let undecodable = |_| undecodable(&head.headers, CodingField::Content);
+    decode(body, &codings, limit).await.map_err(undecodable)
 }
 
-/// Classifies a failure to read: the connection's failures come through the decoders untouched, all others are the
-/// decoders' own. A connection that ends or breaks before the body is whole is told from one with bad framing.
-fn cause(error: &io::Error) -> Cause {
-    let transport = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<ResponseError>());
-    let transport = match transport {
-        None => return Cause::Encoding,
+/// Reads a body to its end, or `most` octets of it.
+async fn received(mut body: ResponseBody, most: usize) -> Result<Vec<u8>, Cause> {
+    let mut octets = Vec::new();
+    while octets.len() < most
+        && let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await
+    {
+        let frame = frame.map_err(|error| cause(&error))?;
+        octets.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+    }
+    octets.truncate(most);
+    Ok(octets)
+}
+
+/// Classifies a failure to read. A connection that ends or breaks before the body is whole is told from one with bad
+/// framing.
+fn cause(error: &ResponseError) -> Cause {
+    let transport = match error {
+        ResponseError::Length => return Cause::Length,
         // A stream that breaks the protocol is reset by us.
-        Some(ResponseError::Http2(error)) if error.is_library() => return Cause::Protocol,
-        Some(ResponseError::Http2(_) | ResponseError::Ftp(_)) => return Cause::Incomplete,
-        Some(ResponseError::Http1(transport)) => transport,
+        ResponseError::Http2(error) if error.is_library() => return Cause::Protocol,
+        ResponseError::Http2(_) | ResponseError::Ftp(_) => return Cause::Incomplete,
+        ResponseError::Http1(transport) => transport,
     };
     let below = std::error::Error::source(transport);
     let below = below.and_then(|below| below.downcast_ref::<io::Error>());
@@ -79,17 +105,14 @@ fn cause(error: &io::Error) -> Cause {
 /// Refuses transfer codings other than `chunked`, which hyper undoes (RFC 9112 section 7): the octets would be another
 /// file than the origin's.
 fn transfer(headers: &HeaderMap) -> Result<(), Cause> {
-    for value in headers.get_all(TRANSFER_ENCODING) {
-        let value = value.to_str().map_err(|_| Cause::Encoding)?;
-        let mut names = value
-            .split(',')
-            .map(str::trim)
-            .filter(|name| !name.is_empty());
-        if !names.all(|name| name.eq_ignore_ascii_case("chunked")) {
-            return Err(Cause::Encoding);
-        }
-    }
-    Ok(())
+    let refused = || undecodable(headers, CodingField::Transfer);
+    let names = names(headers, &TRANSFER_ENCODING).ok_or_else(refused)?;
+    let is_chunked = |name: &&str| name.eq_ignore_ascii_case("chunked");
+    names
+        .iter()
+        .all(is_chunked)
+        .then_some(())
+        .ok_or_else(refused)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,95 +125,107 @@ enum Coding {
 
 /// Returns the codings to undo, outermost first.
 fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, Cause> {
+    let refused = || undecodable(headers, CodingField::Content);
     let mut codings = Vec::new();
-    for value in headers.get_all(CONTENT_ENCODING) {
-        let value = value.to_str().map_err(|_| Cause::Encoding)?;
-        for name in value
-            .split(',')
-            .map(str::trim)
-            .filter(|name| !name.is_empty())
-        {
-            codings.push(match name.to_ascii_lowercase().as_str() {
-                "identity" => continue,
-                "gzip" | "x-gzip" => Coding::Gzip,
-                "deflate" => Coding::Deflate,
-                "br" => Coding::Brotli,
-                "zstd" => Coding::Zstd,
-                _ => return Err(Cause::Encoding),
-            });
-        }
+    for name in names(headers, &CONTENT_ENCODING).ok_or_else(refused)? {
+        codings.push(match name.to_ascii_lowercase().as_str() {
+            name if IDENTITY.contains(&name) => continue,
+            "gzip" | "x-gzip" => Coding::Gzip,
+            "deflate" => Coding::Deflate,
+            "br" => Coding::Brotli,
+            "zstd" => Coding::Zstd,
+            _ => return Err(refused()),
+        });
     }
     if codings.len() > MAX_CODINGS {
-        return Err(Cause::Encoding);
+        return Err(refused());
     }
     codings.reverse();
     Ok(codings)
 }
 
-async fn decode(mut body: Reader, codings: &[Coding], limit: usize) -> io::Result<Vec<u8>> {
-    for coding in codings {
-        let mut head = Vec::with_capacity(2);
-        (&mut body).take(2).read_to_end(&mut head).await?;
-        if head.is_empty() {
-            // Servers put their Content-Encoding on an empty file too, and then send nothing to decode.
-            return Ok(Vec::new());
-        }
-        let is_zlib = is_zlib(&head);
-        let whole = io::Cursor::new(head).chain(body);
-        body = match coding {
-            Coding::Gzip => {
-                let mut decoder = GzipDecoder::new(whole);
-                decoder.multiple_members(true);
-                buffered(decoder)
-            }
-            Coding::Deflate if is_zlib => buffered(ZlibDecoder::new(whole)),
+/// Returns the members of a list in all lines of a field; `None` if one is no text.
+fn names<'a>(headers: &'a HeaderMap, field: &HeaderName) -> Option<Vec<&'a str>> {
+    let mut names = Vec::new();
+    for value in headers.get_all(field) {
+        let members = value.to_str().ok()?.split(',').map(str::trim);
+        names.extend(members.filter(|name| !name.is_empty()));
+    }
+    Some(names)
+}
+
+/// Returns the cause that names what a field says.
+fn undecodable(headers: &HeaderMap, field: CodingField) -> Cause {
+    let name = match field {
+        CodingField::Content => CONTENT_ENCODING,
+        CodingField::Transfer => TRANSFER_ENCODING,
+    };
+    let lines = headers.get_all(name).iter().map(|line| line.as_bytes());
+    let value = lines.collect::<Vec<_>>().join(&b", "[..]);
+    Cause::Encoding(Some(Codings::new(field, &value)))
+}
+
+/// Undoes all codings, to `limit` octets of the content.
+async fn decode(mut body: Vec<u8>, codings: &[Coding], limit: usize) -> io::Result<Vec<u8>> {
+    for (at, coding) in codings.iter().enumerate() {
+        let is_last = at + 1 == codings.len();
+        let most = match is_last {
+            true => limit,
+            false => limit.saturating_add(CODED),
+        };
+        body = undone(*coding, &body, most).await?;
+    }
+    Ok(body)
+}
+
+/// Undoes one coding, to `most` octets. Servers put their Content-Encoding on an empty file, too, and then send nothing to
+/// decode.
+async fn undone(coding: Coding, mut coded: &[u8], most: usize) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    let mut is_due = !coded.is_empty();
+    while is_due && content.len() < most {
+        let is_zlib = is_zlib(coded);
+        let decoder: Box<dyn AsyncRead + Send + Unpin + '_> = match coding {
+            Coding::Gzip => Box::new(GzipDecoder::new(&mut coded)),
+            Coding::Deflate if is_zlib => Box::new(ZlibDecoder::new(&mut coded)),
             // "Some non-conformant implementations send the 'deflate' compressed data without the zlib
             // wrapper" (RFC 9110 section 8.4.1.2).
-            Coding::Deflate => buffered(DeflateDecoder::new(whole)),
-            Coding::Brotli => buffered(BrotliDecoder::new(whole)),
+            Coding::Deflate => Box::new(DeflateDecoder::new(&mut coded)),
+            Coding::Brotli => Box::new(BrotliDecoder::new(&mut coded)),
             Coding::Zstd => {
                 let window = DParameter::window_log_max(ZSTD_WINDOW);
-                let mut decoder = ZstdDecoder::with_params(whole, &[window]);
-                decoder.multiple_members(true);
-                buffered(decoder)
+                Box::new(ZstdDecoder::with_params(&mut coded, &[window]))
             }
         };
+        let left = most - content.len();
+        decoder.take(left as u64).read_to_end(&mut content).await?;
+        is_due = coding.goes_on(coded);
     }
-    let mut content = Vec::new();
-    body.take(limit as u64).read_to_end(&mut content).await?;
     Ok(content)
 }
 
-fn buffered(reader: impl AsyncRead + Send + Unpin + 'static) -> Reader {
-    Box::new(BufReader::new(reader))
+impl Coding {
+    /// Tells whether what follows a stream is another part of the content: a member of gzip (RFC 1952 section 2.2), a frame
+    /// of zstd or one to skip (RFC 8878 section 3.1).
+    fn goes_on(self, rest: &[u8]) -> bool {
+        match self {
+            Coding::Gzip => rest.starts_with(&[0x1f, 0x8b]),
+            Coding::Zstd => {
+                matches!(
+                    rest,
+                    [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]
+                )
+            }
+            Coding::Brotli | Coding::Deflate => false,
+        }
+    }
 }
 
 /// Tells whether data begins like zlib (RFC 1950 section 2.2). A raw deflate stream with this first octet would begin
 /// with a kind of block that no encoder writes first.
-fn is_zlib(head: &[u8]) -> bool {
-    matches!(head, [cmf, flags]
+fn is_zlib(data: &[u8]) -> bool {
+    matches!(data, [cmf, flags, ..]
         if cmf & 0x0f == 8 && u16::from_be_bytes([*cmf, *flags]).is_multiple_of(31))
-}
-
-/// The data frames of a body as a stream, for tokio's reader adapters.
-struct Frames(ResponseBody);
-
-impl Stream for Frames {
-    type Item = io::Result<bytes::Bytes>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            return match Pin::new(&mut self.0).poll_frame(cx) {
-                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
-                    Ok(data) => Poll::Ready(Some(Ok(data))),
-                    Err(_trailers) => continue,
-                },
-                Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(io::Error::other(error)))),
-                Poll::Ready(None) => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
-            };
-        }
-    }
 }
 
 #[cfg(test)]
@@ -211,13 +246,13 @@ mod tests {
     }
 
     async fn decoded(body: &[u8], codings: &[Coding], limit: usize) -> io::Result<Vec<u8>> {
-        decode(Box::new(io::Cursor::new(body.to_vec())), codings, limit).await
+        decode(body.to_vec(), codings, limit).await
     }
 
     #[test]
     fn the_codings_of_a_body_are_undone_from_the_outermost() {
         use Coding::{Brotli, Deflate, Gzip, Zstd};
-        type Case<'a> = (&'a str, &'a [&'a str], Result<&'a [Coding], Cause>);
+        type Case<'a> = (&'a str, &'a [&'a str], Result<&'a [Coding], &'a str>);
         #[rustfmt::skip] // one row, one case
         let cases: &[Case<'_>] = &[
             ("no field", &[], Ok(&[])),
@@ -231,10 +266,12 @@ mod tests {
             ("two, applied in this order", &["gzip, br"], Ok(&[Brotli, Gzip])),
             ("two in two lines", &["gzip", "br"], Ok(&[Brotli, Gzip])),
             ("identity does not count", &["gzip, identity, br"], Ok(&[Brotli, Gzip])),
-            ("a bomb", &["gzip, gzip, gzip"], Err(Cause::Encoding)),
-            ("unknown", &["compress"], Err(Cause::Encoding)),
-            ("known and unknown", &["gzip, x"], Err(Cause::Encoding)),
-            ("no text", &["gz\u{e9}p"], Err(Cause::Encoding)),
+            ("a bomb", &["gzip, gzip, gzip"], Err("gzip, gzip, gzip")),
+            ("unknown", &["compress"], Err("compress")),
+            ("known and unknown", &["gzip, x"], Err("gzip, x")),
+            ("unknown on a second line", &["gzip", "x"], Err("gzip, x")),
+            ("no text", &["gz\u{e9}p"], Err("gz??p")),
+            ("names that stand for identity", &["none, utf-8, binary", "7bit, 8bit", "AWS-Chunked", ""], Ok(&[])),
         ];
         for (name, values, expected) in cases {
             let headers: HeaderMap = values
@@ -242,6 +279,9 @@ mod tests {
                 .map(|text| HeaderValue::from_bytes(text.as_bytes()).expect("a field value"))
                 .map(|value| (CONTENT_ENCODING, value))
                 .collect();
+            let expected = expected.map_err(|value: &str| {
+                Cause::Encoding(Some(Codings::new(CodingField::Content, value.as_bytes())))
+            });
             assert_eq!(codings(&headers).as_deref(), expected.as_deref(), "{name}");
         }
     }
@@ -290,11 +330,7 @@ mod tests {
             let content = decoded(&body, codings, 10).await;
             assert_eq!(content.expect(name), FILE[..10], "{name}, to the limit");
             let cut = decoded(&body[..body.len() - 3], codings, 1000).await;
-            assert_eq!(
-                cut.map_err(|error| cause(&error)),
-                Err(Cause::Encoding),
-                "{name}, cut"
-            );
+            assert!(cut.is_err(), "{name}, cut");
             let empty = decoded(b"", codings, 1000).await;
             assert_eq!(empty.expect(name), b"", "{name} of nothing");
         }
@@ -322,6 +358,37 @@ mod tests {
         ];
         let content = decoded(&zstd.concat(), &[Coding::Zstd], 1000).await;
         assert_eq!(content.expect("decodes"), FILE);
+    }
+
+    #[tokio::test]
+    async fn stray_octets_behind_a_complete_stream_are_dropped_and_a_damaged_part_is_not() {
+        let gzip = all(GzipEncoder::new(FILE)).await;
+        let zstd = all(ZstdEncoder::new(FILE)).await;
+        let brotli = all(BrotliEncoder::new(FILE)).await;
+        let twice = all(BrotliEncoder::new(&*[&gzip[..], b"\n"].concat())).await;
+        let strays: [&[u8]; 4] = [b"\r\n", b"\0\0\0\0\0\0\0\0", b"<!-- cached -->", b"\x1f"];
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("gzip", &gzip, &[Coding::Gzip][..], &[0x1f, 0x8b, 8, 0][..]),
+            ("zstd", &zstd, &[Coding::Zstd], &[0x28, 0xb5, 0x2f, 0xfd, 4]),
+            ("brotli", &brotli, &[Coding::Brotli], &[]),
+            ("brotli over gzip", &twice, &[Coding::Brotli, Coding::Gzip], &[]),
+        ];
+        for (name, body, codings, begins) in cases {
+            for stray in strays {
+                let content = decoded(&[body, stray].concat(), codings, 1000).await;
+                assert_eq!(content.expect(name), FILE, "{name} before {stray:?}");
+            }
+            if !begins.is_empty() {
+                let content = decoded(&[body, begins].concat(), codings, 1000).await;
+                assert!(content.is_err(), "{name} before a part that is cut");
+            }
+        }
+        // A frame to skip is no content, and the frame behind it counts.
+        let skipped = [0x50, 0x2a, 0x4d, 0x18, 1, 0, 0, 0, 7];
+        let skips = [&zstd[..], &skipped, &zstd].concat();
+        let content = decoded(&skips, &[Coding::Zstd], 1000).await;
+        assert_eq!(content.expect("decodes"), FILE.repeat(2));
     }
 
     #[tokio::test]

@@ -10,6 +10,7 @@ use http::{Method, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use tokio::task::AbortHandle;
 
+use super::super::ResponseError;
 use super::are_too_long;
 use super::exchange::Opened;
 use crate::http2_body::{self, End};
@@ -40,18 +41,25 @@ impl Drop for Aborted {
 
 impl<H> Body<H> {
     /// Splits a response to a request by `method` into its head and its body, which holds `held`. An upload goes on
-    /// beside it.
-    pub(in super::super) fn of(method: &Method, opened: Opened, held: H) -> Response<Body<H>> {
+    /// beside it. `is_whole`: octets of a response that has none make it invalid.
+    pub(in super::super) fn of(
+        method: &Method,
+        opened: Opened,
+        held: H,
+        is_whole: bool,
+    ) -> Response<Body<H>> {
         let Opened {
             response, upload, ..
         } = opened;
+        let has_none = response.status() == StatusCode::NO_CONTENT;
         let is_empty = *method == Method::HEAD
-            || matches!(
-                response.status(),
-                StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
-            );
+            || response.status() == StatusCode::NOT_MODIFIED
+            || has_none && !is_whole;
         let length = response.headers().get(CONTENT_LENGTH);
-        let left = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        let left = match has_none {
+            true => Some(0),
+            false => length.and_then(|length| length.to_str().ok()?.parse().ok()),
+        };
         response.map(|stream| {
             if is_empty || stream.is_end_stream() {
                 return Body {
@@ -88,22 +96,34 @@ impl<H> Body<H> {
 
 impl<H: Unpin> http_body::Body for Body<H> {
     type Data = Bytes;
-    type Error = h2::Error;
+    type Error = ResponseError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ResponseError>>> {
         let this = self.get_mut();
         let Some(open) = &mut this.open else {
             return Poll::Ready(None);
         };
         let frame = ready!(http2_body::poll_frame(&mut open.stream, cx));
         let trailers = |frame: &Frame<Bytes>| frame.trailers_ref().is_some_and(are_too_long);
+        let left = this.left;
+        let is_longer = |frame: &Frame<Bytes>| {
+            let octets = frame.data_ref().map_or(0, Bytes::len);
+            left.is_some_and(|left| left < octets as u64)
+        };
         let frame = match frame {
             // `h2` may have dropped some of them.
-            Some(Ok(frame)) if trailers(&frame) => Some(Err(Reason::ENHANCE_YOUR_CALM.into())),
-            frame => frame,
+            Some(Ok(frame)) if trailers(&frame) => {
+                Some(Err(ResponseError::Http2(Reason::ENHANCE_YOUR_CALM.into())))
+            }
+            Some(Ok(frame)) if is_longer(&frame) => Some(Err(ResponseError::Length)),
+            // `h2` resets a stream with more or fewer octets than its content-length.
+            Some(Err(error)) if left.is_some() && is_of_this_stream(&error) => {
+                Some(Err(ResponseError::Length))
+            }
+            frame => frame.map(|frame| frame.map_err(ResponseError::Http2)),
         };
         match &frame {
             Some(Ok(frame)) if let Some(octets) = frame.data_ref() => {
@@ -128,4 +148,9 @@ impl<H: Unpin> http_body::Body for Body<H> {
         self.left
             .map_or_else(SizeHint::default, SizeHint::with_exact)
     }
+}
+
+/// Tells whether `h2` has reset the stream alone, because it breaks the protocol.
+fn is_of_this_stream(error: &h2::Error) -> bool {
+    error.is_library() && error.is_reset() && error.reason() == Some(Reason::PROTOCOL_ERROR)
 }

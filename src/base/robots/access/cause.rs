@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::codings::Codings;
+
 /// The cause that an origin's robots.txt is unreachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
@@ -19,10 +21,14 @@ pub enum Cause {
     Timeout,
     /// The connection broke before the answer was whole.
     Incomplete,
-    /// Not HTTP, bad chunking, a false Content-Length.
+    /// The answer is longer or shorter than it says: octets followed its Content-Length, its last chunk or a status without
+    /// content.
+    Length,
+    /// Not HTTP, bad chunking, an unreadable Content-Length.
     Protocol,
-    /// A `Content-Encoding` that is unknown or does not decode, or a transfer coding other than `chunked`.
-    Encoding,
+    /// A `Content-Encoding` that is unknown or does not decode, or a transfer coding other than `chunked`. None in states that an
+    /// earlier version stored.
+    Encoding(Option<Codings>),
     /// A 3xx without a `Location` that can be followed, or a status that answers no unconditional GET: 1xx, 304, 600.
     Redirect(u16),
     /// No connection can be made to such an origin: its name fits no request, or `[upstream] ftp` is false.
@@ -60,14 +66,16 @@ impl Cause {
         let name = match self {
             Cause::Status(status) => return format!("status_{status}"),
             Cause::Redirect(status) => return format!("redirect_{status}"),
+            Cause::Encoding(Some(codings)) => return codings.code(),
             Cause::Dns => "dns",
             Cause::Connect => "connect",
             Cause::Certificate => "certificate",
             Cause::Tls => "tls",
             Cause::Timeout => "timeout",
             Cause::Incomplete => "incomplete",
+            Cause::Length => "length",
             Cause::Protocol => "protocol",
-            Cause::Encoding => "encoding",
+            Cause::Encoding(None) => "encoding",
             Cause::Unaddressable => "unaddressable",
             Cause::UpstreamProxy => "upstream_proxy",
             Cause::Prohibited => "prohibited",
@@ -90,6 +98,9 @@ impl Cause {
         if let Some(status) = numbered(code, "redirect_") {
             return Some(Cause::Redirect(status));
         }
+        if let Some(codings) = Codings::from_code(code) {
+            return Some(Cause::Encoding(Some(codings)));
+        }
         Some(match code {
             "dns" => Cause::Dns,
             "connect" => Cause::Connect,
@@ -97,8 +108,9 @@ impl Cause {
             "tls" => Cause::Tls,
             "timeout" => Cause::Timeout,
             "incomplete" => Cause::Incomplete,
+            "length" => Cause::Length,
             "protocol" => Cause::Protocol,
-            "encoding" => Cause::Encoding,
+            "encoding" => Cause::Encoding(None),
             "unaddressable" => Cause::Unaddressable,
             "upstream_proxy" => Cause::UpstreamProxy,
             "prohibited" => Cause::Prohibited,
@@ -152,7 +164,7 @@ impl Cause {
     pub fn is_answer(self) -> bool {
         matches!(
             self,
-            Cause::Status(_) | Cause::Redirect(_) | Cause::Encoding
+            Cause::Status(_) | Cause::Redirect(_) | Cause::Encoding(_)
         )
     }
 }
@@ -169,8 +181,14 @@ impl fmt::Display for Cause {
             Cause::Tls => f.write_str("TLS failed"),
             Cause::Timeout => f.write_str("it did not answer in time"),
             Cause::Incomplete => f.write_str("the connection broke before the answer was whole"),
+            Cause::Length => f.write_str(
+                "its answer has another length than it says (Content-Length, last chunk), so a part may be missing",
+            ),
             Cause::Protocol => f.write_str("the answer was not valid HTTP or FTP"),
-            Cause::Encoding => {
+            Cause::Encoding(Some(codings)) => {
+                write!(f, "its body could not be decoded ({codings})")
+            }
+            Cause::Encoding(None) => {
                 f.write_str("its Content-Encoding or Transfer-Encoding could not be decoded")
             }
             Cause::Redirect(status @ (300..=303 | 307 | 308)) => {

@@ -144,8 +144,11 @@ fn codes_are_read_back() {
         Cause::Tls,
         Cause::Timeout,
         Cause::Incomplete,
+        Cause::Length,
         Cause::Protocol,
-        Cause::Encoding,
+        Cause::Encoding(None),
+        Cause::Encoding(Some(Codings::new(CodingField::Content, b"gzip, x"))),
+        Cause::Encoding(Some(Codings::new(CodingField::Transfer, &[b'\"'; 99]))),
         Cause::Unaddressable,
         Cause::UpstreamProxy,
         Cause::Prohibited,
@@ -170,7 +173,14 @@ fn codes_are_read_back() {
     for absence in absences {
         assert_eq!(Absence::from_code(&absence.code()), Some(absence));
     }
-    for wrong in ["", "status_", "status_x", "status_99999", "DNS"] {
+    for wrong in [
+        "",
+        "status_",
+        "status_x",
+        "status_99999",
+        "DNS",
+        "content_encoding:\u{e9}",
+    ] {
         assert_eq!(Cause::from_code(wrong), None, "{wrong:?}");
         assert_eq!(Absence::from_code(wrong), None, "{wrong:?}");
     }

@@ -41,7 +41,7 @@ fn the_profile_decides_what_a_long_outage_means() {
         (Google, true, DEAD, d(30), CompleteDisallow),
         (Google, true, ERROR, d(30), NoRestrictions),
         (Google, true, Cause::Redirect(304), d(30), NoRestrictions),
-        (Google, true, Cause::Encoding, d(30), NoRestrictions),
+        (Google, true, Cause::Encoding(None), d(30), NoRestrictions),
         (Google, true, Cause::Tls, d(30), CompleteDisallow),
         (Google, true, Cause::Internal, s(0), CompleteDisallow),
         (Google, false, DEAD, almost(h(12)), CompleteDisallow),

@@ -1,0 +1,81 @@
+//! What an answer says of the codings of its body, where they cannot be undone.
+
+use std::fmt;
+
+/// Octets of a value that are kept: the origin chooses their number.
+const KEPT: usize = 32;
+
+/// A field that names codings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CodingField {
+    /// `Content-Encoding`.
+    Content,
+    /// `Transfer-Encoding`.
+    Transfer,
+}
+
+impl CodingField {
+    const ALL: [CodingField; 2] = [CodingField::Content, CodingField::Transfer];
+
+    /// Returns the name in records.
+    fn code(self) -> &'static str {
+        match self {
+            CodingField::Content => "content_encoding:",
+            CodingField::Transfer => "transfer_encoding:",
+        }
+    }
+}
+
+/// The field and its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Codings {
+    field: CodingField,
+    value: [u8; KEPT],
+    length: usize,
+}
+
+impl Codings {
+    /// Keeps the beginning of a value. Octets that are no plain text become `?`.
+    pub fn new(field: CodingField, value: &[u8]) -> Codings {
+        let mut kept = [0; KEPT];
+        for (to, octet) in kept.iter_mut().zip(value) {
+            let is_plain = matches!(octet, b' '..=b'~') && !matches!(octet, b'"' | b'\\');
+            *to = if is_plain { *octet } else { b'?' };
+        }
+        Codings {
+            field,
+            value: kept,
+            length: value.len().min(KEPT),
+        }
+    }
+
+    fn value(&self) -> &str {
+        let value = self.value.get(..self.length).unwrap_or_default();
+        std::str::from_utf8(value).unwrap_or_default()
+    }
+
+    /// Returns one word for records; [`Codings::from_code`] reads it.
+    pub(super) fn code(&self) -> String {
+        format!("{}{}", self.field.code(), self.value())
+    }
+
+    /// Reads the word that [`Codings::code`] wrote.
+    pub(super) fn from_code(code: &str) -> Option<Codings> {
+        let of = |field: CodingField| {
+            let value = code.strip_prefix(field.code())?;
+            let codings = Codings::new(field, value.as_bytes());
+            (codings.value() == value).then_some(codings)
+        };
+        CodingField::ALL.into_iter().find_map(of)
+    }
+}
+
+impl fmt::Display for Codings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.field {
+            CodingField::Content => "Content-Encoding",
+            CodingField::Transfer => "Transfer-Encoding",
+        };
+        write!(f, "{name}: {}", self.value())
+    }
+}

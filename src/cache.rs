@@ -35,7 +35,7 @@ mod size;
 mod tdmrep;
 
 pub use self::counts::Counts;
-use self::entry::{ENTRY_BYTES, Entry, FlightReason, Slots, StoreLookup};
+use self::entry::{ENTRY_BYTES, Entry, FlightReason, Slot, Slots, StoreLookup};
 use self::hops::WaitGraph;
 use self::lookup::Awaited;
 pub use self::lookup::View;
@@ -65,6 +65,7 @@ use crate::policy::generation::Changes;
 use crate::policy::overrides::Overrides;
 use crate::rep::Origin;
 use crate::robots::access::AccessResult;
+use crate::robots::document::Document;
 use crate::robots::identity::Crawler;
 use crate::robots::reach::Tracker;
 use crate::robots::state::{Due, State};
@@ -93,6 +94,8 @@ struct Shared {
     changes: Arc<Changes>,
     /// None if states end with the process.
     persistent: Option<PersistentStates>,
+    /// Stored states from fetches before this moment are fetched anew, in milliseconds; 0: none.
+    doubted_before: AtomicU64,
     /// None if this instance is alone.
     sharing: Option<Sharing>,
     /// Only one task evicts at a time. After a pass that left the cache over its bounds, the next one is not before this.
@@ -168,6 +171,7 @@ impl RobotsCache {
                 clock,
                 changes,
                 persistent,
+                doubted_before: AtomicU64::new(0),
                 sharing: fleet.map(Sharing::new),
                 evicting: Mutex::default(),
                 counts: Counts::default(),
@@ -300,6 +304,34 @@ impl RobotsCache {
         self.shared.reach.reached();
     }
 
+    /// Fetches a document anew before the next request that would use a stored state from before this moment.
+    pub fn doubt_before(&self, moment: Moment) {
+        let shared = &self.shared;
+        shared
+            .doubted_before
+            .store(moment.as_millis(), Ordering::Relaxed);
+    }
+
+    /// Returns the origins that requests were judged for since `moment` by a robots.txt that was fetched before it, with the
+    /// moment of the oldest such fetch. The oldest come first.
+    pub fn judged_by_older(&self, moment: Moment) -> Vec<(Origin, Moment)> {
+        let is_older = |slot: &&Slot| {
+            let is_robots = slot.identity.document() == Document::RobotsTxt;
+            is_robots && slot.used >= moment
+        };
+        let mut older: Vec<(Origin, Moment)> = Vec::new();
+        for entry in &self.shared.entries {
+            let slots = entry.slots.lock();
+            let fetched = slots.iter().filter(is_older);
+            let fetched = fetched.filter_map(|slot| slot.state.fetched());
+            if let Some(oldest) = fetched.filter(|fetched| *fetched < moment).min() {
+                older.push((entry.key().clone(), oldest));
+            }
+        }
+        older.sort_by(|(a, one), (b, other)| one.cmp(other).then_with(|| a.cmp(b)));
+        older
+    }
+
     /// Returns the number of origins in the cache.
     pub fn len(&self) -> usize {
         self.shared.entries.len()
@@ -327,6 +359,18 @@ impl RobotsCache {
 }
 
 impl Shared {
+    /// Tells whether the states are another process's.
+    fn is_onlooker(&self) -> bool {
+        let persistent = self.persistent.as_ref();
+        persistent.is_some_and(PersistentStates::are_of_others)
+    }
+
+    /// Tells whether a stored state is to be fetched anew.
+    fn is_doubted(&self, state: &State) -> bool {
+        let before = Moment::from_millis(self.doubted_before.load(Ordering::Relaxed));
+        state.fetched().is_some_and(|fetched| fetched < before)
+    }
+
     fn entry(&self, origin: &Origin) -> Arc<Entry> {
         if let Some(entry) = self.entries.get(origin) {
             return Arc::clone(&entry);

@@ -160,7 +160,7 @@ impl Command {
     /// Returns what the command reads, if that may be the service's.
     fn reads(&self) -> Option<Kept> {
         match self {
-            Self::Check(args) if args.collected().is_some() => Some(Kept::Store),
+            Self::Check(args) if args.reads_store() => Some(Kept::Store),
             Self::Log(_)
             | Self::Sql(_)
             | Self::Audit(_)
@@ -177,7 +177,7 @@ impl Command {
     /// Tells whether the command reads what a running process writes into the store.
     fn reads_records(&self) -> bool {
         match self {
-            Self::Check(args) => args.collected().is_some(),
+            Self::Check(args) => args.reads_store(),
             Self::Log(_) | Self::Report(_) | Self::Sql(_) => true,
             Self::Audit(args) => args.reads_records(),
             Self::Store(args) => args.reads_records(),

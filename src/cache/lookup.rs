@@ -151,6 +151,8 @@ impl Shared {
                 None
             }
             Due::No => None,
+            // The process that the states belong to refreshes them.
+            Due::Ahead if self.is_onlooker() => None,
             Due::Ahead => {
                 join(FlightReason::Fetch);
                 None

@@ -25,7 +25,8 @@ const ALIKE: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct PersistentStates {
     store: Arc<dyn Store>,
-    log: Arc<Log>,
+    /// None: the states are another process's, and only read.
+    log: Option<Arc<Log>>,
     /// True if the latest read failed and the failure was logged.
     fails: Arc<AtomicBool>,
 }
@@ -36,9 +37,24 @@ impl PersistentStates {
     pub fn of(log: &Arc<Log>) -> Option<PersistentStates> {
         Some(PersistentStates {
             store: Arc::clone(log.store()?),
-            log: Arc::clone(log),
+            log: Some(Arc::clone(log)),
             fails: Arc::default(),
         })
+    }
+
+    /// Returns the states that other processes keep in `store`. Nothing is written there.
+    #[must_use]
+    pub fn of_others(store: Arc<dyn Store>) -> PersistentStates {
+        PersistentStates {
+            store,
+            log: None,
+            fails: Arc::default(),
+        }
+    }
+
+    /// Tells whether the states are another process's.
+    pub(super) fn are_of_others(&self) -> bool {
+        self.log.is_none()
     }
 
     /// Returns the stored states of an origin. An error has been logged when this resolves.
@@ -84,8 +100,9 @@ impl PersistentStates {
     async fn read(&self, origin: &Origin, config: &RobotsConfig) -> Result<Vec<Recalled>, Unread> {
         // First: a state that was evicted before it was written is on its way to the store, which has an older state or
         // none.
-        let unwritten = self.log.unwritten(origin);
-        let mut recalled: Vec<Recalled> = unwritten.into_iter().map(Recalled::of).collect();
+        let unwritten = self.log.as_ref().map(|log| log.unwritten(origin));
+        let unwritten = unwritten.into_iter().flatten();
+        let mut recalled: Vec<Recalled> = unwritten.map(Recalled::of).collect();
         let kept = self.store.origin(origin).await.map_err(Unread::Failed)?;
         let kept: Vec<_> = kept
             .into_iter()
@@ -122,7 +139,9 @@ impl PersistentStates {
 
     /// Hands over a new state. Never waits.
     pub(super) fn record(&self, update: OriginUpdate) {
-        self.log.origin_updated(update);
+        if let Some(log) = &self.log {
+            log.origin_updated(update);
+        }
     }
 
     /// Drops the stored states of an origin, for one identity or all, also unwritten ones.
@@ -131,7 +150,10 @@ impl PersistentStates {
         origin: &Origin,
         which: Option<&Identity>,
     ) -> Result<bool, StoreError> {
-        self.log.flush().await.map_err(|failure| StoreError {
+        let Some(log) = &self.log else {
+            return Ok(false);
+        };
+        log.flush().await.map_err(|failure| StoreError {
             kind: StoreErrorKind::Failed,
             message: failure.to_string(),
         })?;

@@ -75,7 +75,11 @@ impl Recalling {
                     slots.recall = StoreLookup::Done;
                     for one in known {
                         let mut slot = Slot::new(one.fetched_as.identity.clone(), one.updated);
-                        slot.state = Arc::new(one.state);
+                        let is_doubted = shared.is_doubted(&one.state);
+                        slot.state = Arc::new(match is_doubted {
+                            true => one.state.overdue(now),
+                            false => one.state,
+                        });
                         slot.fetched_as = Some(Arc::new(one.fetched_as));
                         Shared::measure_new(&mut slot);
                         slots.put(slot, &mut |change| shared.count(change));

@@ -1,4 +1,5 @@
-//! `crawlgate check`: shows the decision about a URL, and its reasons. Only robots.txt is fetched.
+//! `crawlgate check`: shows the decision of the gate here about a URL, and its reasons. The page is not requested; robots.txt is, where
+//! the store has no copy that the gate would judge by.
 //!
 //! One command has four uses: the decision about some URLs (`judge`, printed as `text` or as a `document`), the
 //! contents and errors of a robots.txt (`lint`), the protocol's verdict on thousands of URLs (`bulk`), and what another
@@ -14,7 +15,7 @@ mod source;
 mod text;
 mod usage_text;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,11 +27,12 @@ use tracing::warn;
 use self::escaped::Escaped;
 use self::judge::{Judge, Stopped};
 use self::recorded::RecordedArgs;
+use self::source::Known;
 use super::collected::{CollectedArgs, LogSelection};
 use super::terminal::Paint;
 use super::{ExtraDestinations, FAILED, fail};
 use crate::agent;
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::explain::usage::{self, Head, UsageQuery};
 use crate::explain::{File, Judgement, Unjudged, document};
@@ -41,6 +43,9 @@ use crate::usage::tdmrep;
 
 /// Exit code for a denied URL.
 const DENIED: u8 = 1;
+
+/// Exit code of `--strict` for a robots.txt with notes.
+const NOTED: u8 = 1;
 
 /// Octets of a response head that are read.
 const MAX_HEAD: u64 = 1 << 20;
@@ -85,6 +90,15 @@ pub struct CheckArgs {
     /// Judge in bulk: a JSON object on each line of standard input, its answer on standard output
     #[arg(long, conflicts_with_all = ["url", "urls", "json", "quiet", "response", "tdmrep"])]
     jsonl: bool,
+    /// Ask each origin for its robots.txt, even if the gate here has a copy that it judges by
+    ///
+    /// By default, the answer is that of the gate here: by the copy in its store while that is fresh, else by what the origin
+    /// sends now. Nothing is written into the store: `crawlgate origins refresh` has the running process fetch.
+    #[arg(long, conflicts_with = "robots")]
+    fresh: bool,
+    /// Exit 1 if there are notes on the robots.txt, too
+    #[arg(long, conflicts_with = "jsonl")]
+    strict: bool,
     /// Print nothing, only exit with the code
     #[arg(long, short, conflicts_with = "json")]
     quiet: bool,
@@ -97,6 +111,19 @@ pub struct CheckArgs {
 }
 
 impl CheckArgs {
+    /// Tells whether the answer rests on what the store has.
+    pub(super) fn reads_store(&self) -> bool {
+        self.recorded.is_asked() || (self.robots.is_none() && !self.fresh)
+    }
+
+    /// Returns the robots.txt that an answer may rest on.
+    fn known(&self) -> Known {
+        match self.fresh {
+            true => Known::Nothing,
+            false => Known::Stored,
+        }
+    }
+
     /// Returns the logs that it reads: recorded requests alone are in logs.
     pub(super) fn collected(&self) -> Option<&CollectedArgs> {
         self.recorded.is_asked().then_some(&self.collected)
@@ -105,7 +132,7 @@ impl CheckArgs {
 
 /// The end of `--help`: exit codes, and the lines of `--jsonl`.
 const LONG_HELP: &str = "\
-Exit codes: 0 all are allowed (a linted file: always), 1 one is denied, 2 one cannot \
+Exit codes: 0 all are allowed (a linted file: always), 1 one is denied (--strict: or there are notes), 2 one cannot \
 be judged. Of several, the greatest. --jsonl: 0 once all lines are answered. --since: 0 \
 nothing would be decided otherwise, 1 something would.
 
@@ -120,7 +147,7 @@ default, [log] decisions records denials alone, so that a new denial shows only 
   agents         a list, as --agent: product tokens, most specific first [default: --agent]
   robots         the text of the robots.txt to judge by, or
   robots_base64  the same in Base64, for octets that are not UTF-8;
-                 without either, it is fetched from the origin
+                 without either, the gate's copy, or what the origin sends (--fresh: always)
   notes          true: answer with notes on the robots.txt, too
   purposes       a list, as --purpose [default: --purpose]
   response       a response head to judge, as text
@@ -161,7 +188,7 @@ pub fn run(args: &CheckArgs, config: &Config, chosen: &LogSelection) -> ExitCode
         } else if args.jsonl && args.robots.is_some() {
             Err("--jsonl takes the robots.txt from each line; --robots needs --since with it, or a URL without it".to_owned())
         } else if args.jsonl {
-            bulk::run(&args.agent, asked(args, config)?, config)
+            bulk::run(&args.agent, asked(args, config)?, args.known(), config)
         } else if args.url.is_empty() && args.urls.is_none() {
             look_over(args, config)
         } else {
@@ -215,7 +242,11 @@ fn look_over(args: &CheckArgs, config: &Config) -> Result<u8, String> {
         Format::Json => output.send(&document::of_file(&snapshot, file)),
         Format::Text(paint) => output.send(&lint::text(&snapshot, file, paint)),
     };
-    settle(sent.and_then(|()| output.out.flush()), 0)
+    let code = match args.strict && has_notes(&snapshot) {
+        true => NOTED,
+        false => 0,
+    };
+    settle(sent.and_then(|()| output.out.flush()), code)
 }
 
 /// Judges URLs.
@@ -229,7 +260,12 @@ fn check(args: &CheckArgs, config: &Config) -> Result<u8, String> {
     let mut output = Output::of(args);
     warn_of_anonymous(&args.agent);
     let asked = asked(args, config)?;
-    let judge = Judge::new(&args.agent, args.robots.as_deref(), asked, config)?;
+    let judge = Judge::new(
+        &args.agent,
+        (args.robots.as_deref(), args.known()),
+        asked,
+        config,
+    )?;
     let urls = args.url.iter().cloned().map(Ok);
     let urls: Box<dyn Iterator<Item = io::Result<String>>> = match &args.urls {
         Some(file) => Box::new(urls.chain(listed(file)?)),
@@ -238,6 +274,9 @@ fn check(args: &CheckArgs, config: &Config) -> Result<u8, String> {
     let mut worst = 0;
     let outcome = judge.all(urls, |judged| {
         worst = worst.max(code(&judged));
+        if args.strict && judged.as_ref().is_ok_and(|judged| output.has_notes(judged)) {
+            worst = worst.max(NOTED);
+        }
         output.tell(judged)
     });
     // Written judgements stay, even after an error.
@@ -287,6 +326,10 @@ fn listed(file: &Path) -> Result<impl Iterator<Item = io::Result<String>> + use<
     }))
 }
 
+fn has_notes(file: &File) -> bool {
+    !crate::usage::notes(&file.robots).is_empty()
+}
+
 /// Returns the exit code of one URL.
 fn code(judged: &Result<Judgement, Unjudged>) -> u8 {
     match judged.as_ref().map(|judged| judged.decision.verdict()) {
@@ -319,8 +362,12 @@ struct Output {
     out: BufWriter<io::StdoutLock<'static>>,
     /// True after the first output.
     is_begun: bool,
+    /// The moment before the first fetch.
+    began: Moment,
     /// The files with printed notes.
     noted: HashSet<[u8; 32]>,
+    /// The files so far, and whether there are notes on each.
+    with_notes: HashMap<[u8; 32], bool>,
 }
 
 impl Output {
@@ -334,8 +381,21 @@ impl Output {
             format,
             out: BufWriter::new(io::stdout().lock()),
             is_begun: false,
+            began: Clock::system().now(),
             noted: HashSet::new(),
+            with_notes: HashMap::new(),
         }
+    }
+
+    /// Tells whether there are notes on the file that a URL was judged by.
+    fn has_notes(&mut self, judged: &Judgement) -> bool {
+        let Some(file) = &judged.snapshot else {
+            return false;
+        };
+        *self
+            .with_notes
+            .entry(file.sha256)
+            .or_insert_with(|| has_notes(file))
     }
 
     /// Prints one judgement; a URL that cannot be judged goes to standard error, for people.
@@ -349,7 +409,7 @@ impl Output {
                 let is_new = |snapshot: &File| self.noted.insert(snapshot.sha256);
                 let with_notes = judged.snapshot.as_ref().is_some_and(is_new);
                 let gap = if self.is_begun { "\n" } else { "" };
-                let text = text::of(&judged, with_notes, paint);
+                let text = text::of(&judged, self.began, with_notes, paint);
                 self.send(format!("{gap}{text}").as_bytes())
             }
             (Format::Text(_), Err(unjudged)) => {

@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use self::args::Confine;
 use self::namespace::Handover;
-use self::summary::{Exemption, Output};
+use self::summary::{Exemption, OlderRobots, Output};
 use super::background::BackgroundTasks;
 use super::{FAILED, fail, serve};
 use crate::audit::{Log, Summary};
@@ -161,6 +161,10 @@ async fn supervised(
     if let Some(tracer) = tracer {
         proxy.trace_with(tracer);
     }
+    let began = proxy.clock().now();
+    if args.fresh {
+        proxy.gate().robots_cache().doubt_before(began);
+    }
     serve::warn_of_authority(&proxy.authority(), &tls);
     let mut tasks = BackgroundTasks::start(&proxy).await?;
     tasks.listen_as_run(&proxy).await;
@@ -182,10 +186,11 @@ async fn supervised(
     if let Err(error) = files.remove() {
         let _ = writeln!(io::stderr(), "crawlgate: {error}");
     }
+    let older = OlderRobots::of(&proxy, began);
     let code = match ended? {
         Ok(ended) => {
             if !args.quiet && !matches!(output, Some(Output::Stderr)) {
-                tell_summary(&proxy, exemption.as_ref(), log_file.as_deref());
+                tell_summary(&proxy, &older, exemption.as_ref(), log_file.as_deref());
             }
             if !proxy.summary().has_requests() {
                 tell_of_no_traffic(args.confine);
@@ -204,7 +209,7 @@ async fn supervised(
         return Ok(code);
     };
     let facts = proxy.summary().facts(proxy.settings().log.redact_query);
-    match (output.write(code, exemption.as_ref(), &facts), code) {
+    match (output.write(code, exemption.as_ref(), &older, &facts), code) {
         (Ok(()), code) => Ok(code),
         (Err(error), 0) => Err(error),
         // The command's own failure comes before this one.
@@ -215,9 +220,15 @@ async fn supervised(
     }
 }
 
-/// Writes the summary of a run for people: what was denied, the exemption that was not taken, where the denials stand.
-fn tell_summary(proxy: &Proxy, exemption: Option<&Exemption>, log_file: Option<&Path>) {
-    let _ = writeln!(io::stderr(), "{}", proxy.summary());
+/// Writes the summary of a run for people: what was denied, by what robots.txt older than the run, the exemption that was not
+/// taken, where the denials stand.
+fn tell_summary(
+    proxy: &Proxy,
+    older: &OlderRobots,
+    exemption: Option<&Exemption>,
+    log_file: Option<&Path>,
+) {
+    let _ = writeln!(io::stderr(), "{}{older}", proxy.summary());
     if let Some(exemption) = exemption {
         let _ = writeln!(io::stderr(), "{exemption}");
     }

@@ -37,6 +37,8 @@ pub struct Document<'a> {
     robots: Option<RobotsTxt<'a>>,
     /// The User-Agent of the robots.txt fetch; none without a fetch.
     fetched_with: Option<&'a str>,
+    /// The moment of that fetch: of the gate's copy, if it judges by one.
+    fetched: Option<String>,
     groups: Vec<SpeakerOf<'a>>,
     path: Option<PathOf<'a>>,
     readings: Vec<PathOf<'a>>,
@@ -221,6 +223,7 @@ pub fn of(judged: &Judgement) -> Vec<u8> {
         agent: chain(judged),
         robots: judged.snapshot.as_ref().map(robots),
         fetched_with: fetched_with(judged),
+        fetched: judged.fetched().map(time_text),
         groups: explanation.map_or_else(Vec::new, |explanation| {
             explanation.groups.iter().map(speaker_of).collect()
         }),
@@ -323,11 +326,7 @@ fn chain(judged: &Judgement) -> Vec<Token<'_>> {
 }
 
 fn fetched_with(judged: &Judgement) -> Option<&str> {
-    let decision = match &judged.alternative {
-        Some(Alternative::Robots(otherwise)) => otherwise,
-        _ => &judged.decision,
-    };
-    let fetched_as = decision.fetched_as.as_ref()?;
+    let fetched_as = judged.by_robots().fetched_as.as_ref()?;
     Some(&fetched_as.user_agent)
 }
 

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use super::Evaluator;
 use super::usage::{File, UsageQuery};
+use super::{Alternative, Evaluator, Judgement};
 use crate::agent::Agent;
 use crate::cache::{Effort, RobotsCache, View};
-use crate::policy::Target;
+use crate::clock::Moment;
 use crate::policy::overrides::Overrides;
 use crate::policy::tdmrep::{allows, may_fetch};
 use crate::policy::usage::Signals;
+use crate::policy::{Decision, Target};
 use crate::rep::{Origin, Scheme};
 use crate::robots::identity::Crawler;
 use crate::robots::state::Stance;
@@ -44,6 +45,26 @@ impl Documents {
             false => None,
         };
         Documents { view, tdmrep }
+    }
+}
+
+impl Judgement {
+    /// Returns the decision that robots.txt makes, also where an override stands before it.
+    pub fn by_robots(&self) -> &Decision {
+        match &self.alternative {
+            Some(Alternative::Robots(otherwise)) => otherwise,
+            _ => &self.decision,
+        }
+    }
+
+    /// Returns the moment of the fetch that it rests on; none without one, as for a file that is given.
+    pub fn fetched(&self) -> Option<Moment> {
+        let by_robots = self.by_robots();
+        by_robots.fetched_as.as_ref()?;
+        match &self.snapshot {
+            Some(snapshot) => Some(snapshot.fetched),
+            None => by_robots.basis.as_ref()?.fetched(),
+        }
     }
 }
 

@@ -20,6 +20,7 @@ mod collected;
 mod door;
 mod health;
 mod live;
+mod one_copy;
 mod public_try;
 mod roles;
 mod schema;

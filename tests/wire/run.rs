@@ -1,6 +1,7 @@
 //! `crawlgate run`: the command's environment, arguments and exit code, and the summary at the end.
 
 mod mismatch;
+mod older;
 
 use std::process::Output;
 

@@ -278,6 +278,35 @@ impl State {
         Some(state)
     }
 
+    /// Returns this state without the life that it has left: the next request fetches the document first. The outage and
+    /// the last good copy stay.
+    #[must_use]
+    pub fn overdue(mut self, now: Moment) -> State {
+        let outage = match &mut self {
+            State::NeverFetched => None,
+            State::Successful { fresh, outage, .. } | State::Unavailable { fresh, outage, .. } => {
+                fresh.until = fresh.until.min(now);
+                fresh.refresh_from = fresh.refresh_from.min(now);
+                outage.as_mut()
+            }
+            State::Unreachable { outage, .. } => Some(outage),
+        };
+        if let Some(outage) = outage {
+            outage.next_attempt = outage.next_attempt.min(now);
+        }
+        self
+    }
+
+    /// Returns the moment of the fetch that the state follows from; of an outage, that of the last one.
+    pub fn fetched(&self) -> Option<Moment> {
+        match self {
+            State::NeverFetched => None,
+            State::Successful { snapshot, .. } => Some(snapshot.fetched),
+            State::Unavailable { fetched, .. } => Some(*fetched),
+            State::Unreachable { outage, .. } => Some(outage.last_attempt),
+        }
+    }
+
     /// Returns the stance of a document for requests at `now`.
     pub fn stance_of(&self, document: Document, now: Moment, profile: &ProfileRules) -> Stance {
         match document {

@@ -20,7 +20,8 @@ use tokio::task::{JoinError, JoinHandle};
 use self::line_judge::{LineJudge, LineOutcome, PendingLine};
 use self::lines::{Line, Lines};
 use super::judge::{AT_ONCE, Stopped};
-use super::{settle, source};
+use super::settle;
+use super::source::{self, Known};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::explain::Documents;
@@ -33,9 +34,14 @@ const MAX_KEPT: usize = 4096;
 const GATHERED: usize = 64 << 10;
 
 /// Answers standard input on standard output; returns the exit code.
-pub(super) fn run(named: &[String], asked: UsageQuery, config: &Config) -> Result<u8, String> {
+pub(super) fn run(
+    named: &[String],
+    asked: UsageQuery,
+    known: Known,
+    config: &Config,
+) -> Result<u8, String> {
     let clock = Clock::system();
-    let cache = source::cache(config, &clock)?;
+    let cache = source::cache(known, config, &clock)?;
     let judge = LineJudge::new(named, asked, config)?;
     let runtime = source::runtime()?;
     let (sender, batches) = mpsc::channel(2);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use super::source::{self, Source};
+use super::source::{self, Known, Source};
 use crate::cli::overrides;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -48,7 +48,7 @@ impl Judge<'_> {
     /// Creates a judge for the agents `named`, by `robots` or by the origins' files, and by what is `asked` about use.
     pub(super) fn new<'c>(
         named: &[String],
-        robots: Option<&Path>,
+        (robots, known): (Option<&Path>, Known),
         asked: UsageQuery,
         config: &'c Config,
     ) -> Result<Judge<'c>, String> {
@@ -56,7 +56,7 @@ impl Judge<'_> {
         let runtime = source::runtime()?;
         let overrides = runtime.block_on(overrides::known(config))?;
         Ok(Judge {
-            source: Source::new(robots, config, &clock)?,
+            source: Source::new(robots, known, config, &clock)?,
             runtime,
             evaluator: Arc::new(Evaluator::of(
                 explain::agent(named, config).map_err(|error| error.to_string())?,
@@ -143,6 +143,7 @@ impl Judge<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Moment;
 
     #[test]
     fn a_given_file_decides_and_overrides_are_reported() {
@@ -163,7 +164,7 @@ mod tests {
             instance: None,
         }];
         let asked = UsageQuery::configured(&config);
-        let judge = Judge::new(&[], Some(&file), asked, &config).expect("a judge");
+        let judge = Judge::new(&[], (Some(&file), Known::Stored), asked, &config).expect("a judge");
         for (name, url, is_told) in [
             ("an override would decide", "http://a.example/press/", true),
             ("none would", "http://a.example/other", false),
@@ -183,7 +184,12 @@ mod tests {
                 crate::policy::Reason::RobotsDisallow,
                 "{name}"
             );
-            let text = super::super::text::of(judged, false, crate::cli::terminal::Paint::Plain);
+            let text = super::super::text::of(
+                judged,
+                Moment::default(),
+                false,
+                crate::cli::terminal::Paint::Plain,
+            );
             let says =
                 "override: config-1 is left aside for --robots, and would decide: allow /press/";
             assert_eq!(text.contains(says), is_told, "{name}: {text}");

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use crate::cache::RobotsCache;
+use crate::cache::{PersistentStates, RobotsCache};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::egress::Egress;
 use crate::explain::{self, File};
 use crate::pace::Pace;
 use crate::signing::Identities;
+use crate::store::{self, Access, StoreErrorKind};
 
 /// The source of robots.txt.
 pub(super) enum Source {
@@ -26,22 +27,44 @@ impl Source {
     /// Creates the source from the named file, or from the origins.
     pub(super) fn new(
         file: Option<&Path>,
+        known: Known,
         config: &Config,
         clock: &Clock,
     ) -> Result<Source, String> {
         match file {
             Some(file) => read(file, config).map(Source::File),
-            None => cache(config, clock).map(Source::Origins),
+            None => cache(known, config, clock).map(Source::Origins),
         }
     }
 }
 
-/// Returns the cache of robots.txt states, which fetches missing ones.
-pub(super) fn cache(config: &Config, clock: &Clock) -> Result<Arc<RobotsCache>, String> {
+/// The robots.txt that an answer may rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// The copies in the store, by which the gate here judges. Where there is none, or it is due, it is fetched.
+    Stored,
+    /// None: each is fetched.
+    Nothing,
+}
+
+/// Returns the cache of robots.txt states, which fetches missing ones. It writes nothing into the store.
+pub(super) fn cache(
+    known: Known,
+    config: &Config,
+    clock: &Clock,
+) -> Result<Arc<RobotsCache>, String> {
+    let stored = match known {
+        Known::Nothing => None,
+        Known::Stored => match store::open(config, Access::Read) {
+            Ok(store) => Some(PersistentStates::of_others(store)),
+            Err(error) if error.kind == StoreErrorKind::Missing => None,
+            Err(error) => return Err(error.to_string()),
+        },
+    };
     let config = &as_readable(config);
     let egress = Egress::new(config, clock.clone()).map_err(|error| error.to_string())?;
     let pace = Pace::new(&config.pace, clock.clone());
-    let cache = RobotsCache::new(config, egress, pace, clock.clone());
+    let cache = RobotsCache::with_memory(config, egress, stored, None, pace, clock.clone());
     Ok(Arc::new(cache))
 }
 

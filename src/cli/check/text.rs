@@ -6,19 +6,22 @@ use super::escaped::Escaped;
 use super::page::Page;
 use crate::cli::overrides::sentence;
 use crate::cli::terminal::{Paint, Tone};
+use crate::clock::Moment;
 use crate::explain::families::{families, family_of};
+use crate::explain::states::ago;
 use crate::explain::{Alternative, File, Judgement, meaning};
 use crate::policy::{Reason, Verdict};
 use crate::rep::{
     ApplicableGroup, Explanation, Field, Judged, Lint, MatchedBy, RuleKind, Selection, TokenRole,
 };
+use crate::text::time_text;
 use crate::usage;
 
 /// Lines of a kind to show if they are not the main subject.
 const FEW: usize = 10;
 
-/// Returns all steps; the file's notes only with `with_notes`.
-pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {
+/// Returns all steps; the file's notes only with `with_notes`. A fetch from before `began` is another process's.
+pub(super) fn of(judged: &Judgement, began: Moment, with_notes: bool, paint: Paint) -> String {
     let mut page = Page::new(paint);
     let Judgement {
         target, decision, ..
@@ -63,13 +66,27 @@ pub(super) fn of(judged: &Judgement, with_notes: bool, paint: Paint) -> String {
         // The override decides without the file; its own line is printed above.
         (None, Some(_)) => {}
     }
-    let otherwise = match &judged.alternative {
-        Some(Alternative::Robots(otherwise)) => otherwise,
-        _ => decision,
-    };
-    if let Some(fetched_as) = &otherwise.fetched_as {
+    let by_robots = judged.by_robots();
+    if let Some(fetched_as) = &by_robots.fetched_as {
         let user_agent = Escaped(fetched_as.user_agent.as_bytes());
-        page.line("fetched", format_args!("with {user_agent}"));
+        match judged.fetched().filter(|fetched| *fetched < began) {
+            None => page.line("fetched", format_args!("with {user_agent}")),
+            Some(fetched) => {
+                let (at, ago) = (time_text(fetched), ago(fetched, by_robots.at));
+                page.line(
+                    "fetched",
+                    format_args!("{at} ({ago} ago), with {user_agent}"),
+                );
+                let origin = &target.origin;
+                page.line(
+                    "",
+                    format_args!(
+                        "the gate here judges by it: `crawlgate origins refresh {origin}` has it fetch anew; --fresh asks \
+                         the origin for this answer alone"
+                    ),
+                );
+            }
+        }
     }
     if let Some(explanation) = &judged.explanation {
         explain(&mut page, explanation, decision.reason);

@@ -32,6 +32,9 @@ pub struct RunArgs {
     /// a site disallows is refused. Default: as the configuration says
     #[arg(long, value_name = "PURPOSE")]
     pub(super) purpose: Vec<String>,
+    /// Ask each origin for its robots.txt before its first request, even if the store has a fresh copy
+    #[arg(long)]
+    pub(super) fresh: bool,
     /// Let the command connect to the proxy and nowhere else; =net gives it a network of its own (browsers)
     #[arg(
         long,

@@ -8,6 +8,11 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::audit::Facts;
+use crate::clock::Moment;
+use crate::explain::states::ago;
+use crate::proxy::Proxy;
+use crate::rep::Origin;
+use crate::text::time_text;
 use crate::whole_file::NewFile;
 
 /// The name and the version of the format.
@@ -42,12 +47,69 @@ impl fmt::Display for Exemption {
     }
 }
 
+/// The robots.txt that requests of the run were judged by and that were fetched before it. The oldest comes first.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(super) struct OlderRobots(Vec<OlderFile>);
+
+#[derive(Serialize)]
+struct OlderFile {
+    origin: String,
+    /// The moment of the fetch.
+    fetched: String,
+    /// Its age at the end of the run.
+    age_seconds: u64,
+    #[serde(skip)]
+    ago: String,
+}
+
+/// Origins in the text.
+const SHOWN: usize = 5;
+
+impl OlderRobots {
+    /// Returns those of a run that `began` then.
+    pub(super) fn of(proxy: &Proxy, began: Moment) -> Self {
+        let now = proxy.clock().now();
+        let older = proxy.gate().robots_cache().judged_by_older(began);
+        let file = |(origin, fetched): (Origin, Moment)| OlderFile {
+            origin: origin.to_string(),
+            fetched: time_text(fetched),
+            age_seconds: now.since(fetched).as_secs(),
+            ago: ago(fetched, now),
+        };
+        Self(older.into_iter().map(file).collect())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Lines for people, each with a line feed before it.
+impl fmt::Display for OlderRobots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_empty() {
+            return Ok(());
+        }
+        f.write_str("\njudged by a robots.txt older than the run (--fresh asks for each anew)")?;
+        for file in self.0.iter().take(SHOWN) {
+            write!(f, "\n{:>10}  {}", file.ago, file.origin)?;
+        }
+        if let Some(more @ 1..) = self.0.len().checked_sub(SHOWN) {
+            write!(f, "\n            and {more} more")?;
+        }
+        Ok(())
+    }
+}
+
 #[derive(Serialize)]
 struct Document<'a> {
     format: &'static str,
     exit_code: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
     exemption_not_taken: Option<&'a Exemption>,
+    #[serde(skip_serializing_if = "OlderRobots::is_empty")]
+    older_robots: &'a OlderRobots,
     #[serde(flatten)]
     facts: &'a Facts,
 }
@@ -72,12 +134,14 @@ impl Output {
         self,
         exit_code: u8,
         exemption_not_taken: Option<&Exemption>,
+        older_robots: &OlderRobots,
         facts: &Facts,
     ) -> Result<(), String> {
         let document = Document {
             format: FORMAT,
             exit_code,
             exemption_not_taken,
+            older_robots,
             facts,
         };
         let line = serde_json::to_string(&document).map_err(|error| error.to_string())?;

@@ -411,6 +411,8 @@ fn preferences_about_use_are_shown_with_their_groups() {
         "  content-usage  train-ai=n (line 5, group a, b)\n",
         "  content-signal search=maybe (line 8, group *; signal_value)\n",
         "  crawl-delay    5 (line 9)\n",
+        "  note           line 7: no rule follows: the group restricts nothing: User-agent: *\n",
+        "  note           line 8: a value that is neither `yes` nor `no`: the preference is unknown: Content-Signal: search=maybe\n",
     ] {
         assert_eq!(said.matches(part).count(), 1, "{part}: {said}");
     }
@@ -425,6 +427,12 @@ fn preferences_about_use_are_shown_with_their_groups() {
         ("/usage/1/value", "train-ai=n"),
         ("/usage/1/user_agents/1", "b"),
         ("/usage/2/note", "signal_value"),
+        ("/notes/0/kind", "empty_group"),
+        (
+            "/notes/0/message",
+            "no rule follows: the group restricts nothing",
+        ),
+        ("/notes/1/text", "Content-Signal: search=maybe"),
     ] {
         let found = shown.pointer(pointer).and_then(Value::as_str);
         assert_eq!(found, Some(expected), "{pointer}: {said}");

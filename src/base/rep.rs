@@ -40,6 +40,7 @@
 
 mod agent;
 mod compiled;
+mod delay;
 mod explain;
 mod family;
 mod field;
@@ -65,6 +66,7 @@ mod trigram_index;
 mod utf16;
 
 pub use agent::product_tokens;
+pub use delay::Interval;
 pub use explain::{
     ApplicableGroup, Explanation, Judged, Match, MatchedBy, TokenRole, VerdictReason,
 };

@@ -1,7 +1,9 @@
 //! `crawlgate check` on a file alone: what it contains that crawlers do not read as meant.
 
 use std::fs;
+use std::io::Write as _;
 
+use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 
 use crate::support::Setup;
@@ -91,7 +93,7 @@ fn a_file_without_a_url_is_linted() {
     let output = check_in(&setup, &["--robots", "robots.txt"], b"");
     assert_eq!(output.status.code(), Some(0));
     let expected = "\
-robots.txt: 263 octets, 3 groups, 4 notes
+robots.txt: 263 octets, 3 groups, 5 notes
 
 user-agent: ExampleBot/1.0 (line 1)
 user-agent: OtherBot (line 2)
@@ -112,6 +114,7 @@ sitemap: https://site.test/map.xml (line 15)
   notes:    line 1: the name ends at the first character that no name can have, the rest is ignored: User-agent: ExampleBot/1.0
             line 9: misspelt, read as `disallow`: Dissallow: /
             line 10: unknown field, ignored: noindex: /x
+            line 12: line 1 names it, too: the rules of both groups count together: User-agent: examplebot
             line 14: says no more than line 13: Disallow: /*.pdf$
 ";
     assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
@@ -133,5 +136,71 @@ sitemap: https://site.test/map.xml (line 15)
         .iter()
         .map(|note| &note["kind"])
         .collect();
-    assert_eq!(kinds, ["name_cut", "misspelt", "unknown_field", "repeats"]);
+    assert_eq!(
+        kinds,
+        [
+            "name_cut",
+            "misspelt",
+            "unknown_field",
+            "named_again",
+            "repeats"
+        ]
+    );
+}
+
+#[test]
+fn strict_exits_1_for_notes() {
+    let clean = "User-agent: *\nDisallow: /private\n";
+    let noted = "User-agent: *\nDisallow: /private\nCrawl-delay: soon\n";
+    let url = "http://site.test/open";
+    let denied = "http://site.test/private";
+    #[rustfmt::skip] // one row, one case
+    let cases: &[(&str, &[&str], &str, i32)] = &[
+        ("a file without notes", &["--strict"], clean, 0),
+        ("a file with notes", &["--strict"], noted, 1),
+        ("not strict", &[], noted, 0),
+        ("as JSON", &["--strict", "--json"], noted, 1),
+        ("without output", &["--strict", "--quiet"], noted, 1),
+        ("a URL that is allowed", &["--strict", url], noted, 1),
+        ("a URL that is allowed, without notes", &["--strict", url], clean, 0),
+        ("a URL that is denied", &["--strict", denied], clean, 1),
+    ];
+    for (name, words, text, expected) in cases {
+        let words = [&["--robots", "-"], *words].concat();
+        let (code, said, error) = check(&words, text.as_bytes());
+        assert_eq!(code, Some(*expected), "{name}: {said}{error}");
+    }
+}
+
+#[test]
+fn a_file_that_is_something_else_is_told_as_what_it_is() {
+    let rules = "User-agent: *\nDisallow: /\n";
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    gzip.write_all(rules.as_bytes()).unwrap();
+    let wide = |text: &str| text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+    let wider = |text: &str| {
+        text.chars()
+            .flat_map(|c| u32::from(c).to_le_bytes())
+            .collect()
+    };
+    let page = "<?xml version=\"1.0\"?>\n<!-- a page -->\n<html>\n<p>Not found</p>\n";
+    let with_mark = format!("\u{feff}{rules}");
+    let cases: [(&str, Vec<u8>, u32, &str); 5] = [
+        ("gzip", gzip.finish().unwrap(), 1, "compressed"),
+        ("UTF-16 without a mark", wide(rules), 1, "utf_16_unmarked"),
+        ("UTF-32 with a mark", wider(&with_mark), 1, "utf_32"),
+        ("UTF-32 without a mark", wider(rules), 1, "utf_32"),
+        ("a page", page.into(), 3, "html"),
+    ];
+    for (name, file, line, kind) in cases {
+        let (code, said, error) = check(&["--robots", "-", "--json"], &file);
+        assert_eq!(code, Some(0), "{name}: {error}");
+        let notes = &serde_json::from_str::<Value>(&said).unwrap()["notes"];
+        assert_eq!(notes.as_array().map(Vec::len), Some(1), "{name}: {said}");
+        let told = (&notes[0]["line"], &notes[0]["kind"]);
+        assert_eq!(told, (&json!(line), &json!(kind)), "{name}: {said}");
+        // It restricts nothing, as it is.
+        let url = ["http://site.test/a", "--robots", "-"];
+        assert_eq!(check(&url, &file).0, Some(0), "{name}");
+    }
 }

@@ -96,6 +96,7 @@ allow: http://site.test/private/open/a.pdf
   notes:    line 1: the name ends at the first character that no name can have, the rest is ignored: User-agent: ExampleBot/1.0
             line 9: misspelt, read as `disallow`: Dissallow: /
             line 10: unknown field, ignored: noindex: /x
+            line 12: line 1 names it, too: the rules of both groups count together: User-agent: examplebot
             line 14: says no more than line 13: Disallow: /*.pdf$
 ",
         ),

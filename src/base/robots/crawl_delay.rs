@@ -1,20 +1,16 @@
 //! The crawl delay that a robots.txt asks for: `Crawl-delay` and `Request-rate`.
 //!
 //! Neither is in RFC 9309; both are older and in many files. `Crawl-delay: 10` asks for ten seconds from one request to
-//! the next, `Request-rate: 1/10` for at most one request in ten seconds (also `1/10s`, `1/5m`, `2/1h`). They are read
-//! in the group that applies to a crawler, as its rules are. Of several, the longest interval counts. Hours after a
-//! rate (`1/10m 0600-0845`) are ignored, so that the rate always holds: more than was asked for, never less. An
-//! unreadable value is ignored, because its meaning is unknown.
+//! the next, `Request-rate: 1/10` for at most one request in ten seconds: [`Interval`] has the forms. They are read
+//! in the group that applies to a crawler, as its rules are. Of several, the longest interval counts. An unreadable value
+//! is ignored, because its meaning is unknown; a note on the file says so.
 //!
 //! This module only reads the delay; [`crate::pace`] decides whether to keep it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::rep::{Field, ProductToken, Robots, Selection};
-
-/// Limit of an interval: longer than any file can mean.
-const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+use crate::rep::{Field, Interval, ProductToken, Robots, Selection};
 
 /// An interval that a robots.txt asks a crawler to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +31,8 @@ impl CrawlDelay {
         let selection = robots.selection(chain);
         let longest = robots
             .others_of(selection)
-            .filter_map(|other| Some((interval(other.field, other.value)?, other)))
+            .filter_map(|other| Some((Interval::of(other.field, other.value)?.time, other)))
+            .filter(|(time, _)| !time.is_zero())
             .max_by_key(|(interval, other)| (*interval, std::cmp::Reverse(other.line)));
         let (interval, other) = longest?;
         Some(CrawlDelay {
@@ -58,49 +55,6 @@ fn name(robots: &Robots, chain: &[ProductToken], selection: Selection) -> Arc<st
     }
 }
 
-/// Returns the interval that a line asks for.
-fn interval(field: Field, value: &[u8]) -> Option<Duration> {
-    let value = std::str::from_utf8(value).ok()?;
-    let seconds = match field {
-        Field::CrawlDelay => decimal(value.trim_end_matches(['s', 'S']).trim_end())?,
-        Field::RequestRate => {
-            let rate = value.split_ascii_whitespace().next()?;
-            let (count, per) = rate.split_once('/')?;
-            let (count, per) = (decimal(count)?, span(per)?);
-            per / Some(count).filter(|count| *count > 0.0)?
-        }
-        _ => return None,
-    };
-    let interval = Duration::try_from_secs_f64(seconds)
-        .unwrap_or(LONGEST)
-        .min(LONGEST);
-    (!interval.is_zero()).then_some(interval)
-}
-
-/// Reads a time such as `10`, `10s`, `5m`, `1h` or `1d`, in seconds.
-fn span(text: &str) -> Option<f64> {
-    let (digits, unit) = text.split_at(
-        text.find(|c: char| c.is_ascii_alphabetic())
-            .unwrap_or(text.len()),
-    );
-    let scale = match unit {
-        "" | "s" | "S" => 1.0,
-        "m" | "M" => 60.0,
-        "h" | "H" => 3_600.0,
-        "d" | "D" => 86_400.0,
-        _ => return None,
-    };
-    Some(decimal(digits)? * scale)
-}
-
-/// Reads a number in everyday form: digits, and at most one point. Neither a sign nor an exponent.
-fn decimal(text: &str) -> Option<f64> {
-    let is_plain = text
-        .bytes()
-        .all(|octet| octet.is_ascii_digit() || octet == b'.');
-    is_plain.then(|| text.parse().ok())?
-}
-
 #[cfg(test)]
 mod tests {
     // The type of a table is written at the table.
@@ -121,30 +75,13 @@ mod tests {
     fn a_value_is_an_interval_or_nothing() {
         #[rustfmt::skip] // one row, one case
         let cases: &[(&str, Option<u64>)] = &[
-            ("Crawl-delay: 10", Some(10_000)),
-            ("Crawl-delay: 0.5", Some(500)),
-            ("Crawl-delay: 10s", Some(10_000)),
             ("crawl-DELAY:2 # please", Some(2_000)),
+            ("Crawl-delay: 1,5", Some(1_500)),
             ("Crawl-delay: 0", None),
-            ("Crawl-delay: -1", None),
-            ("Crawl-delay: 1e9", None),
-            ("Crawl-delay: inf", None),
             ("Crawl-delay: soon", None),
-            ("Crawl-delay:", None),
-            ("Crawl-delay: .", None),
-            ("Crawl-delay: 10 20", None),
-            ("Crawl-delay: 99999999999999999999999", Some(365 * 86_400_000)),
-            ("Request-rate: 1/10", Some(10_000)),
-            ("Request-rate: 1/10s", Some(10_000)),
-            ("Request-rate: 1/5m", Some(300_000)),
-            ("Request-rate: 2/1h", Some(1_800_000)),
-            ("Request-rate: 4/1", Some(250)),
             ("Request-rate: 1/10m 0600-0845", Some(600_000)),
-            ("Request-rate: 0/10", None),
             ("Request-rate: 1/0", None),
-            ("Request-rate: 1/10y", None),
-            ("Request-rate: 10", None),
-            ("Crawl-delay: \u{0663}", None),
+            ("Host: 10", None),
         ];
         for (line, millis) in cases {
             let found = crawl_delay(&format!("User-agent: *\nDisallow: /x\n{line}\n"), &["a"]);

@@ -342,6 +342,12 @@ impl LabelledLines {
             );
         }
         self.left_out("others", file.others.len());
+        for note in file.notes.iter().take(MAX_NAMED) {
+            let gap = if note.text.is_empty() { "" } else { ": " };
+            let text = format!("line {}: {}{gap}{}", note.line, note.message, note.text);
+            self.line("note", &text);
+        }
+        self.left_out("note", file.notes.len());
     }
 
     fn left_out(&mut self, label: &str, count: usize) {

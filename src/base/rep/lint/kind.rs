@@ -1,6 +1,7 @@
 //! The kinds of notes, with their codes and their words.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::super::field::Field;
 
@@ -21,9 +22,24 @@ pub enum LintKind {
     NamesNobody,
     /// A user-agent value with a name at its beginning and more behind it.
     NameCut,
-    /// A user-agent line that joins the group above although other fields stand between them: only a rule ends a
-    /// group's user-agent lines.
+    /// A user-agent line that joins the group above although other fields or a blank line stand between them: only a rule
+    /// ends a group's user-agent lines.
     JoinsGroup,
+    /// A user-agent line with a name that a group above has, too.
+    NamedAgain {
+        /// The number of the other user-agent line.
+        line: u32,
+    },
+    /// A second field in the value of the first.
+    SecondField(Field),
+    /// An invisible character at an end of the line or of its value.
+    Invisible(char),
+    /// An HTML tag in the value.
+    Markup,
+    /// A Crawl-delay or Request-rate in an odd form, read as this time.
+    DelayForm(Duration),
+    /// A Crawl-delay or Request-rate that cannot be read.
+    DelayUnread,
     /// A group without rules.
     EmptyGroup,
     /// A rule path that begins with neither `/` nor `*`.
@@ -54,8 +70,18 @@ pub enum LintKind {
     Utf16,
     /// The file begins with a UTF-8 byte order mark.
     ByteOrderMark,
+    /// The file is UTF-16 without a byte order mark.
+    Utf16Unmarked,
+    /// The file is UTF-32.
+    Utf32,
+    /// The file is compressed in this way.
+    Compressed(&'static str),
     /// The file is an HTML page.
     Html,
+    /// The file is an XML document.
+    Xml,
+    /// A Sitemap with several URLs, or with a space in its URL.
+    SitemapList,
     /// A Sitemap without an absolute URL.
     SitemapUrl,
     /// A statement on use that does not parse.
@@ -93,6 +119,12 @@ impl LintKind {
             Self::NamesNobody => "names_nobody",
             Self::NameCut => "name_cut",
             Self::JoinsGroup => "joins_group",
+            Self::NamedAgain { .. } => "named_again",
+            Self::SecondField(_) => "second_field",
+            Self::Invisible(_) => "invisible",
+            Self::Markup => "markup",
+            Self::DelayForm(_) => "delay_form",
+            Self::DelayUnread => "delay_unread",
             Self::EmptyGroup => "empty_group",
             Self::NeverMatches => "never_matches",
             Self::CommentInside => "comment_inside",
@@ -105,7 +137,12 @@ impl LintKind {
             Self::Truncated => "truncated",
             Self::Utf16 => "utf_16",
             Self::ByteOrderMark => "byte_order_mark",
+            Self::Utf16Unmarked => "utf_16_unmarked",
+            Self::Utf32 => "utf_32",
+            Self::Compressed(_) => "compressed",
             Self::Html => "html",
+            Self::Xml => "xml",
+            Self::SitemapList => "sitemap_list",
             Self::SitemapUrl => "sitemap_url",
             Self::UsageInvalid => "usage_invalid",
             Self::UsageUnknownKey => "usage_unknown_key",
@@ -139,6 +176,34 @@ impl fmt::Display for LintKind {
             Self::JoinsGroup => {
                 "joins the group above: only an allow or disallow line ends its user-agent lines"
             }
+            Self::NamedAgain { line } => {
+                return write!(f, "line {line} names it, too: the rules of both groups count together");
+            }
+            Self::SecondField(field) => {
+                return write!(
+                    f,
+                    "`{}` is a part of the value here, and no field: each field takes a line of its own",
+                    field.as_str()
+                );
+            }
+            Self::Invisible(character) => {
+                return write!(
+                    f,
+                    "an invisible character at an end, U+{:04X}: it counts as a part of the text",
+                    u32::from(*character)
+                );
+            }
+            Self::Markup => "a tag of HTML is a part of the value here",
+            Self::DelayForm(time) => {
+                let seconds = time.as_secs_f64();
+                return write!(
+                    f,
+                    "read as {seconds} s; other crawlers may not: write a number of seconds, or a rate such as `1/10`"
+                );
+            }
+            Self::DelayUnread => {
+                "neither a number of seconds nor a rate such as `1/10`, ignored"
+            }
             Self::EmptyGroup => "no rule follows: the group restricts nothing",
             Self::NeverMatches => "matches nothing: a rule's path begins with `/` or `*`",
             Self::CommentInside => {
@@ -163,6 +228,24 @@ impl fmt::Display for LintKind {
                 "the file begins with a byte order mark, skipped here: other crawlers may not read its first line"
             }
             Self::Html => "the file is an HTML page, such as a site serves for every path: lines of markup are no rules, and without a rule all is allowed",
+            Self::Xml => {
+                "the file is an XML document, not a robots.txt: without a rule all is allowed"
+            }
+            Self::Utf16Unmarked => {
+                "the file is UTF-16 without a byte order mark: no line can be read, and without a rule all is allowed"
+            }
+            Self::Utf32 => {
+                "the file is UTF-32: no line can be read, and without a rule all is allowed"
+            }
+            Self::Compressed(name) => {
+                return write!(
+                    f,
+                    "the file is compressed ({name}), and no Content-Encoding says so: no line can be read, and without a rule all is allowed"
+                );
+            }
+            Self::SitemapList => {
+                "a Sitemap line has one URL, without spaces: write each on a line of its own"
+            }
             Self::SitemapUrl => "no absolute URL with its scheme, of no use to crawlers",
             Self::UsageInvalid => "the statement does not parse, ignored",
             Self::UsageUnknownKey => "a key that no vocabulary knows, ignored",

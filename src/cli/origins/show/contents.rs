@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::rep::{Field, LintKind};
+use crate::rep::{Field, Lint, LintKind};
 use crate::robots::snapshot::Snapshot;
-use crate::usage::{RobotsLine, robots_lines};
+use crate::usage::{RobotsLine, notes, robots_lines};
 
 /// The contents of a robots.txt besides its rules.
 #[derive(Debug, Default, Serialize)]
@@ -15,6 +15,16 @@ pub(super) struct File {
     pub(super) usage: Vec<UsageEntry>,
     /// Other fields: delays, hosts and the like.
     pub(super) others: Vec<OtherEntry>,
+    /// Lines without the effect that they seem to have, as `crawlgate check --robots` tells them.
+    pub(super) notes: Vec<NoteEntry>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct NoteEntry {
+    pub(super) line: u32,
+    pub(super) kind: &'static str,
+    pub(super) message: String,
+    pub(super) text: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -62,6 +72,7 @@ impl File {
                 .iter()
                 .map(UsageEntry::of)
                 .collect(),
+            notes: notes(robots).into_iter().map(NoteEntry::of).collect(),
             ..File::default()
         };
         for other in robots.others() {
@@ -77,6 +88,17 @@ impl File {
             }
         }
         file
+    }
+}
+
+impl NoteEntry {
+    fn of(note: Lint) -> NoteEntry {
+        NoteEntry {
+            line: note.line,
+            kind: note.kind.as_str(),
+            message: note.kind.to_string(),
+            text: note.text.into(),
+        }
     }
 }
 

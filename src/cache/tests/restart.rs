@@ -37,6 +37,60 @@ async fn an_earlier_copy_is_refreshed_ahead_in_the_background() {
 }
 
 #[tokio::test]
+async fn a_process_that_reads_the_states_of_another_judges_by_them_and_changes_nothing() {
+    let world = World::new();
+    let a = origin("a");
+    world.once(&a, file(200)).await;
+    let onlooker = || {
+        let persistent = PersistentStates::of_others(Arc::clone(&world.store) as _);
+        let lab = Harness::on(world.clock.clone(), Some(persistent), world.change);
+        lab.end(file(203));
+        lab
+    };
+    // The process that the states belong to refreshes them ahead.
+    world.clock.advance(DAY.mul_f64(0.95));
+    let ahead = onlooker();
+    assert_eq!(file_of(&ahead.stance(&a).await), Some(200));
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(ahead.fetches(), 0);
+    // One that is stale would be fetched there first, and is here; the store stays as it is.
+    world.clock.advance(DAY);
+    for _ in 0..2 {
+        let stale = onlooker();
+        assert_eq!(file_of(&stale.stance(&a).await), Some(203));
+        assert_eq!(stale.fetches(), 1);
+    }
+    let unknown = onlooker();
+    assert_eq!(file_of(&unknown.stance(&origin("b")).await), Some(203));
+    assert!(world.kept(&origin("b")).await.is_none());
+}
+
+#[tokio::test]
+async fn a_stored_copy_that_is_doubted_is_fetched_anew_and_stays_the_last_good_one() {
+    let world = World::new();
+    let a = origin("a");
+    world.once(&a, file(200)).await;
+    world.clock.advance(Duration::from_secs(60));
+    let began = world.clock.now();
+    let life = world.life();
+    assert_eq!(file_of(&life.lab.stance(&a).await), Some(200));
+    let older = life.lab.cache.judged_by_older(began);
+    assert_eq!(older, [(a.clone(), START)], "nothing doubts it");
+    life.end();
+    let life = world.life();
+    life.lab.cache.doubt_before(began);
+    life.lab.end(down());
+    assert!(is_disallowed(&life.lab.stance(&a).await));
+    assert_eq!(life.lab.fetches(), 1);
+    assert_eq!(life.lab.cache.judged_by_older(began), []);
+    life.end();
+    let kept = world.kept(&a).await.expect("it is known");
+    assert!(kept.state.copy().is_some(), "the copy stays");
+}
+
+#[tokio::test]
 async fn a_file_that_was_put_in_the_place_of_another_is_not_believed() {
     for named in ["b.example", "long.example"] {
         let world = World::on_disk();

@@ -3,10 +3,10 @@
 // Test code: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]
 
-use crawlgate::cli::run::{CommandEnd, Reachable, start};
+use crawlgate::cli::run::{CommandEnd, Reachable, Variables, start};
 
 async fn sh(script: &str) -> CommandEnd {
-    let environment = [("GATE".to_owned(), "open".to_owned())];
+    let environment = [("GATE".to_owned(), Some("open".to_owned()))].into();
     let arguments = ["-c".into(), script.into()];
     let running = start("sh".as_ref(), &arguments, &environment, Reachable::Anywhere);
     running.unwrap().end().await.unwrap()
@@ -81,7 +81,13 @@ async fn a_command_that_cannot_start_has_the_exit_code_of_a_shell() {
         ("not executable", plain, 126, "not executable"),
     ];
     for (name, program, code, says) in cases {
-        let error = start(program.as_os_str(), &[], &[], Reachable::Anywhere).unwrap_err();
+        let error = start(
+            program.as_os_str(),
+            &[],
+            &Variables::new(),
+            Reachable::Anywhere,
+        )
+        .unwrap_err();
         assert_eq!(error.exit_code(), code, "{name}");
         let said = error.to_string();
         assert!(

@@ -3,7 +3,7 @@
 //! crawlgate starts a proxy of its own on a free loopback port, and the command with all variables that make common
 //! clients use the proxy and trust its authority. There are four steps:
 //!
-//! 1. [`PrivateFiles::create`] writes the files that clients read (the authority, a bundle, a truststore, …)
+//! 1. [`ClientFiles::create`] writes the files that clients read (the authority, a bundle, a truststore, …)
 //! 2. [`child_environment`] names the variables that point to the proxy and to those files
 //! 3. [`fill_placeholders`] serves programs that read no variables
 //! 4. [`start`] starts the command, and [`Running::end`] passes signals on and reports how the command ended
@@ -23,7 +23,7 @@ pub use self::{
     args::RunArgs,
     child::{CommandEnd, Reachable, Running, SpawnError, start},
     confine::Refusal,
-    environment::{Files, PrivateFiles, child_environment, fill_placeholders},
+    environment::{ClientFiles, Files, Variables, child_environment, fill_placeholders},
     namespace::{ConfinedArgs, run as run_confined},
 };
 
@@ -171,7 +171,7 @@ async fn supervised(
     let endpoint = ProxyEndpoint::open(args.confine)?;
     let url = format!("http://{}", endpoint.address);
     let now = Clock::system().now();
-    let files = PrivateFiles::create(&proxy.authority(), &tls, &url, now)
+    let files = ClientFiles::create(&proxy.authority(), &tls, &url, now)
         .map_err(|error| format!("the files for the command cannot be written: {error}"))?;
     tasks.begin(&proxy);
     let ended = command(args, &proxy, &url, endpoint, &files).await;
@@ -285,12 +285,17 @@ async fn command(
     proxy: &Arc<Proxy>,
     url: &str,
     endpoint: ProxyEndpoint,
-    files: &PrivateFiles,
+    files: &ClientFiles,
 ) -> Result<Result<CommandEnd, SpawnError>, String> {
     let mut words = args.command.clone();
     let spki = proxy.authority().spki_sha256_base64();
     fill_placeholders(&mut words, url, &files.files().ca, &spki);
-    let environment = child_environment(url, files.files(), |name| std::env::var(name).ok());
+    let inherited = std::env::vars_os()
+        .filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.to_string_lossy().into()))
+        })
+        .collect();
+    let environment = child_environment(url, files.files(), &inherited);
     let serve = |listener| {
         let served = proxy.serve(vec![listener]);
         served.map_err(|error| format!("listening failed: {error}"))
@@ -301,7 +306,7 @@ async fn command(
             None
         }
         None => {
-            let handover = Handover::listen(files.directory())
+            let handover = Handover::listen()
                 .map_err(|error| format!("no socket for --confine=net: {error}"))?;
             words = handover.wrap(words);
             Some(handover)
@@ -341,7 +346,7 @@ fn tell_of_no_traffic(confine: Option<Confine>) {
             "a program that reads no proxy variables goes past it: `crawlgate run --confine=net` lets nothing past"
         }
         Some(_) => {
-            "if it tried, it reads no proxy variables, and the kernel refused it a plain TCP connection elsewhere"
+            "if it tried, it reads no proxy variables, and the kernel let it connect nowhere else"
         }
     };
     let _ = writeln!(

@@ -175,7 +175,8 @@ impl Connection {
         if refused.is_tls() && proxy.should_warn(client, ConnectionFailure::Protocol) {
             warn!(
                 %client,
-                "the crawler begins TLS where HTTP is spoken: have it name the proxy by an http:// URL, or use a listener with tls"
+                "the crawler begins TLS where HTTP is spoken: have it name the proxy by an http:// URL; if it does (Wget2 begins TLS \
+                 nevertheless), give it a [[listener]] with tls = true"
             );
         }
     }

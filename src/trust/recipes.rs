@@ -1,7 +1,7 @@
 //! Set-up of each client, as lines for a shell.
 //!
-//! `eval "$(crawlgate ca setup)"` only sets variables: a line exports a variable or is a comment. Set-up by options,
-//! code or another program is such a comment, to be pasted.
+//! `eval "$(crawlgate ca setup)"` only sets and unsets variables: a line exports a variable, unsets some or is a comment.
+//! Set-up by options, code or another program is such a comment, to be pasted.
 //!
 //! Each recipe does two things: it points the client to the proxy, and it makes the client trust the authority. A
 //! client that accepts an additional authority gets ours alone; a client with a setting that replaces all others gets
@@ -73,8 +73,8 @@ impl Setup {
     #[must_use]
     pub(crate) fn all(&self) -> String {
         let mut text = String::from(
-            "# `crawlgate run COMMAND` sets all of this for one command. Evaluated by a shell, these lines set variables\n\
-             # and do nothing else; what other clients need stands in comments.\n\
+            "# `crawlgate run COMMAND` sets all of this for one command. Evaluated by a shell, these lines set and unset\n\
+             # variables and do nothing else; what other clients need stands in comments.\n\
              # The bundle and the truststore named here were written along with these lines.\n",
         );
         for recipe in CLIENTS.into_iter().filter_map(|client| self.one(client)) {
@@ -115,7 +115,8 @@ impl Setup {
                 vec![
                     export("npm_config_proxy", proxy),
                     export("npm_config_https_proxy", proxy),
-                    export("npm_config_noproxy", ""),
+                    unset("npm_config_noproxy"),
+                    unset(EXCEPTIONS),
                     export("npm_config_cafile", bundle),
                 ],
             ),
@@ -205,7 +206,7 @@ impl Setup {
         let proxies = [
             export("http_proxy", &self.proxy),
             export("https_proxy", &self.proxy),
-            export("no_proxy", ""),
+            unset(EXCEPTIONS),
         ];
         [&proxies, more].concat()
     }
@@ -216,7 +217,7 @@ impl Setup {
         vec![
             export("http_proxy", &self.proxy),
             export("https_proxy", &self.proxy),
-            export("no_proxy", ""),
+            unset(EXCEPTIONS),
             comment(&format!(
                 "php -d curl.cainfo={bundle} -d openssl.cafile={bundle} FILE"
             )),
@@ -234,7 +235,7 @@ impl Setup {
         // The JVM splits its options at white space, but not inside quotes.
         let options = format!(
             "-Dhttp.proxyHost={host} -Dhttp.proxyPort={port} -Dhttps.proxyHost={host} -Dhttps.proxyPort={port} \
-             -Dhttp.nonProxyHosts= \"-Djavax.net.ssl.trustStore={}\" -Djavax.net.ssl.trustStoreType={} \
+             -Dftp.proxyHost={host} -Dftp.proxyPort={port} -Dhttp.nonProxyHosts= -Dftp.nonProxyHosts= \"-Djavax.net.ssl.trustStore={}\" -Djavax.net.ssl.trustStoreType={} \
              -Djavax.net.ssl.trustStorePassword={}",
             self.truststore,
             super::TRUSTSTORE_TYPE,
@@ -297,7 +298,15 @@ impl Setup {
     }
 }
 
-/// Returns an export, the one kind of line with an effect.
+/// The variables that name hosts without a proxy. They are unset, for Emacs takes an empty one for "every host".
+const EXCEPTIONS: &str = "no_proxy NO_PROXY";
+
+/// Returns a line that removes variables.
+fn unset(names: &str) -> String {
+    format!("unset {names}")
+}
+
+/// Returns a line that sets a variable.
 fn export(name: &str, value: &str) -> String {
     format!("export {name}={}", quoted(value))
 }

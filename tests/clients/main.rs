@@ -26,6 +26,7 @@ mod node;
 mod purposes;
 mod recipes;
 mod uploads;
+mod variables;
 mod visit;
 
 use std::fs;

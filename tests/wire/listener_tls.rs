@@ -32,6 +32,7 @@ fn a_tls_handshake_on_a_listener_without_tls_is_told_apart() {
     assert_eq!(answer.problem()["detail"], detail);
     assert!(wire.is_closed());
     gate.wait_said("the crawler begins TLS where HTTP is spoken");
+    gate.wait_said("give it a [[listener]] with tls = true");
 }
 
 #[test]

@@ -19,6 +19,7 @@ use tokio::{
 };
 
 use super::confine::{self, Refusal};
+use super::environment::Variables;
 use crate::cli::FAILED;
 
 /// The end of the command.
@@ -138,7 +139,7 @@ pub struct Running {
     signals: Signals,
 }
 
-/// Starts `program` with `arguments`, its inherited variables and those of `environment`. The command and its children
+/// Starts `program` with `arguments`, and its inherited variables as `environment` changes them. The command and its children
 /// share our standard input, output and error, and can connect to `reachable` only.
 ///
 /// # Errors
@@ -147,17 +148,20 @@ pub struct Running {
 pub fn start(
     program: &OsStr,
     arguments: &[OsString],
-    environment: &[(String, String)],
+    environment: &Variables,
     reachable: Reachable,
 ) -> Result<Running, SpawnError> {
     let failed = |source| SpawnError::of_program(program, source);
     // Before the start: a signal right after it must be caught already.
     let signals = Signals::listen().map_err(failed)?;
     let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .envs(environment.iter().map(|(name, value)| (name, value)))
-        .kill_on_drop(true);
+    command.args(arguments).kill_on_drop(true);
+    for (name, value) in environment {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     let child = match reachable {
         Reachable::Anywhere => command.spawn().map_err(failed)?,
         Reachable::Port(port) => confine::spawn(&mut command, port)

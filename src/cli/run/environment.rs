@@ -5,6 +5,7 @@
 //! Wget a start-up file.
 
 use std::{
+    collections::BTreeMap,
     env,
     ffi::OsString,
     fs, io,
@@ -34,19 +35,24 @@ pub struct Files {
     pub wgetrc: PathBuf,
     /// A module that sends every TCP connection of a Node.js through the proxy.
     pub node: PathBuf,
+    /// A directory of settings for PHP, which reads the bundle from nowhere else.
+    pub php: PathBuf,
 }
 
 /// The module for Node.js, with a placeholder for the proxy's URL.
 const NODE: &str = include_str!("node.cjs");
 
-/// [`Files`] in a directory that only this user may enter, removed on drop.
+/// [`Files`] in a directory of their own, removed on drop.
+///
+/// Every user may read them, because a command may give up root before it does. There is no secret in them, except in
+/// what comes from the user's own start-up file of Wget.
 #[derive(Debug)]
-pub struct PrivateFiles {
+pub struct ClientFiles {
     directory: TempDir,
     files: Files,
 }
 
-impl PrivateFiles {
+impl ClientFiles {
     /// Writes the files for `authority` and for the proxy at `url`.
     ///
     /// # Errors
@@ -58,10 +64,7 @@ impl PrivateFiles {
         url: &str,
         now: Moment,
     ) -> io::Result<Self> {
-        let directory = tempfile::Builder::new()
-            .prefix("crawlgate-")
-            .permissions(fs::Permissions::from_mode(0o700))
-            .tempdir()?;
+        let directory = tempfile::Builder::new().prefix("crawlgate-").tempdir()?;
         let file = |name| directory.path().join(name);
         let files = Files {
             ca: file("ca.pem"),
@@ -69,6 +72,7 @@ impl PrivateFiles {
             truststore: file("truststore.jks"),
             wgetrc: file("wgetrc"),
             node: file("node.cjs"),
+            php: file("php"),
         };
         let roots = trust::public_roots()
             .with_files(&tls.extra_roots)
@@ -79,8 +83,29 @@ impl PrivateFiles {
             .write_bundle(&files.bundle, &trusted)
             .and_then(|()| roots.write_truststore(&files.truststore, &authority.trusted_der(), now))
             .map_err(io::Error::other)?;
-        fs::write(&files.wgetrc, wgetrc(users_wgetrc(), &files.bundle))?;
+        let users_wgetrc = users_wgetrc();
+        let wgetrc_mode = match users_wgetrc.is_empty() {
+            true => 0o644,
+            false => 0o600, // it may hold a password
+        };
+        fs::write(&files.wgetrc, wgetrc(users_wgetrc, &files.bundle, url))?;
         fs::write(&files.node, NODE.replace("{proxy}", url))?;
+        fs::create_dir(&files.php)?;
+        let php = files.php.join("crawlgate.ini");
+        fs::write(&php, php_settings(&files.bundle))?;
+        // Whatever the umask is. The directory last: until then, only this user may enter it.
+        for (file, mode) in [
+            (&files.wgetrc, wgetrc_mode),
+            (&files.ca, 0o644),
+            (&files.bundle, 0o644),
+            (&files.truststore, 0o644),
+            (&files.node, 0o644),
+            (&php, 0o644),
+            (&files.php, 0o755),
+            (&directory.path().to_owned(), 0o755),
+        ] {
+            fs::set_permissions(file, fs::Permissions::from_mode(mode))?;
+        }
         Ok(Self { directory, files })
     }
 
@@ -88,12 +113,6 @@ impl PrivateFiles {
     #[must_use]
     pub const fn files(&self) -> &Files {
         &self.files
-    }
-
-    /// Returns the directory, which no other user may enter.
-    #[must_use]
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
     }
 
     /// Removes the files; a drop does the same and ignores errors.
@@ -115,11 +134,24 @@ fn users_wgetrc() -> Vec<u8> {
         .unwrap_or_default()
 }
 
-/// Returns a start-up file with the content of `users` that trusts `bundle`.
-fn wgetrc(mut users: Vec<u8>, bundle: &Path) -> Vec<u8> {
-    // The last line on a subject wins, and the user's last line may lack its end.
-    users.extend(format!("\nca_certificate = {}\n", bundle.display()).into_bytes());
+/// Returns a start-up file with the content of `users` that trusts `bundle` and leads to `proxy`.
+fn wgetrc(mut users: Vec<u8>, bundle: &Path, proxy: &str) -> Vec<u8> {
+    // The last line on a subject wins, and the user's last line may lack its end. An empty list clears the one before.
+    users.extend(
+        format!(
+            "\nca_certificate = {}\nuse_proxy = on\nno_proxy =\nhttp_proxy = {proxy}\nhttps_proxy = {proxy}\n\
+             ftp_proxy = {proxy}\n",
+            bundle.display()
+        )
+        .into_bytes(),
+    );
     users
+}
+
+/// Returns settings of PHP that trust `bundle`.
+fn php_settings(bundle: &Path) -> String {
+    let bundle = bundle.display();
+    format!("curl.cainfo = \"{bundle}\"\nopenssl.cafile = \"{bundle}\"\n")
 }
 
 /// The variables that name a proxy. Lower case too: curl reads `http_proxy` in no other spelling.
@@ -137,6 +169,13 @@ const PROXY: &[&str] = &[
     "WSS_PROXY",
     "all_proxy",
     "ALL_PROXY",
+];
+
+/// The variables that make clients read those of [`PROXY`].
+const READ_THE_PROXY: &[&str] = &[
+    "NODE_USE_ENV_PROXY", // Bun's `node:http`; for Node.js itself, `node.cjs` undoes it
+    "PERL_LWP_ENV_PROXY",
+    "MOJO_PROXY",
 ];
 
 /// The variables that replace the trusted roots.
@@ -157,54 +196,68 @@ const ROOTS: &[&str] = &[
     "NIX_SSL_CERT_FILE", // OpenSSL and others as Nix patches them, before SSL_CERT_FILE
 ];
 
+/// The variables of a command that differ from the inherited ones; none as the value removes the variable.
+pub type Variables = BTreeMap<String, Option<String>>;
+
 /// Returns the variables that make a command use `proxy` (`http://host:port`) and trust `files`.
 ///
-/// `inherited` looks a variable up in the environment that the command would get otherwise; existing options are kept.
+/// `inherited` is the environment that the command would get otherwise. Its options are kept; its variables about
+/// proxies are not, in any spelling: they name hosts that are excepted, or another proxy.
 #[must_use]
 pub fn child_environment(
     proxy: &str,
     files: &Files,
-    inherited: impl Fn(&str) -> Option<String>,
-) -> Vec<(String, String)> {
+    inherited: &BTreeMap<String, String>,
+) -> Variables {
     let path = |path: &Path| path.to_string_lossy().into_owned();
-    let mut variables = Vec::new();
+    // Removed, not empty: Emacs takes an empty `no_proxy` for "every host".
+    let mut variables: Variables = inherited
+        .keys()
+        .filter(|name| name.to_ascii_lowercase().ends_with("proxy"))
+        .map(|name| (name.clone(), None))
+        .collect();
     let mut set = |names: &[&str], value: &str| {
-        variables.extend(
-            names
-                .iter()
-                .map(|name| ((*name).to_owned(), value.to_owned())),
-        );
+        for name in names {
+            variables.insert((*name).to_owned(), Some(value.to_owned()));
+        }
     };
 
     set(PROXY, proxy);
-    // An excepted host would not be held to its robots.txt.
-    set(&["no_proxy", "NO_PROXY"], "");
-    // `node.cjs` sends all of Node's connections through the proxy. Node's own support, enabled by 1, covers less, and
-    // breaks clients with proxy support of their own (axios and Crawlee on Node 24).
-    set(&["NODE_USE_ENV_PROXY"], "0");
+    set(READ_THE_PROXY, "1");
 
     set(ROOTS, &path(&files.bundle));
     set(&["WGETRC"], &path(&files.wgetrc));
+    // An empty element stands for the directory that is compiled in; an empty list, for none.
+    let before = match inherited.get("PHP_INI_SCAN_DIR") {
+        None => ":".to_owned(),
+        Some(places) if places.is_empty() || places.ends_with(':') => places.clone(),
+        Some(places) => format!("{places}:"),
+    };
+    set(&["PHP_INI_SCAN_DIR"], &(before + &path(&files.php)));
     // Adds to the trusted roots.
     set(&["NODE_EXTRA_CA_CERTS"], &path(&files.ca));
 
-    // Options, added to the existing ones.
-    for (name, options) in [
-        ("JAVA_TOOL_OPTIONS", java_options(proxy, &files.truststore)),
-        // Quoted, for the options are split at spaces.
-        (
-            "NODE_OPTIONS",
-            format!("--require \"{}\"", path(&files.node)),
-        ),
-    ] {
-        match inherited(name) {
-            Some(before) if !before.trim().is_empty() => {
-                set(&[name], &format!("{before} {options}"));
-            }
-            _ => set(&[name], &options),
+    let java = java_options(proxy, &files.truststore);
+    // Quoted, for the options are split at spaces.
+    let node = format!("--require \"{}\"", path(&files.node));
+    for (name, options) in [("JAVA_TOOL_OPTIONS", &java), ("NODE_OPTIONS", &node)] {
+        set(&[name], &appended(inherited.get(name), options));
+    }
+    // These two overrule JAVA_TOOL_OPTIONS.
+    for name in ["JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"] {
+        if let Some(before) = inherited.get(name) {
+            set(&[name], &appended(Some(before), &java));
         }
     }
     variables
+}
+
+/// Returns `options` behind those that stand there already.
+fn appended(before: Option<&String>, options: &str) -> String {
+    match before {
+        Some(before) if !before.trim().is_empty() => format!("{before} {options}"),
+        _ => options.to_owned(),
+    }
 }
 
 /// Returns JVM options. A JVM takes its proxy from properties, not from variables.
@@ -221,8 +274,11 @@ fn java_options(proxy: &str, truststore: &Path) -> String {
         format!("-Dhttp.proxyPort={port}"),
         format!("-Dhttps.proxyHost={host}"),
         format!("-Dhttps.proxyPort={port}"),
+        format!("-Dftp.proxyHost={host}"),
+        format!("-Dftp.proxyPort={port}"),
         // Empty, for otherwise loopback is excepted.
         "-Dhttp.nonProxyHosts=".to_owned(),
+        "-Dftp.nonProxyHosts=".to_owned(),
         // The options are split at white space, but not inside quotes.
         format!("'-Djavax.net.ssl.trustStore={truststore}'"),
         format!("-Djavax.net.ssl.trustStoreType={TRUSTSTORE_TYPE}"),

@@ -15,7 +15,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
     os::{
         fd::AsFd as _,
-        unix::{net::UnixStream, process::CommandExt as _},
+        unix::{fs::PermissionsExt as _, net::UnixStream, process::CommandExt as _},
     },
     path::{Path, PathBuf},
     process::{Command, ExitCode},
@@ -27,6 +27,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg,
 };
+use tempfile::TempDir;
 use tokio::io::Interest;
 use tokio::net::UnixListener;
 
@@ -39,7 +40,7 @@ use crate::cli::fail;
 pub(super) const INSIDE: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9309);
 
-/// The file in the private directory of a run at which the socket is handed over.
+/// The file, in a directory that only this user may enter, at which the socket is handed over.
 const HANDOVER: &str = "handover.sock";
 
 /// The name of the hidden subcommand that makes the namespace.
@@ -59,15 +60,21 @@ pub struct ConfinedArgs {
 #[derive(Debug)]
 pub(super) struct Handover {
     listener: UnixListener,
-    path: PathBuf,
+    directory: TempDir,
 }
 
 impl Handover {
-    /// Listens in `directory`, which only this user may enter.
-    pub(super) fn listen(directory: &Path) -> io::Result<Self> {
-        let path = directory.join(HANDOVER);
-        let listener = UnixListener::bind(&path)?;
-        Ok(Self { listener, path })
+    /// Listens in a directory that only this user may enter.
+    pub(super) fn listen() -> io::Result<Self> {
+        let directory = tempfile::Builder::new()
+            .prefix("crawlgate-")
+            .permissions(fs::Permissions::from_mode(0o700))
+            .tempdir()?;
+        let listener = UnixListener::bind(directory.path().join(HANDOVER))?;
+        Ok(Self {
+            listener,
+            directory,
+        })
     }
 
     /// Returns the program and its arguments that make the namespace and then become `command`.
@@ -76,17 +83,17 @@ impl Handover {
             // The running program, even if its file was replaced meanwhile.
             "/proc/self/exe".into(),
             SUBCOMMAND.into(),
-            self.path.clone().into(),
+            self.directory.path().join(HANDOVER).into(),
             "--".into(),
         ];
         own.into_iter().chain(command).collect()
     }
 
-    /// Waits for the socket. Accepts one process, then removes the file.
+    /// Waits for the socket. Accepts one process, then removes the directory.
     pub(super) async fn receive(self) -> io::Result<TcpListener> {
         let (stream, _) = self.listener.accept().await?;
         drop(self.listener);
-        let _ = fs::remove_file(&self.path); // its directory goes soon
+        drop(self.directory);
         stream
             .async_io(Interest::READABLE, || {
                 let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -201,4 +208,25 @@ fn hand_over(path: &Path) -> io::Result<()> {
         SendFlags::empty(),
     )?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_is_handed_over_where_only_this_user_may_enter() {
+        let handover = Handover::listen().unwrap();
+        let place = handover.directory.path().to_owned();
+        let mode = fs::metadata(&place).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o700);
+        let words = handover.wrap(Vec::new());
+        let path = Path::new(words.get(2).unwrap());
+        assert_eq!(path.parent(), Some(&*place));
+        // The other side waits for nothing.
+        let sent = UnixStream::connect(path).unwrap();
+        drop(sent);
+        handover.receive().await.unwrap_err();
+        assert!(!place.exists());
+    }
 }

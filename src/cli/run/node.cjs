@@ -5,9 +5,13 @@
 // connection of the process goes through the proxy here, where all of them begin: `net.Socket`'s connect. It asks the
 // proxy for a tunnel (CONNECT) before the crawler sees the connection, and the proxy judges what is said inside.
 //
-// Left alone: connections to the proxy itself, to Unix sockets, and to servers that this same process listens with.
+// Left alone: connections to the proxy itself, to Unix sockets, and to servers that this process or a child of it, such as
+// a browser that it drives, listens with.
 'use strict';
 
+const fs = require('node:fs');
+const http = require('node:http');
+const https = require('node:https');
 const module_ = require('node:module');
 const net = require('node:net');
 const tls = require('node:tls');
@@ -16,6 +20,34 @@ const PROXY = new URL('{proxy}'); // filled in for each run
 const PROXY_HOST = PROXY.hostname.replace(/^\[|\]$/g, '');
 const PROXY_PORT = Number(PROXY.port || 80);
 const LONGEST_ANSWER = 65536;
+
+// --- Node's own agents ----------------------------------------------------------------------------------------------
+
+// NODE_USE_ENV_PROXY is set for Bun. In Node.js, it sends what the global agents and `fetch` ask for to the proxy, also
+// where a client has named the proxy to them itself: that client would ask the proxy for the proxy.
+for (const of of [http, https]) {
+  const { proxyEnv, ...options } = of.globalAgent.options;
+  if (proxyEnv) of.globalAgent = new of.Agent(options);
+}
+function putFetchRight() {
+  for (const version of [1, 2]) {
+    const key = Symbol.for(`undici.globalDispatcher.${version}`);
+    const dispatcher = globalThis[key] ?? {};
+    const direct = Object.getOwnPropertySymbols(dispatcher).find(
+      (symbol) => symbol.description === 'no proxy agent',
+    );
+    if (!direct) continue;
+    globalThis[key] = dispatcher[direct];
+    // Node 22 has a warning about this dispatcher under way; that of a thread is out already.
+    const { emit } = process;
+    const silent = (event, warning, ...more) =>
+      event === 'warning' && warning?.code === 'UNDICI-EHPA' ? false : emit.call(process, event, warning, ...more);
+    process.emit = silent;
+    setImmediate(() => process.emit === silent && (process.emit = emit)).unref();
+  }
+}
+putFetchRight(); // in a thread; in the first one, Node sets this dispatcher after this module
+process.nextTick(putFetchRight);
 
 // --- What needs no tunnel -------------------------------------------------------------------------------------------
 
@@ -42,9 +74,67 @@ function needsNoTunnel(options) {
   const [host, port] = [options.host || 'localhost', Number(options.port)];
   if (!isLoopback(host)) return host === PROXY_HOST && port === PROXY_PORT;
   if (port === PROXY_PORT && (host === PROXY_HOST || host === 'localhost')) return true;
+  const isReachedAt = (address) => isAny(address) || address === host || host === 'localhost';
   const own = ownServers.get(port);
-  return own !== undefined && (isAny(own) || own === host || host === 'localhost');
+  return own === undefined ? isServedByAChild(port, isReachedAt) : isReachedAt(own);
 }
+
+// Calls back with the address of a server that needs no tunnel, if the crawler's own lookup leads to one: undici 8 names
+// the origin where it asks the proxy.
+function lookUpNearby({ host, port, lookup, family }, done) {
+  const isNearby = Number(port) === PROXY_PORT || ownServers.has(Number(port));
+  if (!isNearby || typeof lookup !== 'function') return done();
+  lookup(host, { family, all: true }, (error, found) => {
+    const addresses = [found ?? []].flat().map((one) => one.address ?? one);
+    done(error ? undefined : addresses.find((address) => needsNoTunnel({ host: address, port })));
+  });
+}
+
+// Tells by /proc whether a process that this one has started, or one of theirs, listens at a port.
+function isServedByAChild(port, isReachedAt) {
+  const children = descendants(process.pid);
+  const servers = children.length > 0 ? listeners(port, isReachedAt) : [];
+  if (servers.length === 0) return false;
+  return children.some((child) => entries(`/proc/${child}/fd`).some((name) => servers.includes(target(name))));
+}
+
+function descendants(parent) {
+  const children = entries(`/proc/${parent}/task`).flatMap((task) => words(`${task}/children`));
+  return children.flatMap((child) => [child, ...descendants(child)]);
+}
+
+// The links in /proc to the sockets that listen at a port.
+function listeners(port, isReachedAt) {
+  const sockets = ['tcp', 'tcp6'].flatMap((table) => lines(`/proc/self/net/${table}`));
+  return sockets
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, local = '', , state]) => {
+      const [address, number] = local.split(':');
+      return state === '0A' && parseInt(number, 16) === port && isReachedAt(addressOf(address));
+    })
+    .map((fields) => `socket:[${fields[9]}]`);
+}
+
+// An address as /proc/net has it: words of four octets, each in the order of the machine, which is little-endian.
+function addressOf(digits) {
+  const octets = Buffer.from(digits, 'hex').swap32();
+  if (octets.length === 4) return octets.join('.');
+  if (octets.subarray(0, 12).toString('hex') === '00000000000000000000ffff') return octets.subarray(12).join('.');
+  return { 0: '::', 1: '::1' }[BigInt(`0x${octets.toString('hex')}`)];
+}
+
+// What is gone, or another user's, is nothing.
+function orNothing(read) {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+const lines = (file) => (orNothing(() => fs.readFileSync(file, 'latin1')) ?? '').split('\n').slice(1);
+const words = (file) => orNothing(() => fs.readFileSync(file, 'latin1'))?.match(/\d+/g) ?? [];
+const entries = (place) => (orNothing(() => fs.readdirSync(place)) ?? []).map((name) => `${place}/${name}`);
+const target = (link) => orNothing(() => fs.readlinkSync(link));
 
 // --- A tunnel -------------------------------------------------------------------------------------------------------
 
@@ -79,12 +169,17 @@ net.Socket.prototype.connect = function (...args) {
   }
   if (connected) this.once('connect', connected);
   const isUsedAgain = this.destroyed;
-  const dial = () => {
-    if (this.destroyed && !isUsedAgain) return;
-    this.connecting = false;
-    holdBackUntilTunnelled(this, authority);
-    connect.call(this, { host: PROXY_HOST, port: PROXY_PORT });
-  };
+  const dial = () =>
+    lookUpNearby(options, (address) => {
+      if (this.destroyed && !isUsedAgain) return;
+      this.connecting = false;
+      if (address) {
+        connect.call(this, { ...options, host: address });
+        return;
+      }
+      holdBackUntilTunnelled(this, authority);
+      connect.call(this, { host: PROXY_HOST, port: PROXY_PORT });
+    });
   if (isUsedAgain) {
     dial();
   } else {
@@ -174,8 +269,16 @@ tls.connect = function (...args) {
   for (const [name, value] of Object.entries(far)) {
     Object.defineProperty(session, name, { value, configurable: true });
   }
+  // The event loop waits for the inner socket.
+  for (const name of ['ref', 'unref']) {
+    session[name] = function () {
+      socket[name]();
+      return tls.TLSSocket.prototype[name].call(this);
+    };
+  }
   if (options.timeout) session.setTimeout(options.timeout);
-  socket.connect({ host: options.host, port: options.port });
+  const { host, port, lookup, family } = options;
+  socket.connect({ host, port, lookup, family });
   socket.setNoDelay(true);
   return session;
 };

@@ -48,16 +48,18 @@ fn a_shell_that_evaluates_it_sets_variables_and_runs_nothing() {
         ..setup()
     };
     // The shell reports a word that is no builtin as not found; otherwise only its own variables may differ.
-    let script = "PATH=/nowhere; set -u; eval \"$1\" && printf '%s|' \"$CURL_CA_BUNDLE\" \"$http_proxy\" \"$no_proxy\"";
+    let script = "PATH=/nowhere; set -u; eval \"$1\" && printf '%s|' \"$CURL_CA_BUNDLE\" \"$http_proxy\" \
+                  \"${no_proxy-none}${NO_PROXY-none}${npm_config_noproxy-none}\"";
     let output = std::process::Command::new("sh")
         .args(["-c", script, "sh", &setup.all()])
+        .envs(["no_proxy", "NO_PROXY", "npm_config_noproxy"].map(|name| (name, "site.test")))
         .current_dir(directory.path())
         .output()
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
-        format!("{hostile}|http://127.0.0.1:8118||")
+        format!("{hostile}|http://127.0.0.1:8118|nonenonenone|")
     );
     assert!(!trace.exists(), "something ran");
     for client in CLIENTS {
@@ -71,7 +73,9 @@ fn a_shell_that_evaluates_it_sets_variables_and_runs_nothing() {
         };
         for line in recipe.one(client).unwrap().lines() {
             assert!(
-                line.starts_with("# ") || line.starts_with("export "),
+                ["# ", "export ", "unset "]
+                    .iter()
+                    .any(|start| line.starts_with(start)),
                 "{client}: {line}"
             );
         }

@@ -3,9 +3,11 @@
 //! A kernel that refuses is named on stderr, and the checks that need it are left out; the refusal itself is checked
 //! then.
 
-use std::net::UdpSocket;
+use std::io::ErrorKind;
+use std::net::{TcpListener, UdpSocket};
 use std::process::{Command, Output};
 
+use crate::python::python_with;
 use crate::support::{Origin, RULES, Setup};
 
 const WAYS: [&str; 2] = ["--confine", "--confine=net"];
@@ -80,38 +82,101 @@ fn a_confined_command_reaches_the_proxy_and_nothing_else() {
 }
 
 #[test]
-fn a_network_of_its_own_lets_no_datagram_out() {
+fn a_confined_command_sends_no_datagram() {
+    let setup = Setup::new();
+    let outside = UdpSocket::bind("127.0.0.1:0").unwrap();
+    outside.set_nonblocking(true).unwrap();
+    let place = outside.local_addr().unwrap();
+    let script = format!("echo out > /dev/udp/127.0.0.1/{}", place.port());
+    let mut octets = [0; 8];
+    for way in offered(&setup) {
+        let said = text(&confined(&setup, way, &["bash", "-c", &script]).stderr);
+        let got = outside.recv(&mut octets).map_err(|error| error.kind());
+        assert_eq!(got, Err(ErrorKind::WouldBlock), "{way}: {said}");
+    }
+    // Outside the confinement the same words arrive, so the test would see them.
+    let mut run = setup.command("run");
+    run.args(["--", "bash", "-c", &script]).output().unwrap();
+    assert_eq!(outside.recv(&mut octets).unwrap(), 4);
+}
+
+#[test]
+fn a_network_of_its_own_has_no_interface_but_loopback() {
     let setup = Setup::new();
     if !offered(&setup).contains(&"--confine=net") {
         return;
     }
-    let outside = UdpSocket::bind("127.0.0.1:0").unwrap();
-    outside.set_nonblocking(true).unwrap();
-    let place = outside.local_addr().unwrap();
-    let script = format!(
-        "echo out > /dev/udp/127.0.0.1/{}; cat /proc/net/dev",
-        place.port()
-    );
-    let send = |command: &mut Command| text(&command.output().unwrap().stdout);
-    let interfaces =
-        send(
-            setup
-                .command("run")
-                .args(["--confine=net", "--", "bash", "-c", &script]),
-        );
-    let names: Vec<_> = interfaces
+    let table = text(&confined(&setup, "--confine=net", &["cat", "/proc/net/dev"]).stdout);
+    let names: Vec<_> = table
         .lines()
         .skip(2)
         .filter_map(|line| line.split(':').next())
         .map(str::trim)
         .collect();
-    assert_eq!(names.first(), Some(&"lo"), "{interfaces}");
-    let mut octets = [0; 8];
-    let got = outside.recv(&mut octets).map_err(|error| error.kind());
-    assert_eq!(got, Err(std::io::ErrorKind::WouldBlock));
-    // Outside the confinement the same words arrive, so the test would see them.
-    send(setup.command("run").args(["--", "bash", "-c", &script]));
-    assert_eq!(outside.recv(&mut octets).unwrap(), 4);
+    assert_eq!(names.first(), Some(&"lo"), "{table}");
+}
+
+/// Tries each kind of socket, and the calls that would connect one without connect(2).
+const SOCKETS: &str = r#"
+import ctypes, errno, socket, sys
+
+def tried(name, act):
+    try: act(); print(name, "works")
+    except OSError as why: print(name, errno.errorcode[why.errno])
+
+def made(family, kind, protocol=0): return lambda: socket.socket(family, kind, protocol).close()
+
+for family in (socket.AF_INET, socket.AF_INET6):
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET):
+        tried(f"{family.name} {kind.name}", made(family, kind | socket.SOCK_CLOEXEC))
+    tried(f"{family.name} UDP-Lite", made(family, socket.SOCK_DGRAM, 136))
+    tried(f"{family.name} SCTP", made(family, socket.SOCK_STREAM, 132))
+    tried(f"{family.name} Multipath TCP", made(family, socket.SOCK_STREAM, 262))
+    tried(f"{family.name} echo requests", made(family, socket.SOCK_DGRAM, 1))
+for family in (17, 38, 40, 44):
+    tried(f"family {family}", made(family, socket.SOCK_RAW))
+def fast_open(call):
+    with socket.socket() as one: call(one, ("127.0.0.1", int(sys.argv[1])))
+tried("sendto", lambda: fast_open(lambda one, to: one.sendto(b"x", 0x20000000, to)))
+tried("sendmsg", lambda: fast_open(lambda one, to: one.sendmsg([b"x"], [], 0x20000000, to)))
+system = ctypes.CDLL(None, use_errno=True).syscall
+def ring():
+    if system(425, 1, bytes(120)) < 0: raise OSError(ctypes.get_errno(), "")
+tried("io_uring", ring)
+print("--")
+tried("TCP", made(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
+tried("TCP by number", made(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP))
+tried("Unix", made(socket.AF_UNIX, socket.SOCK_DGRAM))
+tried("netlink", made(socket.AF_NETLINK, socket.SOCK_RAW))
+tried("names of this machine", lambda: socket.getaddrinfo("localhost", 80))
+"#;
+
+#[test]
+fn no_socket_but_tcp_and_local_ones_is_left_to_a_confined_command() {
+    let Some(python) = python_with("ctypes", "ctypes") else {
+        return;
+    };
+    let setup = Setup::new();
+    if !offered(&setup).contains(&"--confine") {
+        return;
+    }
+    let outside = TcpListener::bind("127.0.0.1:0").unwrap();
+    outside.set_nonblocking(true).unwrap();
+    let port = outside.local_addr().unwrap().port().to_string();
+    let output = confined(&setup, "--confine", &[&python, "-c", SOCKETS, &port]);
+    let said = text(&output.stdout) + &text(&output.stderr);
+    let (shut, open) = said.split_once("--\n").expect(&said);
+    assert_eq!(shut.lines().count(), 21, "{said}");
+    for line in shut.lines() {
+        assert!(line.ends_with(" EACCES"), "{said}");
+    }
+    assert_eq!(
+        open.lines().filter(|line| line.ends_with(" works")).count(),
+        5,
+        "{said}"
+    );
+    let got = outside.accept().map_err(|error| error.kind());
+    assert_eq!(got.err(), Some(ErrorKind::WouldBlock), "{said}");
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub struct RunArgs {
 /// The means by which the kernel keeps the command from bypassing the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Confine {
-    /// TCP connections lead to the proxy's port alone (Landlock)
+    /// TCP connections lead to the proxy's port alone (Landlock), and there are no others (seccomp)
     Tcp,
     /// A network of its own, with the proxy inside and nothing else (user and network namespace)
     Net,
@@ -80,9 +80,9 @@ Let the command, and all that it starts, connect to the proxy and nowhere else. 
 privileges; if it refuses, the command is not started.
 
 --confine (=tcp) allows TCP connections to the proxy's port alone: Linux 6.7 or newer with Landlock. UDP, and with it \
-DNS and QUIC, stays open. Local servers of the command's own cannot be connected to either.
+DNS and QUIC, is closed. Local servers of the command's own cannot be connected to either.
 
---confine=net gives the command a network of its own, with the proxy inside and nothing else: UDP is closed, too, and \
+--confine=net gives the command a network of its own, with the proxy inside and nothing else: UDP leads nowhere, and \
 local servers that the command starts work, as browsers and their drivers require. It needs user namespaces.";
 
 const COMMAND_HELP: &str = "\

@@ -5,6 +5,7 @@
 
 mod known;
 mod length;
+mod path_names;
 mod proxy_status;
 mod trailers;
 pub mod usage;
@@ -33,7 +34,7 @@ pub fn to_origin(headers: &mut HeaderMap, origin: &Origin, may_switch: bool) -> 
         && lists(headers, &UPGRADE, b"websocket");
     let found = strip(headers, |known| match known {
         Known::KeepAlive | Known::ProxyConnection | Known::ProxyAuthorization => false,
-        Known::XOriginalUrl | Known::XRewriteUrl => false,
+        Known::PathName => false,
         Known::Connection => wants_websocket || takes_trailers,
         Known::Te => takes_trailers && !wants_websocket,
         Known::Upgrade => wants_websocket,
@@ -76,7 +77,7 @@ pub fn to_crawler(headers: &mut HeaderMap) {
         Known::ContentLength => !is_coded,
         // It says `chunked` or is refused; hyper leaves it out if the crawler knows no chunks.
         Known::TransferEncoding | Known::ProxyAuthorization | Known::ProxyStatus => true,
-        Known::XOriginalUrl | Known::XRewriteUrl => true,
+        Known::PathName => true,
     });
     if found.has(Known::ContentLength) && !is_coded {
         normalize_content_length(headers);
@@ -141,18 +142,18 @@ fn strip(headers: &mut HeaderMap, is_kept: impl Fn(Known) -> bool) -> Found {
     let Some(first) = first.or((!listed.is_empty()).then_some(0)) else {
         return found;
     };
-    let has_one_spelling = !found.has(Known::XOriginalUrl) && !found.has(Known::XRewriteUrl);
-    if listed.is_empty() && has_one_spelling && first + dropped == headers.keys_len() {
+    let have_names = !found.has(Known::PathName);
+    if listed.is_empty() && have_names && first + dropped == headers.keys_len() {
         // No other field follows that a removal could move.
-        for known in Known::ALL {
-            if found.has(known) && !is_kept(known) {
-                headers.remove(known.name());
-            }
+        let dropped = Known::ALL
+            .into_iter()
+            .filter(|known| found.has(*known) && !is_kept(*known));
+        for name in dropped.filter_map(Known::name) {
+            headers.remove(name);
         }
     } else {
-        keep(headers, |name| match Known::of(name) {
-            Some(known) => is_kept(known),
-            None => !listed.contains(name),
+        keep(headers, |name| {
+            Known::of(name).is_none_or(&is_kept) && !listed.contains(name)
         });
     }
     found
@@ -182,7 +183,8 @@ fn listed(headers: &HeaderMap) -> Vec<HeaderName> {
         .flat_map(names)
         .filter_map(|name| HeaderName::from_bytes(name).ok())
         // Framing and addressing are never optional, whatever a crawler lists.
-        .filter(|name| ![HOST, VIA].contains(name) && Known::of(name).is_none())
+        .filter(|name| ![HOST, VIA].contains(name))
+        .filter(|name| Known::of(name).is_none_or(|known| known == Known::PathName))
         .collect()
 }
 
@@ -307,6 +309,10 @@ mod tests {
                     ("X-Rewrite-URL", "/private"),
                     ("X_Original-URL", "/private"),
                     ("x_rewrite_url", "/private"),
+                    ("X.Rewrite.Url", "/private"),
+                    ("SCRIPT_NAME", "/open"),
+                    ("Script-Name", "/open"),
+                    ("X-Forwarded-Prefix", "/open"),
                     ("X-Original-Host", "b.test"),
                 ],
                 &["host: a.test:81", "x-original-host: b.test"],
@@ -326,8 +332,10 @@ mod tests {
     #[test]
     fn a_response_loses_the_fields_for_us() {
         let mut headers = fields(&[
-            ("Connection", "x-hop"),
+            ("Connection", "x-hop, x-url"),
             ("X-Hop", "1"),
+            ("X-Url", "/here"),
+            ("X-Path", "/here"),
             ("Proxy-Authenticate", "Basic"),
             ("Transfer-Encoding", "chunked"),
             ("Content-Length", "3"),
@@ -336,10 +344,10 @@ mod tests {
         to_crawler(&mut headers);
         assert_eq!(
             shown(&headers),
-            ["trailer: T", "transfer-encoding: chunked"]
+            ["trailer: T", "transfer-encoding: chunked", "x-path: /here"]
         );
         to_crawler_without_body(&mut headers);
-        assert_eq!(shown(&headers), ["trailer: T"]);
+        assert_eq!(shown(&headers), ["trailer: T", "x-path: /here"]);
     }
 
     #[test]

@@ -52,20 +52,67 @@ fn hop_by_hop_fields_stay_on_their_hop() {
     }
 }
 
+/// Fields that a server may take for the path, in spellings that CGI makes equal.
+const PATH_FIELDS: [&str; 12] = [
+    "X-Original-URL",
+    "x-rewrite-url",
+    "X-ORIGINAL-URL",
+    "X_Original-Url",
+    "X.Rewrite.Url",
+    "SCRIPT_NAME",
+    "Script-Name",
+    "script!name",
+    "PATH_INFO",
+    "X-Forwarded-Prefix",
+    "X-Envoy-Original-Path",
+    "Request-URI",
+];
+
+/// Checks that a request arrived with all fields but these.
+#[track_caller]
+fn names_no_other_path(origin: &Origin, path: &str) {
+    let seen = origin.last(path).head;
+    for name in PATH_FIELDS {
+        assert_eq!(seen.all(name), [""; 0], "{name} went on: {}", seen.text());
+    }
+    assert_eq!(seen.field("x-original-host").as_deref(), Some("a.test"));
+}
+
 #[test]
 fn fields_that_name_another_target_reach_no_origin() {
     let gate = CrawlgateProcess::start();
+    let fields = PATH_FIELDS.map(|name| format!("{name}: /private\r\n"));
+    let fields = format!("{}X-Original-Host: a.test\r\n", fields.concat());
     for origin in [Origin::http(), Origin::https()] {
         let origin = origin.robots(crate::support::RULES);
-        let fields = "X-Original-URL: /private\r\nx-rewrite-url: /private\r\nX-ORIGINAL-URL: /private/2\r\nX-Original-Host: a.test\r\n";
-        let answer = gate.request("GET", &origin.url("/page"), fields);
+        let answer = gate.request("GET", &origin.url("/page"), &fields);
         assert_eq!(answer.status, 200, "{answer:?}");
-        let seen = origin.last("/page").head;
-        for name in ["x-original-url", "x-rewrite-url"] {
-            assert_eq!(seen.all(name), [""; 0], "{name} went on: {}", seen.text());
-        }
-        assert_eq!(seen.field("x-original-host").as_deref(), Some("a.test"));
+        names_no_other_path(&origin, "/page");
     }
+
+    let origin = Origin::https();
+    let mut asked = crate::support::http2::get(&origin.url("/page"));
+    for (name, value) in PATH_FIELDS
+        .map(|name| (name, "/private"))
+        .into_iter()
+        .chain([("x-original-host", "a.test")])
+    {
+        let name = http::HeaderName::from_bytes(name.as_bytes()).unwrap();
+        asked.headers_mut().append(name, value.parse().unwrap());
+    }
+    let mut http2 = gate.intercept_http2(&origin.authority(), "site.test");
+    assert_eq!(http2.exchange(asked).status, 200);
+    names_no_other_path(&origin, "/page");
+
+    let origin = Origin::http().on("/socket", [Reply::websocket().echo()]);
+    let mut wire = gate.connect();
+    wire.send(format!(
+        "GET {} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n{fields}\r\n",
+        origin.url("/socket")
+    ));
+    assert_eq!(wire.response_head().status, 101);
+    names_no_other_path(&origin, "/socket");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use http::HeaderName;
 
+use super::path_names::names_path;
+
 /// A field that gets special treatment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
@@ -15,14 +17,12 @@ pub(super) enum Known {
     Upgrade,
     ContentLength,
     ProxyStatus,
-    /// By these fields, frameworks (Symfony, Laminas, those behind IIS) let a request name another target than its
-    /// request line does. The request line was judged.
-    XOriginalUrl,
-    XRewriteUrl,
+    /// Every field that names another path to a server than the request line does, which was judged.
+    PathName,
 }
 
 /// Number of such fields.
-const KNOWN: usize = 12;
+const KNOWN: usize = 11;
 
 impl Known {
     pub(super) const ALL: [Known; KNOWN] = [
@@ -36,8 +36,7 @@ impl Known {
         Known::Upgrade,
         Known::ContentLength,
         Known::ProxyStatus,
-        Known::XOriginalUrl,
-        Known::XRewriteUrl,
+        Known::PathName,
     ];
 
     pub(super) fn of(name: &HeaderName) -> Option<Known> {
@@ -52,19 +51,13 @@ impl Known {
             "upgrade" => Known::Upgrade,
             "content-length" => Known::ContentLength,
             "proxy-status" => Known::ProxyStatus,
-            // CGI and WSGI fold `_` and `-` together.
-            "x-original-url" | "x_original_url" | "x-original_url" | "x_original-url" => {
-                Known::XOriginalUrl
-            }
-            "x-rewrite-url" | "x_rewrite_url" | "x-rewrite_url" | "x_rewrite-url" => {
-                Known::XRewriteUrl
-            }
-            _ => return None,
+            other => return names_path(other).then_some(Known::PathName),
         })
     }
 
-    pub(super) fn name(self) -> &'static str {
-        match self {
+    /// Returns the name; `None` if fields of several names are meant.
+    pub(super) fn name(self) -> Option<&'static str> {
+        Some(match self {
             Known::Connection => "connection",
             Known::KeepAlive => "keep-alive",
             Known::ProxyConnection => "proxy-connection",
@@ -75,9 +68,8 @@ impl Known {
             Known::Upgrade => "upgrade",
             Known::ContentLength => "content-length",
             Known::ProxyStatus => "proxy-status",
-            Known::XOriginalUrl => "x-original-url",
-            Known::XRewriteUrl => "x-rewrite-url",
-        }
+            Known::PathName => return None,
+        })
     }
 }
 

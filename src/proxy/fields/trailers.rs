@@ -23,10 +23,7 @@ pub fn mend_trailers<E>(frame: &mut Option<Result<Frame<Bytes>, E>>) {
 pub(super) fn to_trailers(trailers: &mut HeaderMap) {
     let is_forbidden = |name: &HeaderName| {
         FORBIDDEN_TRAILERS.binary_search(&name.as_str()).is_ok()
-            || matches!(
-                Known::of(name),
-                Some(Known::XOriginalUrl | Known::XRewriteUrl)
-            )
+            || Known::of(name) == Some(Known::PathName)
     };
     if trailers.keys().any(is_forbidden) {
         keep(trailers, |name| !is_forbidden(name));
@@ -94,6 +91,7 @@ mod tests {
             ("Set-Cookie", "a=1"),
             ("Host", "b"),
             ("ETag", "3"),
+            ("X.Rewrite.Url", "/private"),
         ]);
         to_trailers(&mut trailers);
         assert_eq!(in_order(&trailers), ["x-sum: 1", "digest: 2", "etag: 3"]);

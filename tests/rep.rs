@@ -12,6 +12,8 @@ mod corpus;
 mod example;
 #[path = "rep/ftp_checks.rs"]
 mod ftp_checks;
+#[path = "rep/guard.rs"]
+mod guard;
 #[path = "rep/naive.rs"]
 mod naive;
 #[path = "rep/origins.rs"]

@@ -18,6 +18,7 @@
     reason = "a test fails by panicking, and tells what it found"
 )]
 
+mod fields;
 mod page;
 mod real;
 mod servers;
@@ -32,7 +33,7 @@ use crawlgate::rep::{
     ComparisonPath, GuardVerdict, ParseOptions, Robots, RuleKind, Rules, Selection,
 };
 use servers::{KINDS, Server};
-use spellings::{SHAPES, Spelling, WIKI, all_spellings, is_told_apart};
+use spellings::{CAFE, SHAPES, Spelling, WIKI, all_spellings, is_told_apart};
 use support::CrawlgateProcess;
 
 /// The gate's decision about a target.
@@ -93,6 +94,14 @@ impl Found {
     }
 }
 
+/// Returns the port of the server that a server stands before.
+fn behind(kind: &servers::Kind, running: &[Server]) -> u16 {
+    let behind = kind
+        .behind
+        .and_then(|name| running.iter().find(|server| server.kind.name == name));
+    behind.map_or(0, |server| server.address.port())
+}
+
 #[test]
 fn no_server_serves_what_is_disallowed_where_the_gate_allows() {
     if !servers::are_there() {
@@ -102,11 +111,7 @@ fn no_server_serves_what_is_disallowed_where_the_gate_allows() {
     let spellings = all_spellings();
     let mut running: Vec<Server> = Vec::new();
     for kind in KINDS {
-        let behind = kind
-            .behind
-            .and_then(|name| running.iter().find(|server| server.kind.name == name));
-        let behind = behind.map_or(0, |server| server.address.port());
-        running.push(Server::start(kind, root.path(), behind));
+        running.push(Server::start(kind, root.path(), behind(kind, &running)));
     }
     let found: Vec<Found> = thread::scope(|scope| {
         let asked: Vec<_> = running
@@ -148,7 +153,11 @@ fn no_server_serves_what_is_disallowed_where_the_gate_allows() {
     for found in &found {
         // A server that does not serve each file by its plain name would prove nothing.
         for (spelling, served) in spellings.iter().zip(&found.served) {
-            if spelling.target == spelling.resource && spelling.resource != WIKI {
+            // nginx sends octets beyond ASCII on as they are, which most servers refuse.
+            let is_refused =
+                spelling.resource == CAFE && found.kind.name.starts_with("nginx before");
+            let is_plain = spelling.target == spelling.resource && spelling.resource != WIKI;
+            if is_plain && !is_refused {
                 assert_eq!(
                     served.as_deref(),
                     Some(spelling.resource),

@@ -1,7 +1,8 @@
 //! Counts the URLs in real robots.txt files that the path guard denies, although the sites themselves link to them.
 //!
 //! `CRAWLGATE_ROBOTS_FILES` names a folder of robots.txt files; without it the test counts nothing. The URLs come from
-//! the paths of each file's rules (`*` filled in, `$` left out), from its sitemaps, and from pages below each.
+//! the paths of each file's rules (`*` filled in, `$` left out), from its sitemaps, and from pages below each. Each path of a
+//! rule stands in parameters of other pages as well, as sites write the page that a login leads back to.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -80,7 +81,8 @@ fn urls(robots: &Robots) -> HashSet<String> {
         let value = String::from_utf8_lossy(other.value).into_owned();
         Some(Origin::parse(&value).ok()?.1.to_string())
     });
-    let mut urls = HashSet::from(["/".to_owned()]);
+    let mut urls: HashSet<String> = parameters(robots);
+    urls.insert("/".to_owned());
     for url in values.chain(sitemaps) {
         let folder = url.rfind('/').map_or("/", |at| &url[..=at]);
         if !folder.contains('?') {
@@ -89,6 +91,30 @@ fn urls(robots: &Robots) -> HashSet<String> {
         urls.insert(url);
     }
     urls
+}
+
+/// Returns pages with a parameter that holds the path of a rule.
+fn parameters(robots: &Robots) -> HashSet<String> {
+    let rules = robots.groups().flat_map(|group| group.rules());
+    let escaped = rules.filter_map(|(_, text, _)| {
+        let text = String::from_utf8_lossy(text).into_owned();
+        let (_, value) = text.split_once(':')?;
+        let value = value.trim().trim_end_matches('$').replace('*', "");
+        // What separates parts of a URL, and what no query holds as it is.
+        let escape = |octet: u8| match octet {
+            b'!'..=b'~' if !b"/?#&=+%\"<>\\^`{|}".contains(&octet) => char::from(octet).to_string(),
+            _ => format!("%{octet:02X}"),
+        };
+        Some(value.bytes().map(escape).collect::<String>())
+    });
+    let pages = |path: String| {
+        [
+            format!("/auth?next={path}"),
+            format!("/in?lang=de&ReturnUrl=%2Fde{path}"),
+            format!("/_next/image?url={path}m.png&w=640"),
+        ]
+    };
+    escaped.flat_map(pages).collect()
 }
 
 #[test]

@@ -94,6 +94,35 @@ impl Place<'_> {
         Command::new(env::var("CRAWLGATE_PYTHON").unwrap_or_else(|_| "python3".to_owned()))
     }
 
+    /// Returns the command of a server written in Python.
+    fn script(&self, source: &str) -> Command {
+        let mut command = self.python();
+        command
+            .arg(script(source))
+            .arg(self.port.to_string())
+            .arg(self.root);
+        command
+    }
+
+    /// Returns the command of a module that serves a WSGI application at the address that its option names.
+    fn wsgi(&self, module: &str, option: &str) -> Command {
+        let servers = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guard/servers");
+        let mut command = self.python();
+        command
+            .args(["-m", module])
+            .arg(option)
+            .arg(format!("127.0.0.1:{}", self.port))
+            .arg("wsgi:application")
+            .env("PYTHONPATH", servers)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("ROOT", self.root);
+        command
+    }
+
+    fn nginx_proxy(&self) -> Command {
+        self.configured("nginx", "nginx-proxy.conf", &["-e", "stderr", "-c"])
+    }
+
     fn php(&self) -> Command {
         let mut command = Command::new("php");
         command
@@ -164,18 +193,25 @@ impl Server {
 
     /// Returns the marker of the resource that the server serves for a target, sent unchanged.
     pub(crate) fn serves(&self, target: &str) -> Option<String> {
-        let mut stream = TcpStream::connect(self.address).unwrap();
+        let answer = self.asked(target, "");
+        let (_, marker) = answer.split_once("marker:")?;
+        let end = marker.find(|one: char| one.is_whitespace() || one == '"');
+        Some(marker[..end.unwrap_or(marker.len())].to_owned())
+    }
+
+    /// Returns the server's answer to a target with these fields.
+    pub(crate) fn asked(&self, target: &str, fields: &str) -> String {
+        let mut stream = TcpStream::connect(self.address)
+            .unwrap_or_else(|error| panic!("{} and {target}: {error}", self.kind.name));
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let request =
-            format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let request = format!(
+            "GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}Connection: close\r\n\r\n"
+        );
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = Vec::new();
         // A server that refuses a request line may reset the connection.
         let _ = stream.read_to_end(&mut answer);
-        let answer = String::from_utf8_lossy(&answer);
-        let (_, marker) = answer.split_once("marker:")?;
-        let end = marker.find(|one: char| one.is_whitespace() || one == '"');
-        Some(marker[..end.unwrap_or(marker.len())].to_owned())
+        String::from_utf8_lossy(&answer).into_owned()
     }
 }
 
@@ -208,6 +244,10 @@ pub(crate) fn versions() -> Vec<(&'static str, String)> {
                 &format!("import {module}; print({module}.__version__)"),
             ],
         )
+    };
+    let package = |name: &str| {
+        let program = format!("from importlib.metadata import version; print(version({name:?}))");
+        said(&python, &["-c", &program])
     };
     let jar = |prefix: &str| {
         let names = fs::read_dir(installed("java")).unwrap();
@@ -260,9 +300,24 @@ pub(crate) fn versions() -> Vec<(&'static str, String)> {
             word(after(said(&python, &["--version"]), "Python ")),
         ),
         ("gunicorn", of("gunicorn")),
+        ("waitress", package("waitress")),
+        ("cheroot", of("cheroot")),
+        ("CherryPy", of("cherrypy")),
+        ("Bottle", of("bottle")),
         ("aiohttp", of("aiohttp")),
         ("PHP", word(after(said("php", &["--version"]), "PHP "))),
         ("Go", word(after(said("go", &["version"]), "version go"))),
+        ("h2o", word(after(said("h2o", &["--version"]), "version "))),
+        (
+            "lighttpd",
+            word(after(said("/usr/sbin/lighttpd", &["-v"]), "lighttpd/")),
+        ),
+        (
+            "CivetWeb",
+            word(after(said("civetweb", &["-V"]), "CivetWeb v")).replace(',', ""),
+        ),
+        ("Caddy", word(said("caddy", &["version"]))),
+        ("HAProxy", word(after(said("haproxy", &["-v"]), "version "))),
     ]
 }
 
@@ -274,8 +329,11 @@ pub(crate) fn are_there() -> bool {
             .chain([PathBuf::from("/usr/sbin")])
             .any(|folder| folder.join(name).exists())
     };
-    let mut missing: Vec<String> = ["nginx", "apache2", "java", "php", "go"]
+    let programs = ["nginx", "apache2", "java", "php", "go", "h2o", "lighttpd"];
+    let others = ["civetweb", "caddy", "haproxy"];
+    let mut missing: Vec<String> = programs
         .into_iter()
+        .chain(others)
         .filter(|name| !is_program(name))
         .map(str::to_owned)
         .collect();
@@ -297,7 +355,7 @@ pub(crate) fn are_there() -> bool {
 pub(crate) fn files() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for resource in crate::spellings::RESOURCES {
-        let file = root.path().join(&resource[1..]);
+        let file = root.path().join(resource[1..].replace("%C3%A9", "é"));
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         let text = match resource.ends_with(".php") {
             // A script with a query is another resource than the script alone.

@@ -18,10 +18,12 @@ pub(crate) const RESOURCES: &[&str] = &[
     "/images/x.gif",
     "/c:d@e,f/g!h.html",
     "/x/y.html",
+    CAFE,
 ];
 pub(crate) const DIARY: &str = "/private/diary.html";
 pub(crate) const PAGE: &str = "/page.php";
 pub(crate) const NESTED: &str = "/a/b";
+pub(crate) const CAFE: &str = "/caf%C3%A9/menu.html";
 
 /// The URL of a program that reads its query and repeats it in its answer.
 pub(crate) const WIKI: &str = "/wiki?title=Special:Log";
@@ -57,8 +59,11 @@ pub(crate) const SHAPES: &[(&str, &[&str])] = &[
             "/docs/report.pdf",
             "/images/x.gif",
             "/c:d@e,f/g!h.html",
+            CAFE,
         ],
     ),
+    ("Disallow: /caf%C3%A9/", &[CAFE]),
+    ("Disallow: /caf%E9/", &[CAFE]),
     ("Disallow: /wiki?title=Special:", &[WIKI]),
 ];
 
@@ -111,6 +116,17 @@ macro_rules! changes {
         &[$(Change { name: $name, make: |$path| $make }),+]
     };
 }
+
+/// Puts something behind the third octet of the first segment.
+fn within_first(path: &str, what: &str) -> Option<String> {
+    let (before, after) = path
+        .split_at_checked(4)
+        .filter(|(before, _)| !before[1..].contains('/'))?;
+    Some(format!("{before}{what}{after}"))
+}
+
+/// The first of the changes with octets that most servers refuse. Pairs of two of them would take long and tell nothing new.
+const RARE: usize = 54;
 
 /// Every single change.
 pub(crate) const CHANGES: &[Change] = changes! {
@@ -168,6 +184,23 @@ pub(crate) const CHANGES: &[Change] = changes! {
     "an escaped version and line feed" => |path| Some(format!("{path}%20HTTP/1.0%0D%0A.css")),
     "an empty query" => |path| Some(format!("{path}?")),
     "a fragment" => |path| Some(format!("{path}#")),
+    "an octet that is no UTF-8" => |path| within_first(path, "%80"),
+    "a tab" => |path| within_first(path, "%09"),
+    "a carriage return" => |path| within_first(path, "%0D"),
+    "a line feed" => |path| within_first(path, "%0A"),
+    "é in ISO-8859-1" => |path| Some(path.replace("%C3%A9", "%E9")),
+    "slash as %u002f" => |path| last_slash(path, "%u002f"),
+    "a letter as %uXXXX" => |path| octet(path, |one| one.is_ascii_alphabetic(), |octet| format!("%u00{octet:02x}")),
+    "a dot at the end of a segment" => |path| behind_first(path, "."),
+    "three dots at the end of a segment" => |path| behind_first(path, "..."),
+    "/.../ in the middle" => |path| behind_first(path, "/..."),
+    "a dot at the end" => |path| Some(format!("{path}.")),
+    "an escaped NUL at the end" => |path| Some(format!("{path}%00")),
+    "an escaped NUL and a suffix" => |path| Some(format!("{path}%00.css")),
+    "an escaped control at the end" => |path| Some(format!("{path}%01")),
+    "an escaped U+FEFF at the end" => |path| Some(format!("{path}%EF%BB%BF")),
+    "an escaped U+00A0 at the end" => |path| Some(format!("{path}%C2%A0")),
+    "an escaped carriage return at the end" => |path| Some(format!("{path}%0D")),
 };
 
 /// A spelling of a resource, and the changes that made it.
@@ -200,8 +233,12 @@ pub(crate) fn all_spellings() -> Vec<Spelling> {
         if number > 2 {
             continue;
         }
-        for one in CHANGES {
-            for other in CHANGES {
+        for (number_of_one, one) in CHANGES.iter().enumerate() {
+            for (number_of_other, other) in CHANGES.iter().enumerate() {
+                let rare = [number_of_one, number_of_other].map(|of| usize::from(of >= RARE));
+                if rare[0] + rare[1] > usize::from(number == 0) {
+                    continue;
+                }
                 let both = one.of(resource).and_then(|made| other.of(&made));
                 // Behind a `?` the spelling is a query, so the URL differs; also for a server that decodes first.
                 let is_one = |both: &String| {
@@ -222,6 +259,8 @@ pub(crate) fn all_spellings() -> Vec<Spelling> {
         "/wiki?title=%53pecial%3ALog",
         "/wiki%3Ftitle=Special:Log",
         "/wiki%3ftitle=Special%3ALog",
+        "/wiki?title=Spec%09ial:Log",
+        "/wiki?title=Special:Log%20",
     ] {
         add(target.to_owned(), None, WIKI);
     }

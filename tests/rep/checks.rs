@@ -57,7 +57,7 @@ pub(crate) fn parse(data: &[u8]) {
     }
     let path = ComparisonPath::new(data);
     for reading in PathVariants::of(&path).paths() {
-        assert!(reading.starts_with(b"/") && reading.is_ascii() && reading != path.as_bytes());
+        assert!(reading.starts_with(b"/") && reading.is_ascii() && *reading != *path.as_bytes());
     }
     let _ = Origin::parse(&String::from_utf8_lossy(data));
 }

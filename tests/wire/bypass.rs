@@ -49,6 +49,11 @@ fn path_spellings_of_a_disallowed_page_are_denied() {
         ("//host/private", "path_guard"),
         ("/%5Chost%5Cprivate", "path_guard"),
         ("/open%5C..%5Cprivate", "path_guard"),
+        ("/pri%80vate", "path_guard"),
+        ("/pri%09vate/x", "path_guard"),
+        ("/pri%0D%0Avate", "path_guard"),
+        ("/%u0070rivate", "path_guard"),
+        ("/x/.%FF./private", "path_guard"),
     ];
     for (version, origin) in VERSIONS.map(|(version, origin)| (version, origin())) {
         let origin = origin.robots(RULES);
@@ -80,6 +85,7 @@ fn allowed_paths_arrive_octet_for_octet() {
         "/open?q=/private&r=%zz",
         "/open?",
         "/open?a=b?c",
+        "/open?next=%2Fx%2F..%2Fprivate",
         "/*$",
         "/a;b=c,d:e@f!g'h(i)",
         "/robots.txt?x=1",

@@ -19,7 +19,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use crate::clock::Moment;
-use crate::rep::{ComparisonPath, Origin, PathPattern, PathVariants, Spelling};
+use crate::rep::{ComparisonPath, Origin, PathPattern, PathVariants};
 use crate::text::DecisionId;
 
 /// An assertion about the paths of one origin. It is never inferred, always names a person, and expires unless it is in
@@ -291,19 +291,19 @@ impl Overrides {
 /// Returns the one of an origin's overrides that decides about a path (with its query) at `now`.
 fn decisive<'a>(entries: &'a [Entry], path: &[u8], now: Moment) -> Option<&'a Arc<ActiveOverride>> {
     let path = ComparisonPath::new(path);
-    let written = first(entries, &path, Spelling::Written, now);
+    let written = first(entries, now, |entry| entry.pattern.matches(&path));
     let mut decides = written;
     if written.is_none_or(Entry::is_allow) {
         let variants = PathVariants::of(&path);
         let has_escapes = entries.iter().any(|entry| entry.pattern.has_escapes());
         for comparison in variants.comparisons(has_escapes) {
-            let (path, spelling) = (&comparison.path, comparison.spelling);
-            match first(entries, path, spelling, now) {
+            let matches = |entry: &Entry| match entry.is_allow() {
+                true => entry.pattern.allows(&comparison),
+                false => entry.pattern.denies(&comparison),
+            };
+            match first(entries, now, matches) {
                 Some(entry) if !entry.is_allow() => return Some(&entry.asserted),
-                _ => {
-                    let matches = |allow: &&Entry| allow.pattern.matches_in(path, spelling);
-                    decides = decides.filter(matches);
-                }
+                _ => decides = decides.filter(|allow| matches(allow)),
             }
         }
         if !variants.is_complete() {
@@ -319,15 +319,9 @@ fn decisive<'a>(entries: &'a [Entry], path: &[u8], now: Moment) -> Option<&'a Ar
 }
 
 /// Returns the most specific override that holds and matches.
-fn first<'a>(
-    entries: &'a [Entry],
-    path: &ComparisonPath<'_>,
-    spelling: Spelling,
-    now: Moment,
-) -> Option<&'a Entry> {
-    entries
-        .iter()
-        .find(|entry| entry.asserted.holds(now) && entry.pattern.matches_in(path, spelling))
+fn first(entries: &[Entry], now: Moment, matches: impl Fn(&Entry) -> bool) -> Option<&Entry> {
+    let mut holding = entries.iter().filter(|entry| entry.asserted.holds(now));
+    holding.find(|entry| matches(entry))
 }
 
 #[cfg(test)]

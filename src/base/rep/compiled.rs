@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use super::key::Key;
 use super::parse::index;
-use super::pattern::{Pattern, Subject};
+use super::pattern::{Pattern, PatternText, Subject};
 use super::rule::RuleKind;
 
 /// A pattern and the kind of its rule.
@@ -119,8 +119,17 @@ impl CompiledPattern {
         self.at() & LITERAL != 0
     }
 
+    /// Returns the text with how to match it.
+    pub(super) fn as_text(self, texts: Texts<'_>) -> PatternText<'_> {
+        PatternText {
+            text: self.text(texts),
+            is_anchored: self.is_anchored(),
+            is_literal: self.is_literal(),
+        }
+    }
+
     /// Tells whether the path must end where the pattern does.
-    pub(super) fn is_anchored(self) -> bool {
+    fn is_anchored(self) -> bool {
         self.at() & ANCHORED != 0
     }
 

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::slice;
 
-use super::guard::{Comparison, PathVariants, Punctuation, Spelling, decoded_value};
+use super::guard::{Comparison, PathVariants, Punctuation, Spelling, decoded_value, latin1_value};
 use super::line::is_space;
 use super::parse::Robots;
 use super::path::ComparisonPath;
@@ -193,7 +193,9 @@ impl Robots {
         let tested = disallows.fold(Punctuation::default(), |all, candidate| {
             all.union(Punctuation::tested_by(candidate.found.pattern.as_bytes()))
         });
-        let has_escapes = patterns.iter().any(|candidate| candidate.decoded.is_some());
+        let has_escapes = patterns
+            .iter()
+            .any(|candidate| !candidate.decoded.is_empty());
         let variants = PathVariants::of(&path);
         let decoded = variants.decoded(tested);
         let mut all = vec![(variants, decoded)];
@@ -218,16 +220,25 @@ impl Robots {
                 Spelling::Written,
                 &patterns,
                 !groups.is_empty(),
-                |_| true,
+                |_, pattern| is_match(&path, pattern),
             ),
             readings: judge_readings(&all, has_escapes, |comparison, decoded| {
                 let Comparison { path, spelling, .. } = comparison;
-                let admits = |pattern: &Pattern| {
-                    comparison.admits(decoded, pattern.text(), pattern.is_anchored())
+                let with_query = comparison.with_query();
+                let is_match = |kind, pattern: &Pattern| match kind {
+                    RuleKind::Allow => {
+                        is_match(path, pattern)
+                            || with_query
+                                .as_ref()
+                                .is_some_and(|path| is_match(path, pattern))
+                    }
+                    RuleKind::Disallow => {
+                        is_match(path, pattern) && comparison.admits(decoded, pattern.as_text())
+                    }
                 };
                 let octets = path.as_bytes();
                 let is_spoken_to = !groups.is_empty();
-                judge(octets, path, *spelling, &patterns, is_spoken_to, admits)
+                judge(octets, path, *spelling, &patterns, is_spoken_to, is_match)
             }),
             are_all_readings: all.iter().all(|(variants, _)| variants.is_complete()),
             groups,
@@ -250,8 +261,7 @@ impl Robots {
                 if let Some((value, (pattern, octets))) = compiled {
                     candidates.push(Candidate {
                         pattern,
-                        decoded: decoded_value(value, Punctuation::default())
-                            .and_then(|value| Pattern::new(&value)),
+                        decoded: decoded_patterns(value),
                         found: Match {
                             rule: rule.clone(),
                             pattern: Box::from(String::from_utf8_lossy(value)),
@@ -300,7 +310,7 @@ fn judge_readings(
         for comparison in variants.comparisons(has_escapes) {
             let judged = judge(&comparison, *decoded);
             let form = comparison.path.as_bytes();
-            let is_next = others.next_if(|next| *next == form).is_some();
+            let is_next = others.next_if(|next| **next == *form).is_some();
             match readings.iter_mut().find(|known| *known.form == *form) {
                 Some(known) if known.is_disallowed() || !judged.is_disallowed() => {}
                 Some(known) => *known = judged,
@@ -316,8 +326,8 @@ fn judge_readings(
 /// A pattern, and the match to report if it matches.
 struct Candidate {
     pattern: Pattern,
-    /// The pattern with its escapes decoded and its new length, if decoding changes it.
-    decoded: Option<(Pattern, usize)>,
+    /// The pattern with its escapes decoded and read as ISO-8859-1, with its new length, if that changes it.
+    decoded: Vec<(Pattern, usize)>,
     found: Match,
 }
 
@@ -327,26 +337,27 @@ fn judge(
     spelling: Spelling,
     candidates: &[Candidate],
     is_spoken_to: bool,
-    admits: impl Fn(&Pattern) -> bool,
+    is_match: impl Fn(RuleKind, &Pattern) -> bool,
 ) -> Judged {
     let form = path.as_bytes();
-    let subject = Subject::new(form);
     let mut matches: Vec<Match> = Vec::new();
     for candidate in candidates {
         let found = &candidate.found;
-        let (pattern, octets) = match &candidate.decoded {
-            Some((decoded, octets)) if spelling == Spelling::Decoded => (decoded, *octets),
-            _ => (&candidate.pattern, found.octets),
+        let written = [(&candidate.pattern, found.octets)].into_iter();
+        let decoded = candidate
+            .decoded
+            .iter()
+            .map(|(pattern, octets)| (pattern, *octets));
+        let mut matching = match spelling {
+            Spelling::Decoded if !candidate.decoded.is_empty() => decoded.collect::<Vec<_>>(),
+            _ => written.collect(),
         };
+        matching.retain(|(pattern, _)| is_match(found.rule.kind, pattern));
         let is_listed = matches
             .last()
             .is_some_and(|last| last.rule.line == found.rule.line);
-        let is_admitted = found.rule.kind == RuleKind::Allow || admits(pattern);
-        if !is_listed
-            && is_admitted
-            && form.starts_with(pattern.head())
-            && pattern.matches(&subject)
-        {
+        let longest = matching.into_iter().map(|(_, octets)| octets).max();
+        if let Some(octets) = longest.filter(|_| !is_listed) {
             matches.push(Match {
                 octets,
                 ..found.clone()
@@ -370,6 +381,26 @@ fn judge(
         matches,
         why,
     }
+}
+
+/// Returns the patterns that stand for a value among decoded rules; none if it stands as it is written.
+fn decoded_patterns(value: &[u8]) -> Vec<(Pattern, usize)> {
+    let decoded = decoded_value(value, Punctuation::default());
+    let latin1 = latin1_value(value);
+    let of_latin1 = latin1.map(|it| decoded_value(&it, Punctuation::default()).unwrap_or(it));
+    let itself = of_latin1.as_ref().and_then(|_| Pattern::new(value));
+    let decoded = match decoded {
+        Some(decoded) => Pattern::new(&decoded),
+        None => itself,
+    };
+    let of_latin1 = of_latin1.and_then(|value| Pattern::new(&value));
+    decoded.into_iter().chain(of_latin1).collect()
+}
+
+/// Tells whether a pattern matches a path.
+fn is_match(path: &ComparisonPath<'_>, pattern: &Pattern) -> bool {
+    let form = path.as_bytes();
+    form.starts_with(pattern.head()) && pattern.matches(&Subject::new(form))
 }
 
 /// Returns the reason why the first of these matches, in order of precedence, decides.

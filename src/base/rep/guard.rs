@@ -18,6 +18,13 @@
 //! | an escaped `#` | `/page.php%23` | `/page.php` | two servers in a row |
 //! | the end of a line | `/page.php%20` | `/page.php` | two servers in a row |
 //! | drop an empty query | `/x.gif?` | `/x.gif` | all |
+//! | drop what is no UTF-8 | `/pri%80vate/` | `/private/` | Bottle |
+//! | read as ISO-8859-1 | `/caf%E9` | `/caf%C3%A9` | CherryPy, Jetty |
+//! | drop tabs and line ends | `/pri%09vate/` | `/private/` | waitress, cheroot behind nginx |
+//! | end at a NUL | `/page.php%00` | `/page.php` | h2o |
+//! | drop final controls | `/page.php%01` | `/page.php` | Node's `url.parse` |
+//! | read code points | `/private%u002Fdiary` | `/private/diary` | Jetty |
+//! | drop final dots | `/private./` | `/private/` | CivetWeb |
 //!
 //! A final slash of the written path is dropped only behind a file's name: a rule that ends in `$` distinguishes
 //! `/folder` from `/folder/`. A variant without its final slash is judged only by rules that end in `$` or hold a `?`
@@ -30,17 +37,29 @@
 //! form once, so the search ends; [`MAX`] and [`MAX_OCTETS`] bound it for a hostile path. A path with more variants
 //! is denied if the rules disallow anything at all: no author of a page writes such a path.
 //!
+//! A slash that a server decodes in the query is no slash of its path: `query` has the rules that it meets. An allow that
+//! holds an empty query takes part where that was dropped (`Allow: /w/load.php?`).
+//!
 //! A server that decodes a path serves one resource for `/a/b` and `/a%2Fb`, so a rule for one holds for the other: a
 //! decoded path is compared with decoded rules ([`Spelling`]). Rules that test for punctuation alone are the exception
 //! (`punctuation`).
 
+mod comparison;
+mod escapes;
+mod octets;
 mod punctuation;
+mod query;
 mod steps;
 
 use std::borrow::Cow;
 
-use memchr::memchr;
-
+pub(super) use self::comparison::tells_slash;
+pub use self::comparison::{Comparison, Spelling};
+pub(super) use self::octets::latin1_value;
+use self::octets::{
+    before_nul, of_latin1, with_code_points, without_breaks, without_final_dots,
+    without_space_of_path, without_space_of_query, without_strays,
+};
 pub(super) use self::punctuation::Punctuation;
 pub(super) use self::steps::decoded_value;
 use self::steps::{
@@ -56,15 +75,6 @@ const MAX: usize = 64;
 /// The limit on the octets of all variants of a path together. A path of up to 2 KiB reaches [`MAX`] first.
 const MAX_OCTETS: usize = 128 * 1024;
 
-/// The spelling of the rules that a path is compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spelling {
-    /// The author's spelling, in comparison form: `%2F` is not `/`.
-    Written,
-    /// The rules with their escapes decoded, as a server decodes the escapes of a path.
-    Decoded,
-}
-
 /// All other variants of a path, each once; almost every path has none.
 #[derive(Debug)]
 pub struct PathVariants<'a> {
@@ -79,33 +89,15 @@ pub struct PathVariants<'a> {
 /// One variant of the path.
 #[derive(Debug)]
 struct PathVariant<'a> {
-    /// The variant in comparison form.
+    /// The variant in comparison form, with a mark for each slash that was decoded in its query.
     form: Cow<'a, [u8]>,
     is_decoded: bool,
     /// True if an authority was cut off: the rest holds no second one.
     is_past_authority: bool,
     /// True if another variant equals this one with a final slash.
     lacks_slash: bool,
-}
-
-/// One comparison that the guard makes besides that of the path as written.
-#[derive(Debug)]
-pub struct Comparison<'a> {
-    /// The variant.
-    pub path: ComparisonPath<'a>,
-    /// The spelling of the rules that the variant is compared with.
-    pub spelling: Spelling,
-    /// True if another variant equals this one with a final slash. Rules without a `?` and without a `$` at their end have
-    /// already decided about that one.
-    pub lacks_slash: bool,
-}
-
-impl Comparison<'_> {
-    /// Tells whether a disallow with this pattern takes part, given the punctuation that the variants decode.
-    pub(super) fn admits(&self, decoded: Punctuation, text: &[u8], is_anchored: bool) -> bool {
-        (!self.lacks_slash || tells_slash(text, is_anchored))
-            && (decoded.is_empty() || !decoded.meets(Punctuation::tested_by(text)))
-    }
+    /// True if another variant equals this one with an empty query.
+    lacks_query: bool,
 }
 
 impl<'a> PathVariants<'a> {
@@ -162,8 +154,9 @@ impl<'a> PathVariants<'a> {
     }
 
     /// Returns the variants, without the path as written.
-    pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
-        self.found.iter().skip(1).map(|variant| &*variant.form)
+    pub fn paths(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
+        let others = self.found.iter().skip(1);
+        others.map(|variant| query::unmarked(&variant.form))
     }
 
     /// Returns the comparisons to make besides that of the path as written: each variant, with the rules in one or both
@@ -171,19 +164,18 @@ impl<'a> PathVariants<'a> {
     /// compared with the decoded rules.
     pub fn comparisons(&self, has_escapes: bool) -> impl Iterator<Item = Comparison<'_>> {
         let is_stable = |form: &[u8]| is_stable(form, self.kept);
-        let comparison = |form, spelling, lacks_slash| Comparison {
-            path: ComparisonPath::of_form(form),
-            spelling,
-            lacks_slash,
-        };
         let itself = (has_escapes && is_stable(self.written))
-            .then(|| comparison(self.written, Spelling::Decoded, false));
+            .then(|| Comparison::of(self.written, Spelling::Decoded));
         let others = self.found.iter().skip(1).flat_map(move |variant| {
             let form = &*variant.form;
             let is_written = !variant.is_decoded;
             // No server decoded a form that still holds escapes, and decoded rules hold no escapes.
             let is_decoded = variant.is_decoded || has_escapes && is_stable(form);
-            let with = |spelling| comparison(form, spelling, variant.lacks_slash);
+            let with = |spelling| Comparison {
+                lacks_slash: variant.lacks_slash,
+                lacks_query: variant.lacks_query,
+                ..Comparison::of(form, spelling)
+            };
             let written = is_written.then(|| with(Spelling::Written));
             let decoded = is_decoded.then(|| with(Spelling::Decoded));
             written.into_iter().chain(decoded)
@@ -200,6 +192,7 @@ impl<'a> PathVariants<'a> {
             is_decoded: false,
             is_past_authority: false,
             lacks_slash: false,
+            lacks_query: false,
         });
         let mut next = 0;
         for decoding in [None, Some(Decoding::Once), Some(Decoding::Twice)] {
@@ -211,6 +204,7 @@ impl<'a> PathVariants<'a> {
                             is_decoded: true,
                             is_past_authority: variant.is_past_authority,
                             lacks_slash: false,
+                            lacks_query: variant.lacks_query,
                         })
                     });
                     self.add(made);
@@ -233,6 +227,7 @@ impl<'a> PathVariants<'a> {
         let mut known = self.found.iter_mut();
         if let Some(known) = known.find(|known| known.form == made.form) {
             known.lacks_slash &= made.lacks_slash;
+            known.lacks_query &= made.lacks_query;
             return;
         }
         let others = self.found.iter().skip(1);
@@ -247,13 +242,25 @@ impl<'a> PathVariants<'a> {
 
 impl<'a> PathVariant<'a> {
     /// Returns the results of each single step except decoding.
-    fn one_step(&self, kept: Punctuation) -> [Option<PathVariant<'a>>; 14] {
+    fn one_step(&self, kept: Punctuation) -> [Option<PathVariant<'a>>; 22] {
         let form = &*self.form;
         let made = |form: Vec<u8>| PathVariant {
             form: Cow::Owned(form),
             is_decoded: self.is_decoded,
             is_past_authority: self.is_past_authority,
             lacks_slash: false,
+            lacks_query: self.lacks_query,
+        };
+        let without_query = |form| PathVariant {
+            lacks_query: true,
+            ..made(form)
+        };
+        let with_query = || {
+            let form = (!kept.holds(b'?')).then(|| with_query(form)).flatten();
+            form.map(|form| PathVariant {
+                lacks_query: false,
+                ..made(form)
+            })
         };
         let without_slash = |form| PathVariant {
             lacks_slash: true,
@@ -288,34 +295,35 @@ impl<'a> PathVariant<'a> {
             without_parameters(form).map(made),
             with_slashes(form).map(made),
             behind_authority().flatten(),
-            without_empty_query(form).map(made),
-            (!kept.holds(b'?'))
-                .then(|| with_query(form))
-                .flatten()
-                .map(made),
+            without_empty_query(form).map(without_query),
+            with_query(),
             without_fragment(form).map(made),
             without_line_end(form).map(made),
+            without_strays(form).map(made),
+            of_latin1(form).map(made),
+            without_breaks(form).map(made),
+            before_nul(form).map(made),
+            with_code_points(form).map(made),
+            without_final_dots(form).map(made),
+            without_space_of_path(form).map(made),
+            without_space_of_query(form).map(made),
         ]
     }
 }
 
-/// Tells whether a pattern can match a path without its final slash and not the same path with it. Such a pattern ends in
-/// `$`, or holds the `?` of a query. Every other pattern that matches the first path also matches the second.
-pub(super) fn tells_slash(text: &[u8], is_anchored: bool) -> bool {
-    is_anchored || memchr(b'?', text).is_some()
-}
-
 /// Tells whether no step can change a form: it holds no escape, no parameter, no doubled slash, no segment that begins
-/// with a dot, no empty query, no slash before a query and none behind a file. The scan compiles to vector instructions.
+/// or ends with a dot, no empty query, no slash before a query and none behind a file. The scan compiles to vector
+/// instructions.
 fn is_plain(form: &[u8]) -> bool {
     let after = form.get(1..).unwrap_or_default();
     let suspects = form.iter().zip(after).fold(false, |any, (before, octet)| {
         let begins = (*before == b'/') & ((*octet == b'/') | (*octet == b'.') | (*octet == b'?'));
-        any | (*octet == b'%') | (*octet == b';') | begins
+        let ends = (*before == b'.') & ((*octet == b'/') | (*octet == b'?'));
+        any | (*octet == b'%') | (*octet == b';') | begins | ends
     });
     !suspects
         && match form.last() {
-            Some(b'?') => false,
+            Some(b'?' | b'.') => false,
             Some(b'/') => !is_file_with_slash(form),
             _ => true,
         }

@@ -49,8 +49,8 @@ impl<'a> ComparisonPath<'a> {
     }
 
     /// Wraps octets that are in comparison form already.
-    pub(super) fn of_form(form: &'a [u8]) -> Self {
-        Self(Cow::Borrowed(form))
+    pub(super) fn of_form(form: Cow<'a, [u8]>) -> Self {
+        Self(form)
     }
 
     /// Returns the octets to compare. All are ASCII, the first is `/`.
@@ -157,7 +157,7 @@ pub(super) const fn is_encoded(octet: u8) -> bool {
 }
 
 /// Tells whether an octet is unreserved (RFC 3986 section 2.3).
-fn is_unreserved(octet: u8) -> bool {
+pub(super) fn is_unreserved(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_' | b'~')
 }
 

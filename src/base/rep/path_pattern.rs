@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use super::guard::{Punctuation, Spelling, decoded_value};
+use super::guard::{Comparison, Punctuation, Spelling, decoded_value};
 use super::path::ComparisonPath;
 use super::pattern::{Pattern, Subject};
 
@@ -61,10 +61,22 @@ impl PathPattern {
     }
 
     /// Tells whether the pattern matches in the given spelling.
-    pub fn matches_in(&self, path: &ComparisonPath<'_>, spelling: Spelling) -> bool {
+    fn matches_in(&self, path: &ComparisonPath<'_>, spelling: Spelling) -> bool {
         let pattern = self.spelt(spelling);
         let path = path.as_bytes();
         path.starts_with(pattern.head()) && pattern.matches(&Subject::new(path))
+    }
+
+    /// Tells whether the pattern, as one that denies, matches a variant.
+    pub fn denies(&self, comparison: &Comparison<'_>) -> bool {
+        self.matches_in(&comparison.path, comparison.spelling)
+            && comparison.is_about(self.spelt(comparison.spelling).as_text())
+    }
+
+    /// Tells whether the pattern, as one that allows, matches a variant: also with the empty query that the variant lacks.
+    pub fn allows(&self, comparison: &Comparison<'_>) -> bool {
+        let matches = |path: &ComparisonPath<'_>| self.matches_in(path, comparison.spelling);
+        matches(&comparison.path) || comparison.with_query().is_some_and(|path| matches(&path))
     }
 
     /// Returns the pattern in the given spelling.

@@ -79,23 +79,37 @@ impl<'a> Subject<'a> {
 
     /// Returns the path in the literal form.
     fn literal(&self) -> &[u8] {
-        self.literal.get_or_init(|| {
-            let mut form = Vec::with_capacity(self.path.len());
-            let mut rest = self.path;
-            while let [first, after @ ..] = rest {
-                let (octet, after) = match rest {
-                    [b'*', ..] => (STAR, after),
-                    [b'$', ..] => (DOLLAR, after),
-                    [b'%', b'2', b'A', after @ ..] => (STAR, after),
-                    [b'%', b'2', b'4', after @ ..] => (DOLLAR, after),
-                    _ => (*first, after),
-                };
-                form.push(octet);
-                rest = after;
-            }
-            form
-        })
+        self.literal.get_or_init(|| literal(self.path))
     }
+}
+
+/// Returns a path in the literal form.
+pub(super) fn literal(path: &[u8]) -> Vec<u8> {
+    let mut form = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let [first, after @ ..] = rest {
+        let (octet, after) = match rest {
+            [b'*', ..] => (STAR, after),
+            [b'$', ..] => (DOLLAR, after),
+            [b'%', b'2', b'A', after @ ..] => (STAR, after),
+            [b'%', b'2', b'4', after @ ..] => (DOLLAR, after),
+            _ => (*first, after),
+        };
+        form.push(octet);
+        rest = after;
+    }
+    form
+}
+
+/// A pattern's text, as it is matched.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PatternText<'a> {
+    /// The text, see [`matches()`].
+    pub(super) text: &'a [u8],
+    /// True if the path must end where the pattern does.
+    pub(super) is_anchored: bool,
+    /// True if the pattern is matched in the literal form.
+    pub(super) is_literal: bool,
 }
 
 /// A rule's value as written, with the traits that matching needs.
@@ -267,6 +281,15 @@ impl Pattern {
     /// Returns the text to match, see [`matches()`].
     pub(super) fn text(&self) -> &[u8] {
         &self.text
+    }
+
+    /// Returns the text with how to match it.
+    pub(super) fn as_text(&self) -> PatternText<'_> {
+        PatternText {
+            text: &self.text,
+            is_anchored: self.is_anchored,
+            is_literal: self.is_literal,
+        }
     }
 
     /// Tells whether the path must end where the pattern does.

@@ -157,8 +157,7 @@ impl Search<'_> {
                 None => !lacks_slash,
                 Some(pattern) => {
                     let pattern = pattern.spelt(spelling);
-                    let takes_part =
-                        !lacks_slash || tells_slash(pattern.text(), pattern.is_anchored());
+                    let takes_part = !lacks_slash || tells_slash(pattern.as_text());
                     takes_part && octets.starts_with(pattern.head()) && {
                         if !pattern.is_prefix() {
                             cost += (octets.len() + pattern.text().len()) / SEARCHED;

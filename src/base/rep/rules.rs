@@ -15,7 +15,7 @@ use std::sync::Arc;
 use memchr::{memchr, memrchr};
 
 use super::compiled::{CompiledPattern, Texts};
-use super::guard::{PathVariants, Punctuation, Spelling, decoded_value};
+use super::guard::{Comparison, PathVariants, Punctuation, Spelling, decoded_value, latin1_value};
 use super::key::Key;
 use super::parse::File;
 use super::path::ComparisonPath;
@@ -109,7 +109,9 @@ impl Rules {
             }
         }
         let key = Key::new();
-        let has_escapes = |(_, _, value): &(_, _, Value<'_>)| decoded(*value).is_some();
+        let has_escapes = |(_, _, value): &(_, _, Value<'_>)| {
+            decoded(*value).is_some() || latin1(*value).is_some()
+        };
         let has_decoded = values.iter().any(has_escapes);
         let disallows = values
             .iter()
@@ -131,7 +133,8 @@ impl Rules {
     /// Returns the rule that decides about a path. `None` if no rule matches, which allows the path; robots.txt itself
     /// is always allowed.
     pub fn verdict(&self, path: &ComparisonPath<'_>) -> Option<Finding<'_>> {
-        self.verdict_of(path, Spelling::Written, |_, _| true)
+        let (best, texts) = self.best(path, Spelling::Written, |_, _| true)?;
+        Some(self.finding(best, texts))
     }
 
     /// Judges the other variants of a path that is allowed as written.
@@ -179,26 +182,37 @@ impl Rules {
         for comparison in variants.comparisons(self.decoded.is_some()) {
             let admits = |compiled: CompiledPattern, texts: Texts<'_>| {
                 compiled.kind() == RuleKind::Allow
-                    || comparison.admits(decoded, compiled.text(texts), compiled.is_anchored())
+                    || comparison.admits(decoded, compiled.as_text(texts))
             };
-            if let Some(rule) = self.verdict_of(&comparison.path, comparison.spelling, admits)
-                && rule.kind == RuleKind::Disallow
-            {
+            let Comparison { path, spelling, .. } = &comparison;
+            let Some((best, texts)) = self.best(path, *spelling, admits) else {
+                continue;
+            };
+            if best.kind() == RuleKind::Disallow && !self.allows_with_query(&comparison, best) {
                 return Some(GuardVerdict::Disallowed {
-                    reading: Box::from(comparison.path.as_bytes()),
-                    rule,
+                    reading: Box::from(path.as_bytes()),
+                    rule: self.finding(best, texts),
                 });
             }
         }
         None
     }
 
-    fn verdict_of(
+    /// Tells whether a rule that allows the path with its empty query takes precedence over a rule that disallows it without.
+    fn allows_with_query(&self, comparison: &Comparison<'_>, disallow: CompiledPattern) -> bool {
+        let is_allow = |compiled: CompiledPattern, _: Texts<'_>| compiled.kind() == RuleKind::Allow;
+        let path = comparison.with_query();
+        let allow = path.and_then(|path| Some(self.best(&path, comparison.spelling, is_allow)?.0));
+        allow.is_some_and(|allow| allow.precedence() > disallow.precedence())
+    }
+
+    /// Returns the deciding pattern among those that match a path, and the texts of its index.
+    fn best(
         &self,
         path: &ComparisonPath<'_>,
         spelling: Spelling,
         admits: impl Fn(CompiledPattern, Texts<'_>) -> bool,
-    ) -> Option<Finding<'_>> {
+    ) -> Option<(CompiledPattern, Texts<'_>)> {
         if path.is_robots_txt() {
             return None;
         }
@@ -213,12 +227,16 @@ impl Rules {
         let best = index
             .trigram_index
             .best(path, texts, self.key, best, admits)?;
-        Some(Finding {
+        Some((best, texts))
+    }
+
+    fn finding(&self, best: CompiledPattern, texts: Texts<'_>) -> Finding<'_> {
+        Finding {
             kind: best.kind(),
             rules: self,
             place: best.place(texts),
             rule: OnceCell::new(),
-        })
+        }
     }
 
     /// Returns the group that applies: its product token as the file writes it, and the number of the line that names
@@ -296,6 +314,10 @@ impl Index {
             match decoded(*value).filter(|_| spelling == Spelling::Decoded) {
                 Some(decoded) => patterns.add_decoded(*kind, *place, &decoded),
                 None => patterns.add(*kind, *place, *value),
+            }
+            // Beside the other: some servers read octets, others characters.
+            if let Some(latin1) = latin1(*value).filter(|_| spelling == Spelling::Decoded) {
+                patterns.add_decoded(*kind, *place, &latin1);
             }
         }
         let arena = patterns.arena.into_boxed_slice();
@@ -399,6 +421,13 @@ fn decoded(value: Value<'_>) -> Option<Vec<u8>> {
     (is_path && value.may_be_decoded())
         .then(|| decoded_value(value.octets, Punctuation::default()))
         .flatten()
+}
+
+/// Returns a rule's path read as ISO-8859-1 with its escapes decoded, if it is no UTF-8.
+fn latin1(value: Value<'_>) -> Option<Vec<u8>> {
+    let is_path = matches!(value.octets.first(), Some(b'/' | b'*'));
+    let latin1 = (is_path && value.may_be_decoded()).then(|| latin1_value(value.octets))??;
+    Some(decoded_value(&latin1, Punctuation::default()).unwrap_or(latin1))
 }
 
 /// Returns the folder that an `allow: …/index.html` allows too, exactly (Google).

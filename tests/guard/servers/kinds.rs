@@ -62,6 +62,22 @@ pub(crate) const KINDS: &[Kind] = &[
         recipe: |place| Some(place.node("join.cjs")),
     },
     Kind {
+        name: "Node, decoded and new URL",
+        set_up: "`new URL(decodeURIComponent(request.url), base)`",
+        behind: None,
+        recipe: |place| Some(place.node("decoded.cjs")),
+    },
+    Kind {
+        name: "Node, decoded and url.parse",
+        set_up: "`url.parse(decodeURIComponent(request.url))`",
+        behind: None,
+        recipe: |place| {
+            let mut command = place.node("decoded.cjs");
+            command.arg("parse");
+            Some(command)
+        },
+    },
+    Kind {
         name: "Python http.server",
         set_up: "`python -m http.server`",
         behind: None,
@@ -85,37 +101,42 @@ pub(crate) const KINDS: &[Kind] = &[
         set_up: "files by `PATH_INFO`",
         behind: None,
         recipe: |place| {
-            let mut command = place.python();
-            let servers = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guard/servers");
+            let mut command = place.wsgi("gunicorn", "--bind");
             command
-                .args([
-                    "-m",
-                    "gunicorn",
-                    "--bind",
-                    &format!("127.0.0.1:{}", place.port),
-                    "--no-control-socket",
-                    "--worker-tmp-dir",
-                ])
-                .arg(place.dir)
-                .arg("wsgi:application")
-                .env("PYTHONPATH", servers)
-                .env("PYTHONDONTWRITEBYTECODE", "1")
-                .env("ROOT", place.root);
+                .args(["--no-control-socket", "--worker-tmp-dir"])
+                .arg(place.dir);
             Some(command)
         },
+    },
+    Kind {
+        name: "waitress",
+        set_up: "files by `PATH_INFO`",
+        behind: None,
+        recipe: |place| Some(place.wsgi("waitress", "--listen")),
+    },
+    Kind {
+        name: "cheroot",
+        set_up: "files by `PATH_INFO`",
+        behind: None,
+        recipe: |place| Some(place.wsgi("cheroot", "--bind")),
+    },
+    Kind {
+        name: "CherryPy",
+        set_up: "`tools.staticdir`",
+        behind: None,
+        recipe: |place| Some(place.script("cherry.py")),
+    },
+    Kind {
+        name: "Bottle",
+        set_up: "`static_file`",
+        behind: None,
+        recipe: |place| Some(place.script("bottles.py")),
     },
     Kind {
         name: "aiohttp",
         set_up: "`add_static`",
         behind: None,
-        recipe: |place| {
-            let mut command = place.python();
-            command
-                .arg(script("aio.py"))
-                .arg(place.port.to_string())
-                .arg(place.root);
-            Some(command)
-        },
+        recipe: |place| Some(place.script("aio.py")),
     },
     Kind {
         name: "PHP",
@@ -154,20 +175,78 @@ pub(crate) const KINDS: &[Kind] = &[
         },
     },
     Kind {
+        name: "h2o",
+        set_up: "`file.dir`",
+        behind: None,
+        recipe: |place| Some(place.configured("h2o", "h2o.conf", &["-c"])),
+    },
+    Kind {
+        name: "lighttpd",
+        set_up: "`server.document-root`",
+        behind: None,
+        recipe: |place| Some(place.configured("lighttpd", "lighttpd.conf", &["-D", "-f"])),
+    },
+    Kind {
+        name: "CivetWeb",
+        set_up: "`document_root`",
+        behind: None,
+        recipe: |place| {
+            let mut command = Command::new("civetweb");
+            // Otherwise it runs the file as a program.
+            command
+                .args(["-cgi_pattern", "", "-listening_ports"])
+                .arg(format!("127.0.0.1:{}", place.port))
+                .arg("-document_root")
+                .arg(place.root);
+            Some(command)
+        },
+    },
+    Kind {
+        name: "Caddy before gunicorn",
+        set_up: "`reverse_proxy`",
+        behind: Some("gunicorn"),
+        recipe: |place| {
+            let arguments = ["run", "--adapter", "caddyfile", "--config"];
+            let mut command = place.configured("caddy", "Caddyfile", &arguments);
+            command.env("HOME", place.dir);
+            Some(command)
+        },
+    },
+    Kind {
+        name: "HAProxy before gunicorn",
+        set_up: "`mode http`",
+        behind: Some("gunicorn"),
+        recipe: |place| Some(place.configured("haproxy", "haproxy.cfg", &["-db", "-f"])),
+    },
+    Kind {
         name: "nginx before Tomcat, lenient",
         set_up: "`proxy_pass http://tomcat$uri`",
         behind: Some("Tomcat, lenient"),
-        recipe: |place| {
-            Some(place.configured("nginx", "nginx-proxy.conf", &["-e", "stderr", "-c"]))
-        },
+        recipe: |place| Some(place.nginx_proxy()),
     },
     Kind {
         name: "nginx before http.server",
         set_up: "`proxy_pass http://python$uri`",
         behind: Some("Python http.server"),
-        recipe: |place| {
-            Some(place.configured("nginx", "nginx-proxy.conf", &["-e", "stderr", "-c"]))
-        },
+        recipe: |place| Some(place.nginx_proxy()),
+    },
+    Kind {
+        name: "nginx before waitress",
+        set_up: "`proxy_pass http://waitress$uri`",
+        behind: Some("waitress"),
+        recipe: |place| Some(place.nginx_proxy()),
+    },
+    Kind {
+        name: "nginx before cheroot",
+        set_up: "`proxy_pass http://cheroot$uri`",
+        behind: Some("cheroot"),
+        recipe: |place| Some(place.nginx_proxy()),
+    },
+    Kind {
+        name: "nginx before CherryPy",
+        set_up: "`proxy_pass http://cherrypy$uri`",
+        behind: Some("CherryPy"),
+        recipe: |place| Some(place.nginx_proxy()),
     },
 ];
 

@@ -10,8 +10,8 @@ createServer((request, response) => {
         const { pathname, searchParams } = new URL(request.url, "http://localhost");
         if (pathname === "/wiki") return response.end(`marker:/wiki?title=${searchParams.get("title")}`);
         name = decodeURIComponent(pathname);
+        readFile(join(root, name), (error, data) => response.writeHead(error ? 404 : 200).end(data));
     } catch {
-        return response.writeHead(400).end();
+        response.writeHead(400).end();
     }
-    readFile(join(root, name), (error, data) => response.writeHead(error ? 404 : 200).end(data));
 }).listen(port, "127.0.0.1");

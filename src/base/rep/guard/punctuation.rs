@@ -4,7 +4,7 @@
 //! not written with a `+`, so `Disallow: /*+*` does not apply to it, although a server decodes it. Such a rule applies
 //! to a variant only if none of the characters that it tests for was decoded.
 
-use super::steps::escape;
+use super::escapes::escape;
 
 /// A set of reserved characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

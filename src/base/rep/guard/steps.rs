@@ -1,8 +1,11 @@
 //! The single steps that servers take. Each returns another comparison form, or nothing if it changes nothing.
 
-use memchr::{memchr, memchr_iter, memchr2, memmem};
+use memchr::{memchr, memchr2, memmem};
 
 use super::Punctuation;
+use super::escapes::{escape, has_escape, parts, place};
+use super::octets::{self, without_final_space};
+use super::query::ESCAPED_SLASH;
 use crate::rep::path::{Unit, digit, is_encoded};
 
 /// The number of times that escapes are decoded.
@@ -24,20 +27,6 @@ pub(super) enum Order {
     Keep,
 }
 
-/// Splits a form into its path and its query with the `?`.
-fn parts(form: &[u8]) -> (&[u8], &[u8]) {
-    let end = memchr(b'?', form).unwrap_or(form.len());
-    form.split_at_checked(end).unwrap_or((form, b""))
-}
-
-/// Returns the octet of the escape that `rest` begins with, and the rest behind it.
-pub(super) fn escape(rest: &[u8]) -> Option<(u8, &[u8])> {
-    let [b'%', high, low, after @ ..] = rest else {
-        return None;
-    };
-    Some((digit(*high)? << 4 | digit(*low)?, after))
-}
-
 /// Tells whether decoding an octet's escape makes another character. `?`, `#` and `%` keep their escapes: once decoded
 /// they would begin a query, a fragment or an escape. Characters that are always compared as escapes keep theirs, too.
 const fn is_decoded(octet: u8) -> bool {
@@ -53,7 +42,8 @@ const fn is_decoded_in_query(octet: u8) -> bool {
 /// Tells whether decoding changes nothing.
 pub(super) fn is_stable(form: &[u8], kept: Punctuation) -> bool {
     let (path, query) = parts(form);
-    !has_escape(path, |octet, _| is_decoded(octet) && !kept.holds(octet))
+    !octets::has_code_point(form)
+        && !has_escape(path, |octet, _| is_decoded(octet) && !kept.holds(octet))
         && !has_escape(query, |octet, _| {
             is_decoded_in_query(octet) && !kept.holds(octet)
         })
@@ -72,32 +62,24 @@ pub(super) fn is_changed_by_a_step(form: &[u8]) -> bool {
         || is_file_with_slash(form)
         || has_escape(path, |octet, after| {
             is_decoded(octet)
-                || matches!(octet, b'\\' | b'?' | b'#' | b'\n')
+                || matches!(octet, b'\\' | b'?' | b'#')
                 || octet == b'%' && begins_escape(after)
         })
-        || query.is_empty() && without_final_space(path).len() < path.len()
         || has_escape(query, |octet, _| is_decoded_in_query(octet))
+        || octets::is_changed(path, query)
 }
 
-/// Returns the first place of an escape.
-fn place(text: &[u8], escape: &[u8; 3]) -> Option<usize> {
-    memchr_iter(b'%', text).find(|at| text.get(*at..).is_some_and(|rest| rest.starts_with(escape)))
-}
-
-/// Tells whether the text holds an escape that satisfies `is_it`, which gets its octet and the rest behind it.
-fn has_escape(text: &[u8], is_it: impl Fn(u8, &[u8]) -> bool) -> bool {
-    memchr_iter(b'%', text)
-        .filter_map(|at| escape(text.get(at..)?))
-        .any(|(octet, after)| is_it(octet, after))
-}
-
-/// Returns the form with its escapes decoded. The query is decoded only once: an escape encoded twice there is data.
+/// Returns the form with its escapes decoded. The query is decoded only once: an escape encoded twice there is data. A slash
+/// that it hides is marked.
 pub(super) fn decoded(form: &[u8], decoding: Decoding, kept: Punctuation) -> Option<Vec<u8>> {
     memchr(b'%', form)?;
     let (path, query) = parts(form);
     let mut made = Vec::with_capacity(form.len());
-    let in_path = |octet| is_decoded(octet) && !kept.holds(octet);
-    let in_query = |octet| is_decoded_in_query(octet) && !kept.holds(octet);
+    let in_path = |octet| (is_decoded(octet) && !kept.holds(octet)).then_some(octet);
+    let in_query = |octet| match octet {
+        b'/' if !kept.holds(octet) => Some(ESCAPED_SLASH),
+        _ => (is_decoded_in_query(octet) && !kept.holds(octet)).then_some(octet),
+    };
     let path_changes = decode(path, decoding, in_path, &mut made);
     let query_changes = decode(query, Decoding::Once, in_query, &mut made);
     (path_changes || query_changes).then_some(made)
@@ -106,7 +88,7 @@ pub(super) fn decoded(form: &[u8], decoding: Decoding, kept: Punctuation) -> Opt
 fn decode(
     mut rest: &[u8],
     decoding: Decoding,
-    is_decoded: impl Fn(u8) -> bool,
+    decoded: impl Fn(u8) -> Option<u8>,
     made: &mut Vec<u8>,
 ) -> bool {
     let mut is_changed = false;
@@ -125,11 +107,12 @@ fn decode(
             (octet, after) = (high << 4 | low, behind);
             is_changed = true;
         }
-        if is_decoded(octet) {
-            is_changed = true;
-            made.push(octet);
-        } else {
-            Unit::Escaped(octet).write(made);
+        match decoded(octet) {
+            Some(octet) => {
+                is_changed = true;
+                made.push(octet);
+            }
+            None => Unit::Escaped(octet).write(made),
         }
         rest = after;
     }
@@ -143,12 +126,14 @@ fn decode(
 /// the last one, without a letter or digit (`/*%2F`) is about a spelling, not a resource: decoded, it would match
 /// nearly everything.
 ///
-/// A backslash in a rule's path becomes a slash: a server that takes one for the other serves one resource for both. The
-/// escapes of `kept` stay.
+/// A backslash in a rule's path becomes a slash: a server that takes one for the other serves one resource for both. A
+/// `%uXXXX` becomes its character. The escapes of `kept` stay.
 pub(in super::super) fn decoded_value(value: &[u8], kept: Punctuation) -> Option<Vec<u8>> {
     memchr2(b'%', b'\\', value)?;
+    let read = octets::with_code_points(value);
+    let mut is_changed = read.is_some();
+    let value = read.as_deref().unwrap_or(value);
     let mut made = Vec::with_capacity(value.len());
-    let mut is_changed = false;
     let mut is_query = false;
     for (at, piece) in value.split(|octet| *octet == b'*').enumerate() {
         if at > 0 {
@@ -272,43 +257,19 @@ pub(super) fn without_fragment(form: &[u8]) -> Option<Vec<u8>> {
 /// Returns the path that a second server reads after the first has decoded it into a request line: the part before a
 /// line feed, without an HTTP version and without white space at its end.
 pub(super) fn without_line_end(form: &[u8]) -> Option<Vec<u8>> {
-    let (path, query) = parts(form);
-    if let Some(line) = place(path, b"%0A").and_then(|at| path.get(..at)) {
-        let version = [&b"HTTP/"[..], b"HTTP%2F"]
-            .into_iter()
-            .filter_map(|version| memmem::rfind(line, version))
-            .max();
-        let before = version.and_then(|at| line.get(..at)).unwrap_or(line);
-        let bare = without_final_space(before);
-        // Only white space separates a version from the path.
-        return Some(match bare.len() < before.len() {
-            true => bare.to_vec(),
-            false => line.to_vec(),
-        });
-    }
-    let bare = without_final_space(path);
-    (query.is_empty() && bare.len() < path.len()).then(|| bare.to_vec())
-}
-
-/// Returns a path without the escaped white space at its end.
-///
-/// Servers that read a line as Latin-1 split it at two octets that are parts of characters in UTF-8. A run of those
-/// octets is white space unless another octet from 0x80 on precedes it.
-fn without_final_space(path: &[u8]) -> &[u8] {
-    let mut bare = path;
-    let mut rest = path;
-    loop {
-        let last = rest
-            .len()
-            .checked_sub(3)
-            .and_then(|at| rest.split_at_checked(at));
-        match last.and_then(|(before, last)| Some((before, escape(last)?.0))) {
-            Some((before, 0x85 | 0xA0)) => rest = before,
-            Some((_, 0x80..)) => return bare,
-            Some((before, b'\t'..=b'\r' | 0x1C..=b' ')) => (bare, rest) = (before, before),
-            _ => return rest,
-        }
-    }
+    let (path, _) = parts(form);
+    let line = place(path, b"%0A").and_then(|at| path.get(..at))?;
+    let version = [&b"HTTP/"[..], b"HTTP%2F"]
+        .into_iter()
+        .filter_map(|version| memmem::rfind(line, version))
+        .max();
+    let before = version.and_then(|at| line.get(..at)).unwrap_or(line);
+    let bare = without_final_space(before);
+    // Only white space separates a version from the path.
+    Some(match bare.len() < before.len() {
+        true => bare.to_vec(),
+        false => line.to_vec(),
+    })
 }
 
 /// Returns the form without a final empty query (`?`).

@@ -7,7 +7,8 @@
 //! be judged again, and so does one for a request that a lost connection took with it. Connections are pooled per
 //! origin, and per client where clients are told apart; TLS sessions are resumed, certificates are always verified. A
 //! request that an origin may read as two (`Sharing`), and each robots.txt, has a connection to itself: no other
-//! request gets an answer that belongs to a part of it.
+//! request gets an answer that belongs to a part of it. A connection that a login belongs to is its crawler connection's alone
+//! ([`Pinned`]).
 //!
 //! Only an address that the [address policy](crate::policy::address_policy) allows is dialled, also for a redirect of a
 //! robots.txt and for a name that resolves differently today.
@@ -26,22 +27,26 @@ mod idle;
 mod interim;
 mod key;
 mod multiplexer;
+mod outgoing;
+mod pin;
+mod pinned;
 mod pool;
 mod proof;
 mod request_body;
 mod resolve;
 mod response_body;
+mod response_head;
 mod sharing;
 mod signer;
 mod upstream_proxy;
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use http::{HeaderMap, Request, Response, StatusCode, Uri, Version};
+use arc_swap::ArcSwap;
+use http::{HeaderMap, Request, StatusCode, Uri};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -53,10 +58,13 @@ pub use self::dial::faults;
 use self::dial::{Dialler, is_local};
 pub use self::error::EgressError;
 pub use self::failure::Failure;
-use self::http2::Connection;
 use self::idle::{IdleBudget, UseCount};
-use self::key::Key;
-use self::multiplexer::{Bounds, Multiplexer};
+use self::multiplexer::{Bounds, Multiplexer, Protocol};
+pub use self::outgoing::{
+    AsteriskForm, Crawler, OutgoingRequest, Received, Resend, Reuse, Unconnected, Unsent, ViaChain,
+};
+use self::pinned::Claim;
+pub use self::pinned::{EndsLogin, Pinned, offers_login};
 use self::pool::Pool;
 use self::proof::SendPermit;
 pub use self::request_body::{BodyError, RequestBody};
@@ -66,68 +74,17 @@ pub use self::signer::Signer;
 use self::signer::Signers;
 use crate::cache::fetch::RobotsPermit;
 use crate::clock::{Clock, Moment};
-use crate::config::Config;
+use crate::config::{Config, HostPattern};
 use crate::descriptors::Budget;
 use crate::metrics::Registry;
+use crate::policy::Permit;
 pub use crate::policy::address_policy::Prohibited;
 use crate::policy::generation::Changes;
-use crate::policy::{Permit, Target};
 use crate::rep::{Origin, Scheme};
 use crate::signing::{Directory, Identities};
 
 /// After this idle time the origin may have closed the connection without our having noticed yet.
 const DOUBTFUL: Duration = Duration::from_millis(2);
-
-/// The proxies that a request has passed, as `Via` names them. It is carried beside the request and sent to upstream
-/// proxies, so that requests that go in a circle are detected even if they carry no `Via`.
-#[derive(Clone, Debug)]
-pub struct ViaChain(Arc<str>);
-
-impl From<String> for ViaChain {
-    fn from(via: String) -> ViaChain {
-        ViaChain(via.into())
-    }
-}
-
-/// The connections that a request may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reuse {
-    /// Any connection.
-    Allowed,
-    /// No used HTTP/1.1 connection: one was lost with the request before. A shared connection that was lost takes no
-    /// request anyway.
-    Forbidden,
-}
-
-/// A page that got no answer.
-#[derive(Debug)]
-pub enum Unsent {
-    /// The attempt failed.
-    Failed(Failure),
-    /// Nothing was sent, because a change has overtaken the permit. The request is to be judged again, then sent.
-    Overtaken(Box<Resend>),
-    /// Its connection had been used before and was lost with the request, which is safe to be sent twice (RFC 9110
-    /// 9.2.2); or the origin says that it did not process the request (RFC 9113 8.7). The request is to be judged again,
-    /// then sent once more.
-    Lost(Box<Resend>),
-}
-
-/// A request on its way to its origin. Boxed: it passes through many futures, each of which would have room for it.
-pub type OutgoingRequest = Box<Request<RequestBody>>;
-
-/// The parts of a page request that are needed to send it again.
-pub struct Resend {
-    /// The target that it asks for.
-    pub target: Target,
-    /// Its head, and its body if it has one.
-    pub request: OutgoingRequest,
-}
-
-impl fmt::Debug for Resend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Resend").field(&self.target).finish()
-    }
-}
 
 /// The connections to origins.
 #[derive(Debug, Clone)]
@@ -146,30 +103,12 @@ struct Shared {
     idle_timeout: Duration,
     /// `[upstream] ftp`
     takes_ftp: AtomicBool,
+    /// `[upstream] http1_hosts`
+    http1_hosts: ArcSwap<Vec<HostPattern>>,
     sweeping: Once,
     counts: Counts,
     signers: Signers,
     changes: Arc<Changes>,
-}
-
-/// A response head and the address that sent it.
-#[derive(Debug)]
-pub struct Received {
-    /// The head, with the body to come. Boxed, as the request is.
-    pub response: Box<Response<ResponseBody>>,
-    /// The address that was dialled.
-    pub peer: SocketAddr,
-    /// True if the request had to wait for a place on a connection: the time to the response says nothing about the
-    /// origin.
-    pub was_crowded: bool,
-}
-
-impl Received {
-    /// Tells whether the origin wants the request by another connection than a shared one (RFC 9110 15.5.20).
-    fn is_misdirected(&self) -> bool {
-        self.response.status() == StatusCode::MISDIRECTED_REQUEST
-            && self.response.version() == Version::HTTP_2
-    }
 }
 
 impl Egress {
@@ -208,6 +147,7 @@ impl Egress {
             connect_timeout: upstream.connect_timeout,
             idle_timeout: upstream.idle_timeout,
             takes_ftp: AtomicBool::new(upstream.ftp),
+            http1_hosts: ArcSwap::from_pointee(upstream.http1_hosts.clone()),
             sweeping: Once::new(),
             counts: Counts::default(),
             signers,
@@ -225,6 +165,8 @@ impl Egress {
         self.0.tls.offer(config.upstream.http2);
         let takes_ftp = config.upstream.ftp;
         self.0.takes_ftp.store(takes_ftp, Ordering::Relaxed);
+        let http1_hosts = Arc::new(config.upstream.http1_hosts.clone());
+        self.0.http1_hosts.store(http1_hosts);
         self.0.pool.empty();
         self.0.multiplexer.empty();
     }
@@ -239,6 +181,12 @@ impl Egress {
     pub fn register(&self, registry: &mut Registry) {
         self.0.counts.register(registry, Arc::clone(&self.0.idle));
         self.0.signers.register(registry);
+    }
+
+    /// Tells whether an origin is asked by HTTP/1.1 since it has refused HTTP/2, or has broken its rules.
+    #[must_use]
+    pub fn has_left_http2(&self, origin: &Origin) -> bool {
+        self.0.multiplexer.protocol(origin) == Some(Protocol::Http1Only)
     }
 
     /// Sets the addresses that this proxy listens on, which are never dialled.
@@ -348,7 +296,7 @@ impl Egress {
     }
 
     /// Sends a page `now` and waits for the response head, without a limit of its own. Method, fields and body are the
-    /// caller's; origin and target are the permit's. Only requests of `client` share the connection; `interim` receives
+    /// caller's; origin and target are the permit's. Only requests of the crawler's client share the connection; `interim` receives
     /// each interim response.
     ///
     /// # Errors
@@ -356,13 +304,13 @@ impl Egress {
     pub async fn send(
         &self,
         permit: Permit,
-        client: Option<Arc<str>>,
+        crawler: Crawler,
         request: OutgoingRequest,
         interim: impl Fn(StatusCode, &HeaderMap) + Clone + Send + Sync + 'static,
         now: Moment,
         reuse: Reuse,
     ) -> Result<Received, Unsent> {
-        let send_permit = SendPermit::Page(&permit, &client);
+        let send_permit = SendPermit::Page(&permit, &crawler);
         let sent = self.try_send(send_permit, request, interim, Some(now), reuse);
         let failed = match sent.await {
             Ok(received) => return Ok(received),
@@ -378,6 +326,7 @@ impl Egress {
             AttemptEnd::Failed(failure) => Unsent::Failed(failure),
             AttemptEnd::Overtaken(request) => Unsent::Overtaken(again(request, permit)),
             AttemptEnd::Lost(request) => Unsent::Lost(again(request, permit)),
+            AttemptEnd::LeftBehind(request) => Unsent::LeftBehind(again(request, permit)),
         })
     }
 
@@ -400,7 +349,11 @@ impl Egress {
             match sent.await {
                 Ok(received) => return Ok(received),
                 Err(AttemptEnd::Failed(failure)) => return Err(failure),
-                Err(AttemptEnd::Lost(again) | AttemptEnd::Overtaken(again)) => request = again,
+                Err(
+                    AttemptEnd::Lost(again)
+                    | AttemptEnd::LeftBehind(again)
+                    | AttemptEnd::Overtaken(again),
+                ) => request = again,
             }
         }
         Err(Failure::Terminated)
@@ -414,7 +367,6 @@ impl Egress {
         mut now: Option<Moment>,
         reuse: Reuse,
     ) -> Result<Received, AttemptEnd> {
-        let sharing = Sharing::of(send_permit, &request);
         let (key, path) = send_permit.destination();
         let (to_connect, to_answer) = send_permit.timeouts(self.0.connect_timeout);
         if key.origin().scheme() == Scheme::Ftp {
@@ -424,29 +376,50 @@ impl Egress {
                 .ask_ftp(send_permit, request, (to_connect, to_answer));
             return Box::pin(asking).await;
         }
-        *request.uri_mut() = Uri::from(path.clone());
-        let mut protocols = match self.0.tls.offers_http2() {
+        let is_whole = request.extensions().get::<AsteriskForm>().is_some() && path == "/";
+        *request.uri_mut() = match is_whole {
+            true => Uri::from_static("*"),
+            false => Uri::from(path.clone()),
+        };
+        let of_pool = (&self.0.pool, &key);
+        let claim = Claim::of(send_permit.pinned(), of_pool, request.headers(), to_connect)
+            .await
+            .map_err(AttemptEnd::Failed)?;
+        let key = claim.key();
+        let sharing = Sharing::of(send_permit, &request, claim.is_pinned());
+        let may_take_http2 = self.0.offers_http2(key.origin()) && !claim.is_pinned();
+        let mut protocols = match may_take_http2 {
             true => Protocols::of(send_permit, key.origin().scheme(), &request),
             false => Protocols::Http1,
         };
         let mut was_crowded = false;
         let mut new = NewConnections::default();
+        // The failure by HTTP/2, if the request has left so and is asked again by HTTP/1.1.
+        let mut broken = None;
         loop {
-            let found = self.0.take(&key, (sharing, protocols), reuse, now.take());
-            let (lease, is_new) = match found {
+            // A login belongs to one connection.
+            let is_bound = claim.is_bound();
+            let reuse = if is_bound { Reuse::Allowed } else { reuse };
+            let found = self.0.take(key, (sharing, protocols), reuse, now.take());
+            let (mut lease, is_new) = match found {
                 Some(lease) => (lease, false),
+                None if is_bound => return Err(AttemptEnd::Failed(Failure::LoginLost)),
                 None => {
                     // Boxed: state of a rare connect should not burden every request's future.
                     let via = request.extensions().get::<ViaChain>().cloned();
                     let use_for = (sharing, protocols.of_new_connection());
                     let connecting = self.0.connect(key.clone(), use_for, to_connect, via);
-                    let (lease, had_to_wait) =
-                        Box::pin(connecting).await.map_err(AttemptEnd::Failed)?;
+                    let (lease, had_to_wait) = Box::pin(connecting)
+                        .await
+                        .map_err(|failure| AttemptEnd::Failed(broken.unwrap_or(failure)))?;
                     was_crowded |= had_to_wait;
                     let is_new = lease.past().0 == UseCount::Fresh;
                     (lease, is_new)
                 }
             };
+            if let Lease::Http1(lease) = &mut lease {
+                claim.hold(lease);
+            }
             let (past, idle_for) = lease.past();
             let is_http1 = matches!(lease, Lease::Http1(_));
             let is_last = is_new && new.count(is_http1);
@@ -456,15 +429,18 @@ impl Egress {
             let spare = is_doubtful.then(|| copy_if_safe(&request)).flatten();
             let Some(proof) = send_permit.proof(&self.0.changes) else {
                 lease.give_back();
-                return Err(AttemptEnd::Overtaken(request));
+                return Err(match broken {
+                    None => AttemptEnd::Overtaken(request),
+                    Some(_) => AttemptEnd::Lost(request),
+                });
             };
             let is_http2 = matches!(lease, Lease::Http2(_));
             self.0.signers.sign(&mut request, key.origin(), is_http2);
-            let attempt = answer(proof, lease, request, interim.clone(), to_answer);
+            let attempt = answer(proof, (lease, &claim), request, interim.clone(), to_answer);
             let lost = match attempt.await {
                 Ok(received) => {
                     if received.is_misdirected() {
-                        self.0.multiplexer.leave(&key);
+                        self.0.multiplexer.leave(key);
                     }
                     return Ok(Received {
                         was_crowded,
@@ -473,11 +449,19 @@ impl Egress {
                 }
                 Err(lost) => lost,
             };
-            if matches!(lost, Lost::WantsHttp1(_)) {
-                self.0.multiplexer.leave(&key);
+            if matches!(lost, Lost::WantsHttp1(_) | Lost::Broken(..)) {
+                self.0.multiplexer.leave(key);
                 protocols = Protocols::Http1;
             }
-            request = lost.send_again(is_last, spare, reuse)?;
+            request = match lost {
+                Lost::Broken(failure, Some(request)) => {
+                    broken = Some(failure);
+                    Ok(request)
+                }
+                Lost::Unsent(_) if is_bound => Err(AttemptEnd::Failed(Failure::LoginLost)),
+                Lost::Sent(failure) if is_bound => Err(AttemptEnd::Failed(failure)),
+                lost => lost.send_again(is_last, spare, reuse),
+            }?;
         }
     }
 
@@ -500,45 +484,5 @@ impl Egress {
             Some(_) => Ok(stream),
             None => Err(Unconnected::Overtaken(permit.into_target())),
         }
-    }
-}
-
-/// A tunnel that got no connection.
-#[derive(Debug)]
-pub enum Unconnected {
-    /// The attempt failed.
-    Failed(Failure),
-    /// A change has overtaken its permit: the tunnel is to be judged again.
-    Overtaken(Target),
-}
-
-impl Shared {
-    /// Takes an open connection, or a free place on a shared one. `now` saves a reading of the clock.
-    fn take(
-        &self,
-        key: &Key,
-        (sharing, protocols): (Sharing, Protocols),
-        reuse: Reuse,
-        now: Option<Moment>,
-    ) -> Option<Lease> {
-        let idle = match reuse {
-            Reuse::Allowed => self.pool.take_for(sharing, key, now),
-            Reuse::Forbidden => None,
-        };
-        match protocols {
-            Protocols::Shared => idle
-                .map(Lease::Http1)
-                .or_else(|| self.multiplexer.take(key, |_| true).map(Lease::Http2)),
-            Protocols::WebSocket if reuse == Reuse::Allowed => {
-                let place = self.multiplexer.take(key, Connection::takes_websockets);
-                place.map(Lease::Http2).or_else(|| idle.map(Lease::Http1))
-            }
-            Protocols::WebSocket | Protocols::Http1 | Protocols::New => idle.map(Lease::Http1),
-        }
-    }
-
-    /// Closes connections that wait for their next request, and returns their number.
-    fn close_idle(&self) -> usize {
-        self.pool.close_idle() + self.multiplexer.close_idle()
     }
 }

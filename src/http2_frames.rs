@@ -3,9 +3,10 @@
 /// Octets of a frame's header.
 pub(crate) const HEADER: usize = 9;
 
-/// Frame types of a field section (RFC 9113 6).
+/// Frame types (RFC 9113 6): of a field section, and the one that ends a connection.
 pub(crate) const HEADERS: u8 = 1;
 pub(crate) const CONTINUATION: u8 = 9;
+pub(crate) const GOAWAY: u8 = 7;
 
 /// The highest identifier of a stream; the bit above it means nothing.
 const MAX_STREAM: u32 = (1 << 31) - 1;

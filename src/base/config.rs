@@ -388,6 +388,8 @@ pub struct UpstreamConfig {
     pub idle_per_host: usize,
     /// True to offer HTTP/2 to `https` origins.
     pub http2: bool,
+    /// Hosts that HTTP/2 is not offered to.
+    pub http1_hosts: Vec<HostPattern>,
     /// True to forward requests for `ftp` URLs.
     pub ftp: bool,
     /// Most requests at once on one HTTP/2 connection.

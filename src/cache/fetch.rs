@@ -111,6 +111,7 @@ pub async fn fetch(
     let mut trace = Trace::start(clock.now());
     let mut probe = Probe::Due;
     let mut repeats = 0;
+    let mut speaks_http2 = !egress.has_left_http2(&asked.origin);
     let result = loop {
         let chain = RedirectChain {
             egress,
@@ -128,6 +129,13 @@ pub async fn fetch(
             &result,
             AccessResult::Unreachable { cause, .. } if cause.is_network()
         );
+        // The body of a file that came by HTTP/2 broke its rules: HTTP/1.1 may have it whole.
+        let is_unreachable = matches!(result, AccessResult::Unreachable { .. });
+        if is_unreachable && speaks_http2 && egress.has_left_http2(&asked.origin) {
+            speaks_http2 = false;
+            trace.restart();
+            continue;
+        }
         if !is_of_the_network || continuity == Continuity::Continuous || repeats >= MAX_REPEATS {
             break result;
         }

@@ -3,6 +3,7 @@
 //! An origin may send interim responses (1xx) before the final one, and RFC 9110 (section 15.2) sets no bound to them.
 //! This module does: an origin that sends more counts as one without an answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Method, Request, StatusCode, Version};
@@ -12,6 +13,7 @@ use tokio::time::timeout;
 use super::http2::{self, Rejected};
 use super::idle::UseCount;
 use super::multiplexer::Place;
+use super::pinned::Claim;
 use super::pool;
 use super::proof::Proof;
 use super::sharing::say_close;
@@ -66,11 +68,14 @@ pub(super) enum Lost {
     /// It was sent, and the origin says that it did nothing with it (RFC 9113 8.7).
     Unprocessed(OutgoingRequest),
     /// It was sent on a connection that goes away, and the origin says that it did nothing with it (RFC 9113 6.8).
-    LeftBehind(OutgoingRequest),
+    /// True if it has processed another one there.
+    LeftBehind(OutgoingRequest, bool),
     /// It was sent on a connection that ended, and it may have been processed.
     Cut(OutgoingRequest),
     /// The origin did nothing with it and wants it by HTTP/1.1. `None` if a part of its body is gone.
     WantsHttp1(Option<OutgoingRequest>),
+    /// It may have been processed by an origin with broken HTTP/2. `None` if a part of its body is gone.
+    Broken(Failure, Option<OutgoingRequest>),
     /// It may have been processed.
     Sent(Failure),
 }
@@ -83,6 +88,8 @@ pub(super) enum AttemptEnd {
     Overtaken(OutgoingRequest),
     /// The request may be sent again.
     Lost(OutgoingRequest),
+    /// The request may be sent again: the origin did nothing with it, but processed others on its connection.
+    LeftBehind(OutgoingRequest),
 }
 
 impl Lost {
@@ -97,14 +104,14 @@ impl Lost {
         let halt = match (self, reuse) {
             (Lost::Unsent(_), _) if is_last => AttemptEnd::Failed(Failure::Terminated),
             (Lost::Unsent(request), _) => return Ok(request),
-            (Lost::Unprocessed(request) | Lost::WantsHttp1(Some(request)), Reuse::Allowed) => {
-                AttemptEnd::Lost(request)
-            }
+            (Lost::WantsHttp1(Some(request)), Reuse::Allowed) => AttemptEnd::Lost(request),
+            // An origin that closes each connection after some requests has another one to make for the rest of them.
+            (Lost::LeftBehind(request, true), _) => AttemptEnd::LeftBehind(request),
             // A new connection may go away, too: an origin that reads its configuration again accepts some that it ends
             // at once.
-            (Lost::LeftBehind(request), _) => AttemptEnd::Lost(request),
-            // Once is enough.
-            (Lost::Unprocessed(_), Reuse::Forbidden) => AttemptEnd::Failed(Failure::Terminated),
+            (Lost::LeftBehind(request, false) | Lost::Unprocessed(request), _) => {
+                AttemptEnd::Lost(request)
+            }
             // The origin has said how it is to be asked.
             (Lost::WantsHttp1(Some(request)), Reuse::Forbidden) => return Ok(request),
             (Lost::WantsHttp1(None), _) => AttemptEnd::Failed(Failure::Reset),
@@ -118,7 +125,7 @@ impl Lost {
                 Some(spare) => AttemptEnd::Lost(spare),
                 None => AttemptEnd::Failed(Failure::Terminated),
             },
-            (Lost::Sent(failure), _) => AttemptEnd::Failed(failure),
+            (Lost::Sent(failure) | Lost::Broken(failure, _), _) => AttemptEnd::Failed(failure),
         };
         Err(halt)
     }
@@ -127,37 +134,40 @@ impl Lost {
 /// Makes an attempt with the time-out `patience` for its response head; without one, it waits any time.
 pub(super) async fn answer(
     proof: Proof<'_>,
-    lease: Lease,
+    (lease, claim): (Lease, &Claim<'_>),
     request: OutgoingRequest,
     interim: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static,
     patience: Option<Duration>,
 ) -> Result<Received, Lost> {
     match patience {
-        None => attempt(proof, lease, request, interim).await,
+        None => attempt(proof, (lease, claim), request, interim).await,
         // Boxed, as a connect is: the future of a page needs no second attempt.
-        Some(patience) => Box::pin(timeout(patience, attempt(proof, lease, request, interim)))
-            .await
-            .unwrap_or(Err(Lost::Sent(Failure::ResponseTimeout))),
+        Some(patience) => {
+            let attempt = attempt(proof, (lease, claim), request, interim);
+            Box::pin(timeout(patience, attempt))
+                .await
+                .unwrap_or(Err(Lost::Sent(Failure::ResponseTimeout)))
+        }
     }
 }
 
 /// Sends the request: the only function that does. It cannot be called without a proof that nothing has changed.
 async fn attempt(
     proof: Proof<'_>,
-    lease: Lease,
+    (lease, claim): (Lease, &Claim<'_>),
     request: OutgoingRequest,
     interim: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static,
 ) -> Result<Received, Lost> {
     match lease {
-        Lease::Http1(lease) => by_http1(proof, lease, request, interim).await,
+        Lease::Http1(lease) => by_http1(proof, (lease, claim), request, interim).await,
         // Boxed: it is larger, and should not burden the requests by HTTP/1.1.
-        Lease::Http2(place) => Box::pin(by_http2(proof, place, request, interim)).await,
+        Lease::Http2(place) => Box::pin(by_http2(proof, (place, claim), request, interim)).await,
     }
 }
 
 async fn by_http1(
     _: Proof<'_>,
-    mut lease: pool::Lease,
+    (mut lease, claim): (pool::Lease, &Claim<'_>),
     mut request: OutgoingRequest,
     interim: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static,
 ) -> Result<Received, Lost> {
@@ -168,6 +178,7 @@ async fn by_http1(
     let taken = request.body().taken();
     let bound = lease.connection.interim.clone();
     bound.begin();
+    lease.connection.head.expect();
     hyper::ext::on_informational(&mut request, move |response| {
         if bound.holds(response.headers()) {
             interim(response.status(), response.headers());
@@ -179,11 +190,15 @@ async fn by_http1(
         return Err(Lost::Sent(Failure::Interim));
     }
     match sent {
-        Ok(response) => {
+        Ok(mut response) => {
             let peer = lease.connection.peer;
             if !taken.is_whole() {
                 // The origin answered before the request was over: it may read the rest of the body as another request.
                 lease.is_the_last();
+            }
+            claim.answered(&mut lease, &mut response);
+            if let Some(reason) = lease.connection.head.reason() {
+                response.extensions_mut().insert(reason);
             }
             let response = response.map(|incoming: Incoming| ResponseBody::http1(incoming, lease));
             Ok(Received {
@@ -201,7 +216,7 @@ async fn by_http1(
 
 async fn by_http2(
     proof: Proof<'_>,
-    place: Place,
+    (place, claim): (Place, &Claim<'_>),
     request: OutgoingRequest,
     interim: impl Fn(StatusCode, &HeaderMap),
 ) -> Result<Received, Lost> {
@@ -210,10 +225,13 @@ async fn by_http2(
     match http2::open(proof, &place.connection, request, interim).await {
         Ok(opened) => {
             let peer = place.connection.peer;
+            claim.offered(&opened.response);
             let response = match opened.switch(place) {
                 Ok(switched) => switched.map(ResponseBody::switched),
                 Err((opened, place)) => {
-                    http2::Body::of(&method, opened, place, is_whole).map(ResponseBody::http2)
+                    let connection = Arc::clone(&place.connection);
+                    http2::Body::of(&method, opened, connection, (place, is_whole))
+                        .map(ResponseBody::http2)
                 }
             };
             Ok(Received {
@@ -225,9 +243,13 @@ async fn by_http2(
         Err(rejected) => Err(match rejected {
             Rejected::Unsent(request) => Lost::Unsent(request),
             Rejected::Unprocessed(request) => Lost::Unprocessed(request),
-            Rejected::LeftBehind(request) => Lost::LeftBehind(request),
+            Rejected::LeftBehind(request, served) => Lost::LeftBehind(request, served),
             Rejected::Cut(request) => Lost::Cut(request),
             Rejected::WantsHttp1(request) => Lost::WantsHttp1(request),
+            Rejected::Broken(failure, request) => {
+                let request = request.filter(|request| may_be_sent_twice(request));
+                Lost::Broken(failure, request)
+            }
             Rejected::Failed(failure) => Lost::Sent(failure),
         }),
     }
@@ -275,8 +297,9 @@ mod tests {
             ("not sent", Lost::Unsent(post()), false, Allowed, Ok("at once")),
             ("not sent, on the last connection", Lost::Unsent(get()), true, Allowed, Err(Terminated)),
             ("refused", Lost::Unprocessed(post()), true, Allowed, Ok("judged again")),
-            ("refused again", Lost::Unprocessed(post()), false, Forbidden, Err(Terminated)),
-            ("left behind", Lost::LeftBehind(post()), true, Forbidden, Ok("judged again")),
+            ("refused again", Lost::Unprocessed(post()), false, Forbidden, Ok("judged again")),
+            ("left behind", Lost::LeftBehind(post(), false), true, Forbidden, Ok("judged again")),
+            ("left behind by others", Lost::LeftBehind(post(), true), true, Forbidden, Ok("not counted")),
             ("cut", Lost::Cut(get()), true, Allowed, Ok("judged again")),
             ("cut, and not safe", Lost::Cut(post()), true, Allowed, Err(Terminated)),
             ("cut again", Lost::Cut(get()), true, Forbidden, Err(Terminated)),
@@ -288,6 +311,7 @@ mod tests {
             let found = match lost.send_again(is_last, None, reuse) {
                 Ok(_) => Ok("at once"),
                 Err(AttemptEnd::Lost(_)) => Ok("judged again"),
+                Err(AttemptEnd::LeftBehind(_)) => Ok("not counted"),
                 Err(AttemptEnd::Failed(failure)) => Err(failure),
                 Err(AttemptEnd::Overtaken(_)) => Ok("overtaken"),
             };

@@ -1,4 +1,4 @@
-//! Opens a connection to an origin: TCP, by its route, TLS and the HTTP handshake, within one time-out.
+//! Takes or opens a connection to an origin: TCP, by its route, TLS and the HTTP handshake, within one time-out.
 
 use std::future::{Future, Ready, ready};
 use std::io;
@@ -26,8 +26,11 @@ use super::http1::{self, surplus};
 use super::http2;
 use super::key::Key;
 use super::multiplexer::{Protocol, Turn};
+use super::pin::{EndGuard, EndsWith};
 use super::sharing::{Protocols, Sharing};
-use super::{Failure, Shared, ViaChain};
+use super::{Failure, Reuse, Shared, ViaChain};
+use crate::clock::Moment;
+use crate::config::HostPattern;
 use crate::descriptors::are_exhausted;
 use crate::gathered::Gathered;
 use crate::rep::{Origin, Scheme};
@@ -41,6 +44,43 @@ const CLOSING_CHECKS: usize = 50;
 const RESUMABLE: usize = 4096;
 
 impl Shared {
+    /// Tells whether HTTP/2 may be offered to an origin.
+    pub(super) fn offers_http2(&self, origin: &Origin) -> bool {
+        let keeps_to_http1 = |host: &HostPattern| host.matches(origin.host());
+        self.tls.offers_http2() && !self.http1_hosts.load().iter().any(keeps_to_http1)
+    }
+
+    /// Takes an open connection, or a free place on a shared one. `now` saves a reading of the clock.
+    pub(super) fn take(
+        &self,
+        key: &Key,
+        (sharing, protocols): (Sharing, Protocols),
+        reuse: Reuse,
+        now: Option<Moment>,
+    ) -> Option<Lease> {
+        let idle = match reuse {
+            Reuse::Allowed => self.pool.take_for(sharing, key, now),
+            Reuse::Forbidden => None,
+        };
+        match protocols {
+            Protocols::Shared => idle
+                .map(Lease::Http1)
+                .or_else(|| self.multiplexer.take(key, |_| true).map(Lease::Http2)),
+            Protocols::WebSocket if reuse == Reuse::Allowed => {
+                let place = self
+                    .multiplexer
+                    .take(key, http2::Connection::takes_websockets);
+                place.map(Lease::Http2).or_else(|| idle.map(Lease::Http1))
+            }
+            Protocols::WebSocket | Protocols::Http1 | Protocols::New => idle.map(Lease::Http1),
+        }
+    }
+
+    /// Closes connections that wait for their next request, and returns their number.
+    pub(super) fn close_idle(&self) -> usize {
+        self.pool.close_idle() + self.multiplexer.close_idle()
+    }
+
     /// Makes a connection; if no descriptor is left, it closes idle connections to free one.
     pub(super) async fn reach(
         &self,
@@ -114,13 +154,34 @@ impl Shared {
         protocols: Protocols,
         via: Option<ViaChain>,
     ) -> Result<Lease, Failure> {
+        if self.multiplexer.protocol(key.origin()) != Some(Protocol::Http1Only) {
+            return self
+                .dial_by(key, sharing, (protocols, protocols), via)
+                .await;
+        }
+        let by_http1 = (protocols, Protocols::Http1);
+        let dialled = self.dial_by(key.clone(), sharing, by_http1, via.clone());
+        match dialled.await {
+            // It speaks HTTP/2 alone, however badly.
+            Err(Failure::NoProtocol) if protocols != Protocols::Http1 => {
+                let again = self.dial_by(key, sharing, (protocols, protocols), via);
+                again.await
+            }
+            dialled => dialled,
+        }
+    }
+
+    /// Dials for a request that may take some protocols, and offers others.
+    async fn dial_by(
+        &self,
+        key: Key,
+        sharing: Sharing,
+        (protocols, offers): (Protocols, Protocols),
+        via: Option<ViaChain>,
+    ) -> Result<Lease, Failure> {
         let origin = key.origin();
         let uri = address(origin).ok_or(Failure::Unaddressable)?;
         let is_https = origin.scheme() == Scheme::Https;
-        let offers = match self.multiplexer.protocol(origin) {
-            Some(Protocol::Http1Only) => Protocols::Http1,
-            _ => protocols,
-        };
         // Before the address policy is asked: a connection made by an earlier one does not come back.
         let (generation, of_pool) = (self.multiplexer.generation(), self.pool.generation());
         let stream = self.reach(origin, via.as_ref()).await?;
@@ -158,7 +219,7 @@ impl Shared {
                 if offers != Protocols::Http1 {
                     self.multiplexer.remember(origin, Protocol::Http1);
                 }
-                let (sender, connection) = http1::handshake(io).await?;
+                let (sender, head, connection) = http1::handshake(io).await?;
                 // The exchange that the connection carries, or the pool, notices its end.
                 let open = self.counts.opened(Version::HTTP_11);
                 let (told, followed) = match sharing {
@@ -166,9 +227,12 @@ impl Shared {
                         let (told, followed) = oneshot::channel();
                         (Some(told), Some(followed))
                     }
-                    Sharing::Pooled | Sharing::Alone => (None, None),
+                    Sharing::Pooled | Sharing::Last | Sharing::Alone => (None, None),
                 };
+                let ends_with = Arc::<EndsWith>::default();
+                let end = EndGuard(Arc::clone(&ends_with));
                 let task = tokio::spawn(async move {
+                    let _end = end;
                     match told {
                         Some(told) => surplus::drive(connection, told).await,
                         None => drop(connection.with_upgrades().await),
@@ -176,9 +240,10 @@ impl Shared {
                     drop(open);
                 });
                 self.sweep();
+                let task = task.abort_handle();
                 let connection = http1::Connection {
                     followed,
-                    ..http1::Connection::new(sender, peer, task.abort_handle())
+                    ..http1::Connection::new((sender, head), peer, task, ends_with)
                 };
                 Ok(Lease::Http1(
                     self.pool.lease(key, connection, sharing, of_pool),

@@ -29,10 +29,14 @@ pub enum Failure {
     Terminated,
     /// The origin reset the stream of the request, and kept the connection.
     Reset,
+    /// The connection that a login belonged to has ended. Nothing was sent.
+    LoginLost,
     /// The origin speaks no protocol that the request can take.
     NoProtocol,
-    /// The answer was not HTTP.
+    /// The answer was not HTTP/1.1.
     Protocol,
+    /// The answer was not HTTP/2.
+    Http2,
     /// The answers over FTP were not valid, or led to no data connection.
     Ftp,
     /// There were too many interim responses.
@@ -111,11 +115,11 @@ impl Failure {
         }
         if let Some(http) = error.downcast_ref::<h2::Error>() {
             return match http.get_io() {
-                Some(io) if io.kind() == http2::TOO_LONG => Some(Failure::Protocol),
+                Some(io) if io.kind() == http2::TOO_LONG => Some(Failure::Http2),
                 Some(io) => Failure::at(io).or(Some(Failure::Terminated)),
                 None if http.is_remote() && http.is_reset() => Some(Failure::Reset),
                 None if http.is_remote() => Some(Failure::Terminated),
-                None => Some(Failure::Protocol),
+                None => Some(Failure::Http2),
             };
         }
         let error = error.downcast_ref::<io::Error>()?;
@@ -152,8 +156,10 @@ impl Failure {
             Failure::Certificate => "tls_certificate_error",
             Failure::Tls => "tls_protocol_error",
             Failure::NoProtocol => "tls_alert_received",
-            Failure::Terminated | Failure::Reset => "connection_terminated",
-            Failure::Protocol | Failure::Ftp | Failure::Interim => "http_protocol_error",
+            Failure::Terminated | Failure::Reset | Failure::LoginLost => "connection_terminated",
+            Failure::Protocol | Failure::Http2 | Failure::Ftp | Failure::Interim => {
+                "http_protocol_error"
+            }
             Failure::ResponseTimeout => "http_response_timeout",
             Failure::RequestBody | Failure::RequestStalled => "http_request_error",
         }
@@ -194,11 +200,15 @@ impl Failure {
             Failure::Certificate => "its certificate could not be verified",
             Failure::Tls => "TLS with it failed",
             Failure::Terminated => "it closed the connection before its answer was whole",
-            Failure::Reset => "it broke the request off before its answer began",
-            Failure::NoProtocol => {
-                "it does not speak HTTP/1.1, by which requests to switch protocols are sent"
+            Failure::Reset => "it reset the HTTP/2 stream of the request before its answer began",
+            Failure::LoginLost => {
+                "the connection to it that the crawler had logged in on has ended; log in again on a new connection"
             }
-            Failure::Protocol => "its answer was not valid HTTP",
+            Failure::NoProtocol => {
+                "it does not speak HTTP/1.1, by which logins with NTLM or Negotiate and requests to switch protocols are sent"
+            }
+            Failure::Protocol => "its answer was not valid HTTP/1.1",
+            Failure::Http2 => "its answer was not valid HTTP/2",
             Failure::Ftp => "its answer over FTP was not valid or led to no data connection",
             Failure::Interim => "it sent interim responses without end",
             Failure::ResponseTimeout => "it did not answer in time",
@@ -237,8 +247,8 @@ impl Failure {
             Failure::ConnectTimeout | Failure::ResponseTimeout => Cause::Timeout,
             Failure::Certificate => Cause::Certificate,
             Failure::Tls | Failure::NoProtocol => Cause::Tls,
-            Failure::Terminated | Failure::Reset => Cause::Incomplete,
-            Failure::Protocol | Failure::Ftp | Failure::Interim => Cause::Protocol,
+            Failure::Terminated | Failure::Reset | Failure::LoginLost => Cause::Incomplete,
+            Failure::Protocol | Failure::Http2 | Failure::Ftp | Failure::Interim => Cause::Protocol,
             Failure::RequestBody | Failure::RequestStalled => Cause::Internal,
         }
     }

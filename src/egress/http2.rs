@@ -18,7 +18,7 @@ use std::future::{Future as _, poll_fn};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -97,6 +97,12 @@ struct Status {
     is_settled: AtomicBool,
     /// It takes no further stream.
     is_over: AtomicBool,
+    /// A request on it got the head of its response.
+    has_answered: AtomicBool,
+    /// The origin broke the rules of HTTP/2 on it.
+    is_broken: AtomicBool,
+    /// The last stream that the origin has processed, as its GOAWAY says; 0 before one.
+    last_stream: AtomicU32,
     /// Exchanges on it.
     exchanges: AtomicUsize,
     /// Asks for a PING at once.
@@ -117,7 +123,8 @@ impl Connection {
         S: Holding + Send + 'static,
     {
         let (io, release) = hold(io);
-        let io = Measured::new(io, Sections::default());
+        let status = Arc::<Status>::default();
+        let io = Measured::new(io, Sections::of(&status));
         let (sender, mut connection) = client::Builder::new()
             .enable_push(false)
             // One request may go at once; the origin's SETTINGS tell how many others may.
@@ -130,7 +137,6 @@ impl Connection {
             .handshake(io)
             .await
             .map_err(|error| Failure::of(&error))?;
-        let status = Arc::<Status>::default();
         let seen = Arc::clone(&status);
         let pings = connection.ping_pong();
         tokio::spawn(async move {
@@ -183,6 +189,22 @@ impl Connection {
     /// Opens no further stream. Open ones go on.
     pub(super) fn retire(&self) {
         self.status.is_over.store(true, Ordering::Release);
+    }
+
+    /// Tells whether the origin has processed a request on a connection that goes away.
+    pub(super) fn has_served(&self) -> bool {
+        self.status.last_stream.load(Ordering::Acquire) > 0
+    }
+
+    /// Notes that the origin breaks the rules of HTTP/2.
+    pub(super) fn break_off(&self) {
+        self.status.is_broken.store(true, Ordering::Release);
+        self.retire();
+    }
+
+    /// Tells whether the origin breaks the rules of HTTP/2.
+    pub(super) fn is_broken(&self) -> bool {
+        self.status.is_broken.load(Ordering::Acquire)
     }
 
     /// Counts an exchange that begins.

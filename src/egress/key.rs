@@ -10,6 +10,8 @@ pub(super) struct Key {
     origin: Origin,
     /// The client's name, if clients are told apart: one client's requests cannot affect another's answers.
     client: Option<Arc<str>>,
+    /// The number of the crawler connection's pin, if the connection belongs to that alone.
+    pin: Option<u64>,
 }
 
 impl Key {
@@ -17,7 +19,26 @@ impl Key {
         Key {
             origin: origin.clone(),
             client,
+            pin: None,
         }
+    }
+
+    /// Returns the key of the pinned connection with this number.
+    pub(super) fn pinned(&self, number: u64) -> Key {
+        Key {
+            pin: Some(number),
+            ..self.clone()
+        }
+    }
+
+    /// Tells whether a pinned connection has this key.
+    pub(super) fn is_pinned(&self) -> bool {
+        self.pin.is_some()
+    }
+
+    /// Tells whether this is the key of a pinned connection for requests with that other key.
+    pub(super) fn is_pin_of(&self, other: &Key) -> bool {
+        self.origin == other.origin && self.client == other.client
     }
 
     /// Returns the origin of the connection.

@@ -40,14 +40,14 @@ pub(super) enum Protocol {
     Http1,
     /// HTTP/2.
     Http2,
-    /// HTTP/1.1, after it refused a request by HTTP/2 (HTTP_1_1_REQUIRED, or a 421).
+    /// HTTP/1.1, after it refused a request by HTTP/2 (HTTP_1_1_REQUIRED, or a 421), or broke its rules.
     Http1Only,
 }
 
 /// Shared connections, by origin and client.
 pub(super) struct Multiplexer {
     groups: DashMap<Key, Arc<Group>, ahash::RandomState>,
-    protocols: Cache<Origin, Protocol>,
+    protocols: Arc<Protocols>,
     bounds: Arc<Bounds>,
 }
 
@@ -73,7 +73,12 @@ pub(super) struct Group {
     /// A connection or a place came, or a connection failed.
     changed: Arc<Notify>,
     bounds: Arc<Bounds>,
+    origin: Origin,
+    protocols: Arc<Protocols>,
 }
+
+/// The protocols that origins chose last.
+struct Protocols(Cache<Origin, Protocol>);
 
 #[derive(Default)]
 struct State {
@@ -129,7 +134,7 @@ impl Multiplexer {
     pub(super) fn new(bounds: Bounds) -> Multiplexer {
         Multiplexer {
             groups: DashMap::default(),
-            protocols: Cache::new(REMEMBERED),
+            protocols: Arc::new(Protocols(Cache::new(REMEMBERED))),
             bounds: Arc::new(bounds),
         }
     }
@@ -141,19 +146,17 @@ impl Multiplexer {
 
     /// Returns the protocol that an origin chose last.
     pub(super) fn protocol(&self, origin: &Origin) -> Option<Protocol> {
-        self.protocols.get(origin)
+        self.protocols.0.get(origin)
     }
 
     /// Remembers the protocol that an origin has chosen.
     pub(super) fn remember(&self, origin: &Origin, protocol: Protocol) {
-        if self.protocols.get(origin) != Some(protocol) {
-            self.protocols.insert(origin.clone(), protocol);
-        }
+        self.protocols.remember(origin, protocol);
     }
 
     /// Forgets the protocol that an origin has chosen.
     pub(super) fn forget(&self, origin: &Origin) {
-        self.protocols.remove(origin);
+        self.protocols.0.remove(origin);
     }
 
     /// Remembers that an origin wants HTTP/1.1. Its connections for `key` take no further request.
@@ -162,11 +165,7 @@ impl Multiplexer {
         let Some(group) = self.groups.get(key).map(|group| Arc::clone(&*group)) else {
             return;
         };
-        group.retain(&mut group.state.lock(), |member| {
-            member.connection.retire();
-            false
-        });
-        group.changed.notify_waiters();
+        group.retire();
     }
 
     /// Takes a free place on an open connection that `fits`.
@@ -186,7 +185,7 @@ impl Multiplexer {
         let mut awaited = None;
         let mut is_crowded = false;
         loop {
-            let speaks = self.protocols.get(key.origin());
+            let speaks = self.protocol(key.origin());
             if matches!(speaks, Some(Protocol::Http1 | Protocol::Http1Only)) {
                 return Ok((Turn::Alone, is_crowded));
             }
@@ -234,6 +233,8 @@ impl Multiplexer {
                 state: Mutex::default(),
                 changed: Arc::default(),
                 bounds: Arc::clone(&self.bounds),
+                origin: key.origin().clone(),
+                protocols: Arc::clone(&self.protocols),
             })
         });
         Arc::clone(&*group)
@@ -252,7 +253,7 @@ impl Multiplexer {
     pub(super) fn empty(&self) {
         // First: a connection that is made meanwhile has an older generation, or is found below.
         self.bounds.generation.fetch_add(1, Ordering::AcqRel);
-        self.protocols.clear();
+        self.protocols.0.clear();
         for group in &self.groups {
             let mut state = group.state.lock();
             group.retain(&mut state, |_| false);
@@ -274,6 +275,14 @@ impl Multiplexer {
     }
 }
 
+impl Protocols {
+    fn remember(&self, origin: &Origin, protocol: Protocol) {
+        if self.0.get(origin) != Some(protocol) {
+            self.0.insert(origin.clone(), protocol);
+        }
+    }
+}
+
 impl State {
     /// Tells whether another connection may be made: the last one is known to be full.
     fn may_dial(&self, most: usize) -> bool {
@@ -290,6 +299,15 @@ impl Group {
     /// Returns the notice that connections give of their changes.
     pub(super) fn changed(&self) -> Arc<Notify> {
         Arc::clone(&self.changed)
+    }
+
+    /// Has its connections take no further request.
+    fn retire(&self) {
+        self.retain(&mut self.state.lock(), |member| {
+            member.connection.retire();
+            false
+        });
+        self.changed.notify_waiters();
     }
 
     /// Returns the first place on a connection made in this `generation`. The connection becomes shared if `joins`;
@@ -373,6 +391,11 @@ impl Group {
     /// Takes the place of an exchange back.
     fn release(&self, place: &Place) {
         place.connection.end();
+        if place.connection.is_broken() {
+            // Its answer had begun: the next request is asked by HTTP/1.1.
+            self.protocols.remember(&self.origin, Protocol::Http1Only);
+            self.retire();
+        }
         let mut state = self.state.lock();
         let state = &mut *state;
         let is_this = |member: &Member| Arc::ptr_eq(&member.connection, &place.connection);

@@ -16,6 +16,7 @@ use dashmap::DashMap;
 use super::http1::Connection;
 use super::idle::{IdleBudget, UseCount};
 use super::key::Key;
+use super::pin::Turn;
 use super::sharing::Sharing;
 use crate::clock::{Clock, Moment};
 
@@ -45,6 +46,8 @@ pub(super) struct Lease {
     pub(super) past: UseCount,
     /// The way back to the pool at the end of the exchange; none: it is closed.
     home: Option<Home>,
+    /// The turn on it, if it is pinned: given up behind everything else, so that the next request finds the connection.
+    pub(super) turn: Option<Arc<Turn>>,
 }
 
 /// The place in the pool that a connection comes back to.
@@ -81,6 +84,10 @@ impl Pool {
     ) -> Option<Lease> {
         match sharing {
             Sharing::Pooled => self.take(key, now),
+            Sharing::Last => self.take(key, now).map(|mut lease| {
+                lease.is_the_last();
+                lease
+            }),
             Sharing::Alone | Sharing::Whole => None,
         }
     }
@@ -128,8 +135,9 @@ impl Pool {
             past: UseCount::Fresh,
             home: match sharing {
                 Sharing::Pooled => Some(home()),
-                Sharing::Alone | Sharing::Whole => None,
+                Sharing::Last | Sharing::Alone | Sharing::Whole => None,
             },
+            turn: None,
         }
     }
 
@@ -151,13 +159,21 @@ impl Pool {
         closed
     }
 
+    /// Closes the idle connections of a key that no request has any more.
+    pub(super) fn forget(&self, key: &Key) {
+        if let Some((_, idle)) = self.idle.remove(key) {
+            self.budget.leave(idle.len());
+        }
+    }
+
     fn put(&self, key: Key, generation: u64, connection: Connection, past: UseCount) {
         if !self.budget.has_room() {
             return;
         }
+        let is_pinned = key.is_pinned();
         let mut idle = self.idle.entry(key).or_default();
         let is_current = self.generation() == generation;
-        if is_current && idle.len() < self.per_origin {
+        if is_current && (is_pinned || idle.len() < self.per_origin) {
             self.budget.enter();
             let since = self.clock.now();
             idle.push(Idle {
@@ -193,6 +209,14 @@ impl Lease {
         self.home = None;
     }
 
+    /// Pins the connection: it comes back for requests with the key of this turn alone.
+    pub(super) fn pin(&mut self, turn: Arc<Turn>) {
+        if let Some(home) = &mut self.home {
+            home.key = turn.key().clone();
+            self.turn = Some(turn);
+        }
+    }
+
     /// Gives the connection back, as soon as it can take another request.
     pub(super) fn give_back(mut self) {
         let sender = &mut self.connection.sender;
@@ -223,6 +247,10 @@ impl Lease {
         }) = self.home
         {
             pool.put(key, generation, self.connection, self.past.with_one_more());
+            // Its crawler connection may have ended meanwhile.
+            if let Some(turn) = self.turn.filter(|turn| turn.is_over()) {
+                pool.forget(turn.key());
+            }
         }
     }
 }

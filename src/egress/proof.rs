@@ -1,20 +1,20 @@
 //! The permit of a request, and the proof that it holds at the moment of sending.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
 
-use super::RobotsPermit;
 use super::key::Key;
+use super::pinned::Pinned;
+use super::{Crawler, RobotsPermit};
 use crate::policy::generation::Changes;
 use crate::policy::{Current, Permit};
 
 /// The purpose of a request, with its permit.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SendPermit<'a> {
-    /// A cleared page, for the client of this name: no other client's requests share its connections.
-    Page(&'a Permit, &'a Option<Arc<str>>),
+    /// A cleared page, for this crawler: no other client's requests share its connections.
+    Page(&'a Permit, &'a Crawler),
     /// A robots.txt, which needs no clearance.
     Robots(&'a RobotsPermit),
 }
@@ -35,6 +35,14 @@ impl<'a> SendPermit<'a> {
         }
     }
 
+    /// Returns the pinned connections of the crawler connection that the request came by.
+    pub(super) fn pinned(self) -> Option<&'a Pinned> {
+        match self {
+            SendPermit::Page(_, crawler) => Some(&crawler.pinned),
+            SendPermit::Robots(_) => None,
+        }
+    }
+
     /// Returns the time-outs for a connection and, from then on, for the response head: a page waits for the head
     /// as long as its caller does.
     pub(super) fn timeouts(self, to_connect: Duration) -> (Duration, Option<Duration>) {
@@ -50,9 +58,12 @@ impl<'a> SendPermit<'a> {
     /// Returns the connections that may carry the request, and its path there.
     pub(super) fn destination(self) -> (Key, &'a PathAndQuery) {
         match self {
-            SendPermit::Page(permit, client) => {
+            SendPermit::Page(permit, crawler) => {
                 let target = permit.target();
-                (Key::new(&target.origin, client.clone()), &target.path)
+                (
+                    Key::new(&target.origin, crawler.client.clone()),
+                    &target.path,
+                )
             }
             SendPermit::Robots(permit) => {
                 let (origin, path) = permit.target();

@@ -14,6 +14,8 @@ use crate::rep::Scheme;
 pub(super) enum Sharing {
     /// Other requests use the connection before and after it.
     Pooled,
+    /// Other requests have used the connection before, and none does after it: it sends `Connection: close`.
+    Last,
     /// No other request uses the connection: it sends `Connection: close`.
     Alone,
     /// The same, and octets behind the response make it invalid ([`surplus`](super::http1::surplus)).
@@ -25,9 +27,16 @@ impl Sharing {
     /// not judged, and its answer goes to the next request on the connection. No method is safe from this: a handler of
     /// POST may answer without reading, too. A robots.txt binds all crawlers, so its fetch trusts no connection that
     /// carried a crawler's request.
-    pub(super) fn of(send_permit: SendPermit<'_>, request: &Request<RequestBody>) -> Sharing {
+    ///
+    /// The login of a pinned connection is needed for a body, too: it goes by that connection, as its last request.
+    pub(super) fn of(
+        send_permit: SendPermit<'_>,
+        request: &Request<RequestBody>,
+        is_pinned: bool,
+    ) -> Sharing {
         match send_permit {
             SendPermit::Page(..) if request.body().is_end_stream() => Sharing::Pooled,
+            SendPermit::Page(..) if is_pinned => Sharing::Last,
             SendPermit::Page(..) => Sharing::Alone,
             SendPermit::Robots(_) => Sharing::Whole,
         }

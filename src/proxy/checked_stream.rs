@@ -22,7 +22,7 @@ pub use self::refusal_token::RefusalToken;
 pub use self::silence::CHANCE;
 use self::silence::TimerKind;
 use super::exchange_state::ExchangeState;
-use super::framing::{Bounds, Framer, Scan, Violation};
+use super::framing::{Bounds, Framer, Scan, Violation, escape};
 use super::http1_exchange::{Http1Exchange, MalformedRequest};
 use super::linger::{self, Linger};
 use super::stall::{StallLimit, StallTimer};
@@ -165,18 +165,27 @@ impl<S> CheckedStream<S> {
 
     /// Scans the held octets and moves those that may pass.
     fn rescan(&mut self) {
-        let held = std::mem::take(&mut self.held);
-        let passed = match self.framer.scan(&held) {
-            Scan::Pass(passed) => passed,
-            Scan::Refuse(passed, violation) => {
-                self.passing
-                    .extend_from_slice(held.get(..passed).unwrap_or_default());
-                self.refuse(violation, held.get(passed..).unwrap_or_default());
-                return;
-            }
-            Scan::Broken(passed) => {
-                self.phase = Phase::Broken;
-                passed
+        let mut held = std::mem::take(&mut self.held);
+        let passed = loop {
+            match self.framer.scan(&held) {
+                Scan::Escape(passed, length) => {
+                    let head = held.split_off(passed);
+                    self.passing.extend_from_slice(&held);
+                    let (head, rest) = head.split_at_checked(length).unwrap_or_default();
+                    self.passing.extend_from_slice(&escape(head));
+                    held = rest.to_vec();
+                }
+                Scan::Pass(passed) => break passed,
+                Scan::Refuse(passed, violation) => {
+                    self.passing
+                        .extend_from_slice(held.get(..passed).unwrap_or_default());
+                    self.refuse(violation, held.get(passed..).unwrap_or_default());
+                    return;
+                }
+                Scan::Broken(passed) => {
+                    self.phase = Phase::Broken;
+                    break passed;
+                }
             }
         };
         self.passing
@@ -200,6 +209,14 @@ impl<S> CheckedStream<S> {
             Scan::Refuse(passed, violation) => {
                 let rest = fresh.get(passed..).unwrap_or_default().to_vec();
                 self.refuse(violation, &rest);
+                passed
+            }
+            Scan::Escape(passed, length) => {
+                let head = fresh.get(passed..).unwrap_or_default();
+                let (head, rest) = head.split_at_checked(length).unwrap_or_default();
+                self.passing.extend_from_slice(&escape(head));
+                self.held.extend_from_slice(rest);
+                self.rescan();
                 passed
             }
             Scan::Broken(passed) => {

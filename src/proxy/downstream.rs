@@ -6,7 +6,7 @@ use super::Proxy;
 use super::limits::ConnectionSlot;
 use super::target::Scope;
 use crate::client::{AuthCache, Client, Peer};
-use crate::egress::ViaChain;
+use crate::egress::{Pinned, ViaChain};
 use crate::policy::Reason;
 
 /// A downstream connection. Clones go along with anything that the connection becomes.
@@ -36,4 +36,6 @@ pub struct Connection {
     pub scope: Scope,
     /// Authentication cache of the connection.
     pub auth_cache: AuthCache,
+    /// Connections to origins that end with it.
+    pub pinned: Arc<Pinned>,
 }

@@ -18,6 +18,7 @@ use super::refused::{RefusedExchange, bad, last};
 use super::respond::{self, Audience, Refusal, RequestTraits};
 use super::{ConnectionFailure, Proxy, connect, fields, http1_exchange, target};
 use crate::config::{Mismatch, OnFailure};
+use crate::egress::AsteriskForm;
 use crate::policy::{Decision, Reason};
 use crate::rep::Origin;
 
@@ -87,6 +88,10 @@ impl Connection {
     ) -> Response<Answer> {
         if let Some(uri) = target::of_handshake(request.uri()) {
             *request.uri_mut() = uri;
+        }
+        if let Some(uri) = target::of_server(request.method(), request.uri()) {
+            *request.uri_mut() = uri;
+            request.extensions_mut().insert(AsteriskForm);
         }
         let opening = Opening {
             address: self.downstream.peer.address,

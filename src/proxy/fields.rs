@@ -3,6 +3,7 @@
 //! Names keep their case, which hyper carries from message to message (`preserve_header_case`), and different names
 //! keep their order; lines of one name stand together, where the first of them stood.
 
+mod hops;
 mod known;
 mod length;
 mod path_names;
@@ -17,6 +18,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue};
 
+pub use self::hops::{count_forward, support_logins};
 use self::known::{Found, Known};
 pub use self::length::is_framed_plainly;
 use self::length::normalize_content_length;

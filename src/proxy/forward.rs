@@ -17,7 +17,7 @@ use super::stall::StallLimit;
 use super::target::{self, Scope};
 use super::upstream::{self, Received, Unanswered, UpstreamTimeouts};
 use super::{fields, self_test};
-use crate::egress::{Failure, ResponseBody, switched};
+use crate::egress::{EndsLogin, Failure, ResponseBody, offers_login, switched};
 use crate::ftp;
 use crate::gate::Kind;
 use crate::policy::usage::Release;
@@ -52,6 +52,11 @@ impl Connection {
         let Some(permit) = self.clear(Kind::Request, target, &mut recorder).await else {
             return Err((Refusal::Decided, recorder));
         };
+        if *request.method() == Method::OPTIONS && !fields::count_forward(request.headers_mut()) {
+            let is_last = BodyFraming::of(&request).ends_connection(recorder.state());
+            let answer = respond::as_last_recipient(recorder);
+            return Ok(if is_last { last(answer) } else { answer });
+        }
         let client_stream = OnClientStream::take(&mut request);
         let wants_websocket = self.prepare(&mut request, &origin, may_switch);
         // Boxed, so that a denial does not pay for the room that forwarding needs.
@@ -80,7 +85,11 @@ impl Connection {
             };
         }
         if !fields::is_framed_plainly(response.headers()) {
-            return Err((Refusal::Upstream(Failure::Protocol), recorder));
+            let failure = match response.version() {
+                Version::HTTP_2 => Failure::Http2,
+                _ => Failure::Protocol,
+            };
+            return Err((Refusal::Upstream(failure), recorder));
         }
         let Some(release) = recorder.judge_response(&response) else {
             response.into_body().discard();
@@ -236,6 +245,10 @@ impl Connection {
     ) -> Response<Answer> {
         let version = response.version();
         fields::to_crawler(response.headers_mut());
+        if matches!(self.scope, Scope::Plain) && offers_login(response.headers()) {
+            fields::support_logins(response.headers_mut());
+        }
+        let is_last = response.extensions_mut().remove::<EndsLogin>().is_some();
         if let Some(refusal) = refusal {
             respond::add_ftp_reply(response.headers_mut(), refusal);
         }
@@ -249,7 +262,9 @@ impl Connection {
             .sign(response.headers_mut(), version);
         *response.version_mut() = Version::HTTP_11;
         // The response's extensions stay: the spelling of its names and its reason phrase.
-        response.map(|incoming| Answer::forwarded(incoming, release, recorder, passing))
+        let answer =
+            response.map(|incoming| Answer::forwarded(incoming, release, recorder, passing));
+        if is_last { last(answer) } else { answer }
     }
 
     /// Relays octets both ways from now on. The record is written when both sides have finished.

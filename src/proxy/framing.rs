@@ -5,8 +5,13 @@
 //! every head is read here first, with hyper's own parser and stricter rules, and body framing is followed just far
 //! enough to find the next head. Pure: bytes in, [`Scan`] out.
 
+mod target;
+
 use http::Uri;
 use memchr::memchr;
+
+pub use self::target::escape;
+use self::target::{escaped, has_no_path, is_plain_target, stray_octet};
 
 /// Header fields that fit without an allocation; hyper's own default, too.
 pub const USUAL_FIELDS: usize = 100;
@@ -50,6 +55,8 @@ pub enum Violation {
     Syntax,
     /// The request target is not a URI, or has a fragment where none may be.
     Target,
+    /// The request target has an octet that is no part of a text.
+    TargetOctet(u8),
     /// A TLS handshake.
     Tls,
     /// A header of the PROXY protocol, at a listener that expects none.
@@ -83,6 +90,8 @@ pub enum Violation {
 pub enum Scan {
     /// The first so many octets may pass; keep the rest until more is read.
     Pass(usize),
+    /// The first so many octets may pass; so does the head of the second length behind them, [escaped](escape).
+    Escape(usize, usize),
     /// The first so many octets may pass; the rest may not.
     Refuse(usize, Violation),
     /// The body's framing broke after so many octets: the connection cannot go on.
@@ -207,8 +216,9 @@ impl Framer {
                 State::Opaque => return Scan::Pass(bytes.len()),
                 State::Undecided => break,
                 State::Head => match self.head(rest) {
-                    Ok(0) => break,
-                    Ok(length) => done += length,
+                    Ok((0, _)) => break,
+                    Ok((length, false)) => done += length,
+                    Ok((length, true)) => return Scan::Escape(done, length),
                     Err(violation) => return Scan::Refuse(done, violation),
                 },
                 State::Sized(left) => {
@@ -231,14 +241,14 @@ impl Framer {
         Scan::Pass(done)
     }
 
-    /// Returns the length of the head that `bytes` begin with, 0 while it is incomplete.
-    fn head(&mut self, bytes: &[u8]) -> Result<usize, Violation> {
+    /// Returns the length of the head that `bytes` begin with, 0 while it is incomplete, and whether its target is to be escaped.
+    fn head(&mut self, bytes: &[u8]) -> Result<(usize, bool), Violation> {
         // Empty lines before a request line are ignored (RFC 9112 2.2), but a few only: they must not hold a
         // connection.
         if bytes.starts_with(b"\r\n") {
             self.blanks += 1;
             return match self.blanks {
-                ..=MAX_BLANKS => Ok(2),
+                ..=MAX_BLANKS => Ok((2, false)),
                 _ => Err(Violation::Syntax),
             };
         }
@@ -260,13 +270,14 @@ impl Framer {
                 if self.line > 0 && !has_begun {
                     read_request_line(bytes)?;
                 }
-                return Ok(0);
+                return Ok((0, false));
             }
         };
         (self.line, self.blanks) = (0, 0);
         let head = bytes.get(..length).unwrap_or(bytes);
-        self.state = read_head(head, self.recipient, self.bounds)?;
-        Ok(length)
+        let (state, is_escaped) = read_head(head, self.recipient, self.bounds)?;
+        self.state = state;
+        Ok((length, is_escaped))
     }
 
     /// Returns the end of the head: after its first empty line. Every line must end in CRLF.
@@ -304,8 +315,12 @@ fn read_request_line(bytes: &[u8]) -> Result<(), Violation> {
     }
 }
 
-/// Checks a head, and returns the state after it.
-fn read_head(head: &[u8], recipient: Recipient, bounds: Bounds) -> Result<State, Violation> {
+/// Checks a head. Returns the state after it, and whether its target is to be escaped.
+fn read_head(
+    head: &[u8],
+    recipient: Recipient,
+    bounds: Bounds,
+) -> Result<(State, bool), Violation> {
     if bounds.fields > USUAL_FIELDS {
         let mut fields = vec![httparse::EMPTY_HEADER; bounds.fields];
         return read_head_into(&mut fields, head, recipient, bounds);
@@ -320,14 +335,19 @@ fn read_head_into<'h>(
     head: &'h [u8],
     recipient: Recipient,
     bounds: Bounds,
-) -> Result<State, Violation> {
+) -> Result<(State, bool), Violation> {
     let mut request = httparse::Request::new(fields);
     match request.parse(head) {
         Ok(httparse::Status::Complete(length)) if length == head.len() => {}
         Ok(_) => return Err(Violation::Syntax),
         Err(httparse::Error::TooManyHeaders) => return Err(Violation::TooManyFields),
-        Err(httparse::Error::Version) => return Err(Violation::Version),
-        Err(_) => return Err(Violation::Syntax),
+        Err(error) => {
+            return Err(match (stray_octet(head), error) {
+                (Some(octet), _) => Violation::TargetOctet(octet),
+                (None, httparse::Error::Version) => Violation::Version,
+                (None, _) => Violation::Syntax,
+            });
+        }
     }
     let (Some(method), Some(target), Some(minor)) = (request.method, request.path, request.version)
     else {
@@ -336,8 +356,23 @@ fn read_head_into<'h>(
     if target.len() > bounds.target {
         return Err(Violation::TargetTooLong);
     }
-    if !is_plain_target(target) && Uri::try_from(target).is_err() {
-        return Err(Violation::Target);
+    // An OPTIONS asks for the server as a whole then.
+    let is_whole = method == "OPTIONS" && has_no_path(target);
+    let is_escaped = is_whole || !is_plain_target(target) && Uri::try_from(target).is_err();
+    if is_escaped {
+        let escaped = escaped(target);
+        if let Some(octet) = stray_octet(head) {
+            return Err(Violation::TargetOctet(octet));
+        }
+        if recipient == Recipient::OriginServer || Uri::try_from(&*escaped).is_err() {
+            return Err(Violation::Target);
+        }
+        if escaped.len() > bounds.target {
+            return Err(Violation::TargetTooLong);
+        }
+        if head.len() + escaped.len() - target.len() > bounds.head {
+            return Err(Violation::HeadTooLarge);
+        }
     }
     if recipient == Recipient::OriginServer && memchr(b'#', target.as_bytes()).is_some() {
         return Err(Violation::Target);
@@ -369,7 +404,7 @@ fn read_head_into<'h>(
         _ if recipient == Recipient::OriginServer => {}
         _ => return Err(Violation::Host),
     }
-    match (length, chunked) {
+    let state = match (length, chunked) {
         (Some(_), true) => Err(Violation::ContentLength),
         (Some(1..), _) | (_, true) if is_connect => Err(Violation::ConnectBody),
         (None, true) => Ok(State::Chunked(Chunk::START)),
@@ -379,45 +414,8 @@ fn read_head_into<'h>(
         _ if is_connect => Ok(State::Opaque),
         _ if upgrade => Ok(State::Undecided),
         _ => Ok(State::Head),
-    }
-}
-
-/// Tells whether a target is certainly a URI: in absolute-form with a plain host or in origin-form, of these octets
-/// only.
-fn is_plain_target(target: &str) -> bool {
-    let plain = |rest: &str| {
-        rest.bytes().all(|b| {
-            b.is_ascii_alphanumeric()
-                || matches!(
-                    b,
-                    b'/' | b'.'
-                        | b'-'
-                        | b'_'
-                        | b'~'
-                        | b'%'
-                        | b'?'
-                        | b'='
-                        | b'&'
-                        | b'+'
-                        | b','
-                        | b';'
-                )
-        })
-    };
-    if target.starts_with('/') {
-        return plain(target);
-    }
-    let Some(rest) = target.strip_prefix("http://") else {
-        return false;
-    };
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let (host, port) = authority.split_once(':').unwrap_or((authority, "1"));
-    let is_host = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-');
-    !host.is_empty()
-        && host.bytes().all(is_host)
-        && (1..=5).contains(&port.len())
-        && port.parse::<u16>().is_ok()
-        && plain(path)
+    }?;
+    Ok((state, is_escaped))
 }
 
 /// `Content-Length = 1*DIGIT` (RFC 9110 8.6).

@@ -257,8 +257,10 @@ where
             (Arc::clone(&downstream.proxy), Arc::clone(&downstream.slot))
         };
         let abuse = Arc::clone(&self.shared.abuse);
+        let pinned = Arc::clone(&self.shared.connection.pinned);
         let mut exceeded = pin!(abuse.exceeded());
         let mut stops = pin!(proxy.stop.cancelled());
+        let mut loses_login = pin!(pinned.lost());
         let mut has_to_leave = pin!(slot.has_to_leave());
         loop {
             let may_leave = matches!(self.phase, Phase::Open | Phase::Draining);
@@ -286,6 +288,7 @@ where
                 () = &mut stops, if self.phase == Phase::Open => self.drain(),
                 () = &mut has_to_leave, if may_leave => self.leave(),
                 () = self.shared.last_answer.cancelled(), if may_leave => self.leave(),
+                () = &mut loses_login, if may_leave => self.leave(),
             }
         }
     }

@@ -16,6 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 pub use self::facts::Facts;
 use self::problem::{Problem, tell};
+use super::body::Answer;
 use super::framing::Violation;
 use super::recorder::ExchangeRecorder;
 use super::target::Unreadable;
@@ -29,6 +30,9 @@ const MAX: usize = 16_384;
 
 /// Challenge of a 407 (RFC 7617).
 const CHALLENGE: &str = "Basic realm=\"crawlgate\", charset=\"UTF-8\"";
+
+/// The usual methods that are forwarded.
+const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, CONNECT";
 
 /// Our name in `Proxy-Status`.
 pub(super) const NAME: &str = "crawlgate";
@@ -174,12 +178,24 @@ pub fn refuse(
     if status == StatusCode::METHOD_NOT_ALLOWED {
         let methods = match refusal {
             Refusal::Ftp(_) => "GET, HEAD",
-            _ => "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, CONNECT",
+            _ => METHODS,
         };
         headers.insert(ALLOW, HeaderValue::from_static(methods));
     }
     if close || traits.ends_connection {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// Answers an OPTIONS that is forwarded no further, as its last recipient (RFC 9110 7.6.2).
+pub fn as_last_recipient(mut recorder: Box<ExchangeRecorder>) -> Response<Answer> {
+    recorder.response_started(StatusCode::OK.as_u16(), None);
+    let mut response = Response::new(Answer::own(Bytes::new(), recorder));
+    let headers = response.headers_mut();
+    headers.insert(ALLOW, HeaderValue::from_static(METHODS));
+    if let Ok(value) = HeaderValue::from_str(&proxy_status(None, None, Some("max_forwards"))) {
+        headers.insert(PROXY_STATUS, value);
     }
     response
 }

@@ -39,6 +39,7 @@ use super::target::Scope;
 use super::{ConnectionFailure, Proxy};
 use crate::client::{AuthCache, Peer};
 use crate::clock::Moment;
+use crate::egress::Pinned;
 
 /// Pause after the system refused to hand out a connection, for example for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -338,11 +339,13 @@ where
         );
         // Only its numbers are needed; a connection should not keep replaced settings in memory.
         drop(settings);
+        let pinned = Arc::<Pinned>::default();
         let service = Exchanges {
             connection: Arc::new(Connection {
                 downstream,
                 scope,
                 auth_cache: AuthCache::default(),
+                pinned: Arc::clone(&pinned),
             }),
             exchange,
         };
@@ -367,6 +370,10 @@ where
             // An exchange that has begun in this very moment is still answered.
             () = slot.has_to_leave() => {
                 state.leave();
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+            () = pinned.lost() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }

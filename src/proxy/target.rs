@@ -4,7 +4,7 @@
 
 use http::header::HOST;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, Method, Uri};
 
 use crate::ftp::path::{self, PathError, ReadError};
 use crate::policy::Target;
@@ -132,6 +132,22 @@ pub fn of_handshake(uri: &Uri) -> Option<Uri> {
     };
     let mut parts = uri.clone().into_parts();
     parts.scheme = Some(scheme);
+    Uri::from_parts(parts).ok()
+}
+
+/// Returns the root of the origin for an OPTIONS that asks for the server as a whole, as which it is judged: by `*`, or by a URL
+/// without a path and a query (RFC 9112 3.2.4). `None` for any other request.
+pub fn of_server(method: &Method, uri: &Uri) -> Option<Uri> {
+    let root = PathAndQuery::from_static("/");
+    let path = uri
+        .path_and_query()
+        .filter(|_| *method == Method::OPTIONS)?;
+    // An empty path is shown as `/`, and is not equal to it.
+    if path.as_str() != "*" && (path.as_str() != "/" || *path == root) {
+        return None;
+    }
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(root);
     Uri::from_parts(parts).ok()
 }
 
@@ -388,6 +404,28 @@ mod tests {
         ] {
             let found = of_handshake(&uri.parse().unwrap()).map(|uri| uri.to_string());
             assert_eq!(found.as_deref(), expected, "{uri}");
+        }
+    }
+
+    #[test]
+    fn an_options_without_a_path_asks_for_the_server() {
+        for (uri, expected) in [
+            ("*", Some("/")),
+            // Framing writes it as the next one.
+            ("http://a.test", None),
+            ("http://a.test#", Some("http://a.test/")),
+            ("http://a.test#x", Some("http://a.test/")),
+            ("http://a.test/", None),
+            ("http://a.test?x", None),
+            ("http://a.test/*", None),
+            ("/*", None),
+            ("/", None),
+            ("a.test:80", None),
+        ] {
+            let uri = uri.parse().unwrap();
+            let found = of_server(&Method::OPTIONS, &uri).map(|uri| uri.to_string());
+            assert_eq!(found.as_deref(), expected, "{uri}");
+            assert_eq!(of_server(&Method::GET, &uri), None);
         }
     }
 

@@ -22,7 +22,7 @@ use super::stall::{StallLimit, Timer};
 use super::upload::{ContinueSignal, Upload, UploadProgress, UploadState};
 use crate::clock::Moment;
 use crate::egress::{
-    self, Failure, OutgoingRequest, RequestBody, ResponseBody, Reuse, Signer, Unsent,
+    self, Crawler, Failure, OutgoingRequest, RequestBody, ResponseBody, Reuse, Signer, Unsent,
 };
 use crate::gate::{Kind, MAX_JUDGEMENTS};
 use crate::policy::{Decision, Permit};
@@ -33,6 +33,10 @@ const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The maximum number of times that crawlgate sends a request again that got no answer.
 const MAX_RETRIES: usize = 3;
+
+/// The maximum number of times that crawlgate sends a request again that a connection has left behind which served others: each
+/// of them is another request that the origin has processed.
+const MAX_LEFT_BEHIND: usize = 100;
 
 /// The attempt that a request is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -234,10 +238,13 @@ async fn deliver(
     attempt: &AtomicU8,
 ) -> Result<egress::Received, Unanswered> {
     let proxy = &connection.downstream.proxy;
-    let mut lost = 0;
+    let (mut overtaken, mut lost, mut left_behind) = (0, 0, 0);
     let mut left_by: Option<Decision> = None;
-    for _ in 0..MAX_JUDGEMENTS {
-        let client = recorder.client().name.clone();
+    while overtaken < MAX_JUDGEMENTS {
+        let crawler = Crawler {
+            client: recorder.client().name.clone(),
+            pinned: Arc::clone(&connection.pinned),
+        };
         let signed_as = recorder.client().signed_as.as_deref();
         let signer = proxy.egress.signer(signed_as);
         match &signer {
@@ -251,27 +258,34 @@ async fn deliver(
         };
         let sent = proxy
             .egress
-            .send(permit, client, request, interim.clone(), now, reuse);
-        let again = match sent.await {
+            .send(permit, crawler, request, interim.clone(), now, reuse);
+        let (again, has_left) = match sent.await {
             Ok(received) => return Ok(received),
             Err(Unsent::Failed(failure)) if is_recorded_unsent(failure) => {
                 return Err(unsent_or_lost(failure.into(), left_by, recorder));
             }
             Err(Unsent::Failed(failure)) => return Err(failure.into()),
             Err(Unsent::Overtaken(again)) => {
-                attempt.store(Attempt::AwaitingRetry as u8, Ordering::Relaxed);
-                again
+                overtaken += 1;
+                (again, false)
             }
             Err(Unsent::Lost(again)) => {
-                attempt.store(Attempt::AwaitingRetry as u8, Ordering::Relaxed);
                 lost += 1;
-                left_by = Some(recorder.decision().clone());
-                if lost > MAX_RETRIES || !recorder.retry_turn().await {
-                    return Err(Failure::Terminated.into());
-                }
-                again
+                (again, true)
+            }
+            Err(Unsent::LeftBehind(again)) => {
+                left_behind += 1;
+                (again, true)
             }
         };
+        attempt.store(Attempt::AwaitingRetry as u8, Ordering::Relaxed);
+        if has_left {
+            left_by = Some(recorder.decision().clone());
+            let is_over = lost > MAX_RETRIES || left_behind > MAX_LEFT_BEHIND;
+            if is_over || !recorder.retry_turn().await {
+                return Err(Failure::Terminated.into());
+            }
+        }
         // Boxed: it is rare, and should not burden every request's future.
         let cleared = Box::pin(connection.clear(Kind::Request, again.target, recorder));
         let Some(cleared) = cleared.await else {
@@ -290,7 +304,7 @@ async fn deliver(
 fn is_recorded_unsent(failure: Failure) -> bool {
     matches!(
         failure,
-        Failure::Prohibited(_) | Failure::Exhausted | Failure::Crowded
+        Failure::Prohibited(_) | Failure::Exhausted | Failure::Crowded | Failure::LoginLost
     )
 }
 

@@ -3,7 +3,7 @@
 use http::Version;
 
 use crate::servers::{ETAG, LARGE, Server};
-use crate::support::CrawlgateProcess;
+use crate::support::{CrawlgateProcess, http2};
 
 /// The part of a large body that is sent at once.
 const CHUNK: usize = 64 << 10;
@@ -93,4 +93,35 @@ fn nghttpx_with_http1_alone() {
     if let Some(server) = Server::nghttpx("http/1.1") {
         passes(&server, "1.1");
     }
+}
+
+#[test]
+fn nginx_answers_all_of_many_streams_though_it_ends_each_connection_after_twenty() {
+    /// Streams at once, and requests in all.
+    const STREAMS: usize = 60;
+    const REQUESTS: usize = 400;
+    let Some(server) = Server::nginx() else {
+        return;
+    };
+    let gate = CrawlgateProcess::start();
+    let mut crawler = gate.intercept_http2(&server.authority(), "site.test");
+    let mut under_way = std::collections::VecDeque::new();
+    let mut lost = Vec::new();
+    for number in 0..REQUESTS + STREAMS {
+        if number < REQUESTS {
+            let url = server.url(&format!("/{number}"));
+            let pending = crawler.begin(http2::get(&url), true).unwrap();
+            under_way.push_back((number, pending));
+        }
+        if under_way.len() >= STREAMS || number >= REQUESTS {
+            let Some((number, pending)) = under_way.pop_front() else {
+                break;
+            };
+            let answer = crawler.answer(pending).unwrap();
+            if (answer.status, answer.text()) != (200, format!("page /{number}")) {
+                lost.push(format!("{number}: {answer:?}"));
+            }
+        }
+    }
+    assert!(lost.is_empty(), "{} of {REQUESTS}: {lost:#?}", lost.len());
 }

@@ -1,13 +1,13 @@
 //! An HTTP/2 origin that answers each request with exactly the frames of a test (RFC 9113 4).
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use rustls::{ServerConnection, StreamOwned};
 
-use super::{Certificate, eventually, pki};
+use super::{Certificate, Head, eventually, pki};
 
 /// Frame types (RFC 9113 6).
 pub(crate) mod kind {
@@ -40,6 +40,8 @@ pub(crate) struct SeenFrame {
 pub(crate) struct FrameOrigin {
     port: u16,
     seen: Arc<Mutex<Vec<SeenFrame>>>,
+    /// The heads of requests by HTTP/1.1.
+    heads: Arc<Mutex<Vec<Head>>>,
 }
 
 impl FrameOrigin {
@@ -48,11 +50,31 @@ impl FrameOrigin {
     pub(crate) fn start(
         script: impl Fn(usize, u32) -> Vec<Vec<u8>> + Send + Sync + 'static,
     ) -> Self {
+        Self::with(script, None)
+    }
+
+    /// Starts the same origin, which speaks HTTP/1.1, too: these octets answer each request.
+    pub(crate) fn with_http1(
+        script: impl Fn(usize, u32) -> Vec<Vec<u8>> + Send + Sync + 'static,
+        answer: &'static str,
+    ) -> Self {
+        Self::with(script, Some(answer))
+    }
+
+    fn with(
+        script: impl Fn(usize, u32) -> Vec<Vec<u8>> + Send + Sync + 'static,
+        http1: Option<&'static str>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen: Arc<Mutex<Vec<SeenFrame>>> = Arc::default();
         let mut config = Arc::unwrap_or_clone(pki::origin_config(Certificate::Trusted));
         config.alpn_protocols = vec![b"h2".to_vec()];
+        config
+            .alpn_protocols
+            .extend(http1.map(|_| b"http/1.1".to_vec()));
+        let heads: Arc<Mutex<Vec<Head>>> = Arc::default();
+        let by_http1 = Arc::clone(&heads);
         let (script, config) = (Arc::new(script), Arc::new(config));
         let log = Arc::clone(&seen);
         thread::spawn(move || {
@@ -61,11 +83,18 @@ impl FrameOrigin {
                 stream.set_nodelay(true).unwrap();
                 let tls = StreamOwned::new(tls, stream);
                 let (script, log) = (Arc::clone(&script), Arc::clone(&log));
+                let heads = Arc::clone(&by_http1);
                 // A peer that closes its connection does not fail the test.
-                thread::spawn(move || serve(tls, number + 1, &*script, &log));
+                thread::spawn(move || serve(tls, number + 1, (&*script, http1), (&log, &heads)));
             }
         });
-        Self { port, seen }
+        Self { port, seen, heads }
+    }
+
+    /// Returns the targets of requests by HTTP/1.1.
+    pub(crate) fn by_http1(&self) -> Vec<String> {
+        let heads = self.heads.lock().unwrap();
+        heads.iter().map(|head| head.word(1)).collect()
     }
 
     /// Returns `site.test:PORT`.
@@ -99,9 +128,21 @@ impl FrameOrigin {
 fn serve(
     mut tls: StreamOwned<ServerConnection, TcpStream>,
     connection: usize,
-    script: &dyn Fn(usize, u32) -> Vec<Vec<u8>>,
-    log: &Mutex<Vec<SeenFrame>>,
+    (script, http1): (&dyn Fn(usize, u32) -> Vec<Vec<u8>>, Option<&str>),
+    (log, heads): (&Mutex<Vec<SeenFrame>>, &Mutex<Vec<Head>>),
 ) -> io::Result<()> {
+    while tls.conn.is_handshaking() {
+        tls.conn.complete_io(&mut tls.sock)?;
+    }
+    if let Some(answer) = http1.filter(|_| tls.conn.alpn_protocol() != Some(b"h2")) {
+        let mut peer = BufReader::new(tls);
+        while let Some(head) = Head::read(&mut peer)? {
+            heads.lock().unwrap().push(head);
+            peer.get_mut().write_all(answer.as_bytes())?;
+            peer.get_mut().flush()?;
+        }
+        return Ok(());
+    }
     let mut preface = [0; 24];
     tls.read_exact(&mut preface)?;
     assert_eq!(&preface, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");

@@ -130,7 +130,7 @@ const ROWS: &[Row] = &[
     ("NULs", Plain, "\0\0\0\0\r\n\r\n", BAD, Octets("HTTP/2 is spoken in TLS alone")),
     ("raw UTF-8 in the target", Plain, "GET {url}/\u{e9} HTTP/1.1\r\nHost: {host}\r\n\r\n", Served(&["GET /\u{e9}"]), Same),
     ("a control in the target", Plain, "GET {url}/open\x01 HTTP/1.1\r\nHost: {host}\r\n\r\n", BAD, But(Reset)),
-    ("a space in the target", Plain, "GET {url}/open /private HTTP/1.1\r\nHost: {host}\r\n\r\n", Refused(505, "bad_request"), But(Reset)),
+    ("a space in the target", Plain, "GET {url}/open /private HTTP/1.1\r\nHost: {host}\r\n\r\n", BAD, But(Reset)),
     ("a tab for a space", Plain, "GET\t{url}/open\tHTTP/1.1\r\nHost: {host}\r\n\r\n", BAD, Octets("HTTP/2 has no lines")),
     ("a method that is no token", Plain, "GE(T {url}/open HTTP/1.1\r\nHost: {host}\r\n\r\n", BAD, But(Ended)),
     ("no method", Plain, " {url}/open HTTP/1.1\r\nHost: {host}\r\n\r\n", BAD, But(Ended)),
@@ -141,7 +141,7 @@ const ROWS: &[Row] = &[
     // Targets in disguise.
     ("origin-form to a proxy", Plain, "GET /open HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n", BAD, Same),
     ("asterisk-form", Plain, "OPTIONS * HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n", BAD, Same),
-    ("asterisk-form inside", Tls, "OPTIONS * HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n", BAD, Same),
+    ("asterisk-form inside", Tls, "OPTIONS * HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n", Served(&["OPTIONS *"]), Same),
     ("authority-form without CONNECT", Plain, "GET {host} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n", BAD, But(Reset)),
     ("no host in the URL", Plain, "GET http:///open HTTP/1.1\r\nHost: {host}\r\n\r\n", BAD, But(Reset)),
     ("a scheme alone", Plain, "GET http: HTTP/1.1\r\nHost: {host}\r\n\r\n", BAD, Same),

@@ -1,8 +1,8 @@
 //! HTTP/2 to origins: requests that the origin did not process, and which of them are sent once more (RFC 9113 8.7).
 
-use crate::support::CrawlgateProcess;
 use crate::support::frame_origin::{self, FrameOrigin, kind};
 use crate::support::http2_origin::{Holds, Http2Origin};
+use crate::support::{CrawlgateProcess, http2};
 
 const RELOADED: &str = "the configuration was read again";
 
@@ -33,7 +33,8 @@ fn a_request_that_a_closing_connection_did_not_process_is_sent_again() {
 
 #[test]
 fn a_request_that_several_connections_leave_behind_is_sent_a_bounded_number_of_times() {
-    for (leaving, status, sent) in [(3, 200, 4), (9, 502, 4)] {
+    // The first connection has served a robots.txt, and does not count.
+    for (leaving, status, sent) in [(3, 200, 4), (9, 502, 5)] {
         let gate = CrawlgateProcess::start();
         let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
             (1, 1) => frame_origin::no_robots(stream),
@@ -49,6 +50,43 @@ fn a_request_that_several_connections_leave_behind_is_sent_a_bounded_number_of_t
         let record = gate.record_of(&origin.url("/page"));
         assert_eq!(record["status"], status, "{record}");
     }
+}
+
+#[test]
+fn requests_that_connections_with_few_streams_leave_behind_are_all_answered() {
+    let gate = CrawlgateProcess::start();
+    // Each connection serves two requests, and leaves behind what else was sent on it.
+    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
+        (1, 1) => frame_origin::no_robots(stream),
+        (1, 3) | (2.., 1) => frame_origin::page(stream, "page"),
+        (1, 5) | (2.., 3) => {
+            let mut frames = vec![frame_origin::go_away(stream, NO_ERROR)];
+            frames.extend(frame_origin::page(stream, "page"));
+            frames
+        }
+        _ => Vec::new(),
+    });
+    let mut crawler = gate.intercept_http2(&origin.authority(), "site.test");
+    let urls: Vec<_> = (0..16)
+        .map(|number| origin.url(&format!("/{number}")))
+        .collect();
+    let streams: Vec<_> = urls
+        .iter()
+        .map(|url| crawler.begin(http2::request("POST", url), true).unwrap())
+        .collect();
+    for (url, pending) in urls.iter().zip(streams) {
+        let answer = crawler.answer(pending).unwrap();
+        assert_eq!(
+            (answer.status, &*answer.text()),
+            (200, "page"),
+            "{url}: {answer:?}"
+        );
+    }
+    let records = gate.wait_records(urls.len());
+    assert!(
+        records.iter().all(|record| record["status"] == 200),
+        "{records:?}"
+    );
 }
 
 #[test]
@@ -84,7 +122,7 @@ fn a_refused_request_is_sent_once_more() {
 }
 
 #[test]
-fn a_request_that_is_refused_again_fails() {
+fn a_request_that_is_refused_again_and_again_fails() {
     let gate = CrawlgateProcess::start();
     let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
         (1, 1) => frame_origin::no_robots(stream),
@@ -92,7 +130,7 @@ fn a_request_that_is_refused_again_fails() {
     });
     let answer = gate.get(&origin.url("/page"));
     assert_eq!(answer.status, 502, "{answer:?}");
-    assert_eq!(origin.pages(), [(1, 3), (1, 5)]);
+    assert_eq!(origin.pages(), [(1, 3), (1, 5), (1, 7), (1, 9)]);
     let record = gate.record_of(&origin.url("/page"));
     assert_eq!(record["error"], "connection_terminated", "{record}");
 }

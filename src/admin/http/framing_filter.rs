@@ -59,6 +59,8 @@ impl FramingFilter {
         let (passed, refused) = match self.framer.scan(&self.held) {
             Scan::Pass(passed) => (passed, None),
             Scan::Refuse(passed, violation) => (passed, Some(violation)),
+            // No target of this server has such characters.
+            Scan::Escape(passed, _) => (passed, Some(Violation::Target)),
             Scan::Broken(passed) => {
                 self.phase = Phase::Broken;
                 (passed, None)

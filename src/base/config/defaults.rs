@@ -147,6 +147,7 @@ impl Config {
                 idle_timeout: secs(90),
                 idle_per_host: 64,
                 http2: true,
+                http1_hosts: Vec::new(),
                 ftp: true,
                 http2_streams: 100,
                 http2_connections: 8,

@@ -147,6 +147,7 @@ const KEYS: &[Key] = &[
     ("upstream.idle_timeout", AtRestart, |config| span(config.upstream.idle_timeout)),
     ("upstream.idle_per_host", AtRestart, |config| config.upstream.idle_per_host.to_string()),
     ("upstream.http2", AtReload, |config| config.upstream.http2.to_string()),
+    ("upstream.http1_hosts", AtReload, |config| texts(&config.upstream.http1_hosts)),
     ("upstream.ftp", AtReload, |config| config.upstream.ftp.to_string()),
     ("upstream.http2_streams", AtRestart, |config| config.upstream.http2_streams.to_string()),
     ("upstream.http2_connections", AtRestart, |config| config.upstream.http2_connections.to_string()),

@@ -74,6 +74,7 @@ impl Config {
             upstream: UpstreamConfig {
                 body_timeout: new.upstream.body_timeout,
                 http2: new.upstream.http2,
+                http1_hosts: new.upstream.http1_hosts,
                 ftp: new.upstream.ftp,
                 ..old.upstream
             },

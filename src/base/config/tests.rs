@@ -121,6 +121,7 @@ body_timeout = "4s"
 idle_timeout = "3s"
 idle_per_host = 0
 http2 = false
+http1_hosts = ["old.example", "*.Old.example"]
 ftp = false
 http2_streams = 7
 http2_connections = 3

@@ -1,6 +1,7 @@
 //! The body of a response on its stream.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -11,8 +12,8 @@ use http_body::{Frame, SizeHint};
 use tokio::task::AbortHandle;
 
 use super::super::ResponseError;
-use super::are_too_long;
-use super::exchange::Opened;
+use super::exchange::{Opened, is_broken};
+use super::{Connection, are_too_long};
 use crate::http2_body::{self, End};
 
 /// A body under way. Dropped before its end, it resets its stream with CANCEL. `H` is held until then.
@@ -26,6 +27,7 @@ pub(in super::super) struct Body<H> {
 /// The fields are dropped in this order: the stream ends before its place is free for another one.
 struct Open<H> {
     stream: RecvStream,
+    connection: Arc<Connection>,
     _upload: Option<Aborted>,
     _held: H,
 }
@@ -41,12 +43,12 @@ impl Drop for Aborted {
 
 impl<H> Body<H> {
     /// Splits a response to a request by `method` into its head and its body, which holds `held`. An upload goes on
-    /// beside it. `is_whole`: octets of a response that has none make it invalid.
+    /// beside it. True beside `held`: octets of a response that has none make it invalid.
     pub(in super::super) fn of(
         method: &Method,
         opened: Opened,
-        held: H,
-        is_whole: bool,
+        connection: Arc<Connection>,
+        (held, is_whole): (H, bool),
     ) -> Response<Body<H>> {
         let Opened {
             response, upload, ..
@@ -78,6 +80,7 @@ impl<H> Body<H> {
             Body {
                 open: Some(Open {
                     stream,
+                    connection,
                     _upload: upload,
                     _held: held,
                 }),
@@ -107,6 +110,11 @@ impl<H: Unpin> http_body::Body for Body<H> {
             return Poll::Ready(None);
         };
         let frame = ready!(http2_body::poll_frame(&mut open.stream, cx));
+        if let Some(Err(error)) = &frame
+            && is_broken(error, false)
+        {
+            open.connection.break_off();
+        }
         let trailers = |frame: &Frame<Bytes>| frame.trailers_ref().is_some_and(are_too_long);
         let left = this.left;
         let is_longer = |frame: &Frame<Bytes>| {

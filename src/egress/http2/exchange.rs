@@ -2,6 +2,7 @@
 
 use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use bytes::Bytes;
@@ -29,19 +30,22 @@ pub(in super::super) enum Rejected {
     Unsent(OutgoingRequest),
     /// The origin did nothing with it, and says so (RFC 9113 8.7).
     Unprocessed(OutgoingRequest),
-    /// The connection goes away, and the origin did nothing with it (RFC 9113 6.8).
-    LeftBehind(OutgoingRequest),
+    /// The connection goes away, and the origin did nothing with it (RFC 9113 6.8). True if it has processed another one
+    /// there.
+    LeftBehind(OutgoingRequest, bool),
     /// The connection ended, and the origin may have processed it.
     Cut(OutgoingRequest),
     /// The origin did nothing with it and wants it by HTTP/1.1. `None` if a part of its body is gone.
     WantsHttp1(Option<OutgoingRequest>),
+    /// The origin breaks the rules of HTTP/2, and may have processed it. `None` if a part of its body is gone.
+    Broken(Failure, Option<OutgoingRequest>),
     /// It may have been processed.
     Failed(Failure),
 }
 
 /// A response head, and the upload if that goes on.
 pub(in super::super) struct Opened {
-    pub(super) response: Response<RecvStream>,
+    pub(in super::super) response: Response<RecvStream>,
     pub(super) upload: Option<Sending<RequestBody>>,
     /// The answer to the key of a WebSocket's handshake, and the way for its octets.
     pub(super) websocket: Option<(HeaderValue, SendStream<Bytes>)>,
@@ -97,7 +101,7 @@ pub(in super::super) async fn open(
             connection.retire();
             return Err(match error.is_io() || error.is_go_away() {
                 true => Rejected::Unsent(request),
-                false => Rejected::Failed(Failure::Protocol),
+                false => Rejected::Failed(Failure::Http2),
             });
         }
     };
@@ -116,7 +120,7 @@ pub(in super::super) async fn open(
         Ok(response)
             if response.headers().len() > RESPONSE_FIELDS || are_too_long(response.headers()) =>
         {
-            Err(Rejected::Failed(Failure::Protocol))
+            Err(Rejected::Failed(Failure::Http2))
         }
         // A client may ask again by another connection, with any method (RFC 9110 15.5.20).
         Ok(response)
@@ -125,21 +129,31 @@ pub(in super::super) async fn open(
         {
             Err(Rejected::WantsHttp1(unspent(request, upload, is_whole)))
         }
-        Ok(response) => Ok(Opened {
-            response,
-            upload,
-            websocket,
-        }),
+        Ok(response) => {
+            let has_answered = &connection.status.has_answered;
+            has_answered.store(true, Ordering::Release);
+            Ok(Opened {
+                response,
+                upload,
+                websocket,
+            })
+        }
         Err(NoResponse::Failed(failure)) => Err(Rejected::Failed(failure)),
         Err(NoResponse::Origin(error)) => {
-            let rejection = Rejection::of(&error);
+            let has_answered = connection.status.has_answered.load(Ordering::Acquire);
+            let rejection = Rejection::of(&error, has_answered);
             if error.is_go_away() || rejection == Some(Rejection::WantsHttp1) {
                 connection.retire();
             }
             let request = unspent(request, upload, is_whole);
             Err(match (rejection, request) {
                 (Some(Rejection::Unprocessed), Some(request)) => Rejected::Unprocessed(request),
-                (Some(Rejection::LeftBehind), Some(request)) => Rejected::LeftBehind(request),
+                (Some(Rejection::LeftBehind), Some(request)) => {
+                    Rejected::LeftBehind(request, connection.has_served())
+                }
+                (Some(Rejection::Broken), request) => {
+                    Rejected::Broken(Failure::of(&error), request)
+                }
                 (Some(Rejection::WantsHttp1), request) => Rejected::WantsHttp1(request),
                 (None, Some(request)) if Failure::of(&error) == Failure::Terminated => {
                     Rejected::Cut(request)
@@ -161,7 +175,7 @@ async fn answered(
         while let Poll::Ready(Some(Ok(one))) = response.poll_informational(cx) {
             if one.status() == StatusCode::SWITCHING_PROTOCOLS {
                 // HTTP/2 has none (RFC 9113 8.6).
-                return Poll::Ready(Err(NoResponse::Failed(Failure::Protocol)));
+                return Poll::Ready(Err(NoResponse::Failed(Failure::Http2)));
             }
             if !count.holds(one.headers()) {
                 return Poll::Ready(Err(NoResponse::Failed(Failure::Interim)));
@@ -203,19 +217,39 @@ enum NoResponse {
     Origin(h2::Error),
 }
 
-/// The origin's word that it has not processed a request.
+/// The origin's word that it has not processed a request, or the sign that its HTTP/2 is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rejection {
     Unprocessed,
     LeftBehind,
     WantsHttp1,
+    Broken,
+}
+
+/// Tells whether the error is that the origin breaks the rules of HTTP/2: it sends what none may send, or says `at_first` that
+/// it cannot go on.
+pub(super) fn is_broken(error: &h2::Error, at_first: bool) -> bool {
+    match error.reason() {
+        // It sends too much.
+        Some(Reason::ENHANCE_YOUR_CALM) => false,
+        _ if error.is_library() => true,
+        Some(
+            Reason::PROTOCOL_ERROR
+            | Reason::INTERNAL_ERROR
+            | Reason::FLOW_CONTROL_ERROR
+            | Reason::FRAME_SIZE_ERROR
+            | Reason::COMPRESSION_ERROR,
+        ) => at_first && error.is_remote(),
+        _ => false,
+    }
 }
 
 impl Rejection {
-    /// Reads an error. Of all streams of a connection that goes away, only those above the last one that the origin has
-    /// processed get its GOAWAY as their error.
-    fn of(error: &h2::Error) -> Option<Rejection> {
+    /// Reads an error; `has_answered` is true if the connection had an answer before. Of all streams of a connection that goes away,
+    /// only those above the last one that the origin has processed get its GOAWAY as their error.
+    fn of(error: &h2::Error, has_answered: bool) -> Option<Rejection> {
         match error.reason() {
+            _ if is_broken(error, !has_answered) => Some(Rejection::Broken),
             _ if !error.is_remote() => None,
             _ if error.is_go_away() => Some(Rejection::LeftBehind),
             Some(Reason::REFUSED_STREAM) => Some(Rejection::Unprocessed),

@@ -18,11 +18,11 @@ fn pool() -> (Arc<Pool>, Key) {
 async fn connect() -> (Connection, DuplexStream) {
     let (ours, theirs) = duplex(1024);
     let connecting = http1::handshake(TokioIo::new(ours)).await;
-    let (mut sender, connection) = connecting.expect("nothing is exchanged yet");
+    let (mut sender, head, connection) = connecting.expect("nothing is exchanged yet");
     let task = tokio::spawn(async move { drop(connection.await) });
     sender.ready().await.expect("it is open");
     let peer = ([192, 0, 2, 1], 443).into();
-    let connection = Connection::new(sender, peer, task.abort_handle());
+    let connection = Connection::new((sender, head), peer, task.abort_handle(), Arc::default());
     (connection, theirs)
 }
 

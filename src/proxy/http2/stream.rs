@@ -166,6 +166,7 @@ impl Shared {
                 downstream,
                 scope,
                 auth_cache: AuthCache::default(),
+                pinned: Arc::default(),
             },
             abuse,
             flush: Flush::default(),

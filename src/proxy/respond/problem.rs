@@ -1,5 +1,6 @@
 //! The status, the error and the words of each refusal.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -58,7 +59,7 @@ pub(super) fn tell(
             Problem {
                 status,
                 close: true,
-                ..bad_request(detail)
+                ..bad_request(&detail)
             }
         }
         Refusal::Target(unreadable) => unreadable_target(unreadable),
@@ -132,14 +133,16 @@ fn unreadable_target(unreadable: &Unreadable) -> Problem {
         }
         Unreadable::NotAbsolute => (
             StatusCode::BAD_REQUEST,
-            "This is a proxy: send requests in absolute-form, as clients do once http_proxy and https_proxy name it.",
+            "This is a proxy: send requests in absolute-form, as clients do once http_proxy and https_proxy name it."
+                .into(),
         ),
         Unreadable::Scheme => (
             StatusCode::NOT_IMPLEMENTED,
-            "Only http and https URLs are forwarded, and ftp URLs with [upstream] ftp = true.",
+            "Only http and https URLs are forwarded, and ftp URLs with [upstream] ftp = true."
+                .into(),
         ),
-        Unreadable::Userinfo => (StatusCode::BAD_REQUEST, ftp::NO_USER),
-        Unreadable::FtpPath(error) => (StatusCode::BAD_REQUEST, error.advice()),
+        Unreadable::Userinfo => (StatusCode::BAD_REQUEST, ftp::NO_USER.into()),
+        Unreadable::FtpPath(error) => (StatusCode::BAD_REQUEST, error.advice().into()),
         Unreadable::FtpSpelling(url) => {
             let detail = format!("The path of an ftp URL has one spelling; ask for {url}");
             return Problem {
@@ -152,7 +155,7 @@ fn unreadable_target(unreadable: &Unreadable) -> Problem {
     Problem {
         status,
         close: true,
-        ..bad_request(detail)
+        ..bad_request(&detail)
     }
 }
 
@@ -177,7 +180,7 @@ fn unanswered(failure: Failure, origin: &str) -> Problem {
             Failure::RequestBody => StatusCode::BAD_REQUEST,
             _ => StatusCode::BAD_GATEWAY,
         },
-        close: is_of_the_crawler,
+        close: is_of_the_crawler || failure == Failure::LoginLost,
         ..bad_gateway(failure.error_type(), title, detail)
     }
 }
@@ -285,8 +288,14 @@ fn paced(origin: &str, source: Source) -> Option<String> {
     })
 }
 
-fn form(violation: Violation) -> (StatusCode, &'static str) {
+fn form(violation: Violation) -> (StatusCode, Cow<'static, str>) {
     let detail = match violation {
+        Violation::TargetOctet(octet) => {
+            let detail = format!(
+                "The request target has the octet 0x{octet:02X}, which no URL has: write it as %{octet:02X}."
+            );
+            return (StatusCode::BAD_REQUEST, detail.into());
+        }
         Violation::Syntax => "The request line or a header field is malformed.",
         Violation::Target => {
             "The request target cannot be read as a URL; check its host, port and path."
@@ -331,5 +340,5 @@ fn form(violation: Violation) -> (StatusCode, &'static str) {
         Violation::Protocol => StatusCode::NOT_IMPLEMENTED,
         _ => StatusCode::BAD_REQUEST,
     };
-    (status, detail)
+    (status, detail.into())
 }

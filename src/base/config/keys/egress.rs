@@ -99,6 +99,11 @@ pub(super) fn upstream<'t>(
     section.set("idle_timeout", &mut to.idle_timeout, duration(TIMEOUT));
     section.set("idle_per_host", &mut to.idle_per_host, integer(0..=65_536));
     section.set("http2", &mut to.http2, boolean);
+    section.set(
+        "http1_hosts",
+        &mut to.http1_hosts,
+        list(text(HostPattern::new)),
+    );
     section.set("ftp", &mut to.ftp, boolean);
     section.set("http2_streams", &mut to.http2_streams, integer(1..=65_536));
     section.set(

@@ -139,9 +139,15 @@ fn name<'a>(line: &Line<'a>, pair: &Pair<'_>) -> &'a [u8] {
 }
 
 impl Lint {
-    /// Returns the note on a file that was decoded.
-    pub(super) fn of_utf16() -> Self {
-        Self::new(1, LintKind::Utf16, b"")
+    /// Returns the note on a file that was decoded as UTF-16, and whether it was something else, of which no line can be
+    /// read.
+    pub(super) fn of_decoded(octets: &[u8]) -> (Self, bool) {
+        let is_utf32 = whole::is_utf32(octets);
+        let kind = match is_utf32 {
+            true => LintKind::Utf32,
+            false => LintKind::Utf16,
+        };
+        (Self::new(1, kind, b""), is_utf32)
     }
 
     /// Returns a note on a line with this content.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use super::field::Field;
 use super::line::{self, Line, MAX_LINE, is_space};
-use super::lint::{Lint, notes};
+use super::lint::{Lint, LintKind, notes};
 use super::utf16::Utf16;
 
 /// Options for reading a robots.txt.
@@ -183,8 +183,12 @@ impl Robots {
     /// Returns notes for the author on lines that do not do what they seem to. Reads the text again.
     pub fn notes(&self) -> Vec<Lint> {
         let mut notes = notes(&self.file.text, self.file.lenient, self.file.is_truncated);
-        if self.file.utf16.is_some() {
-            notes.insert(0, Lint::of_utf16());
+        if let Some(octets) = &self.file.utf16 {
+            let (note, is_unreadable) = Lint::of_decoded(octets);
+            if is_unreadable {
+                notes.retain(|note| note.kind == LintKind::Truncated);
+            }
+            notes.insert(0, note);
         }
         notes
     }

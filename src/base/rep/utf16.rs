@@ -23,8 +23,6 @@ impl<'a> Utf16<'a> {
     /// Recognises a file by its byte order mark.
     pub(super) fn new(octets: &'a [u8]) -> Option<Self> {
         let order = match octets {
-            // The mark of UTF-32.
-            [0xFF, 0xFE, 0, 0, ..] => return None,
             [0xFF, 0xFE, ..] => Order::Little,
             [0xFE, 0xFF, ..] => Order::Big,
             _ => return None,
@@ -147,8 +145,6 @@ mod tests {
             b"\xFEa",
             b"\xEF\xBB\xBFa",
             b"User-agent: *",
-            b"\xFF\xFE\0\0a\0\0\0",
-            b"\0\0\xFE\xFF\0\0\0a",
         ] {
             assert_eq!(*decoded(other), *other);
         }

@@ -23,7 +23,7 @@ use super::super::RequestBody;
 const CLOSING: Duration = Duration::from_millis(100);
 
 /// Time for one that keeps it open, once our side is closed.
-const CLOSED_HERE: Duration = Duration::from_secs(1);
+const CLOSED_HERE: Duration = Duration::from_millis(400);
 
 /// Octets that are read at once.
 const READ: usize = 1024;

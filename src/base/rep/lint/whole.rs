@@ -21,23 +21,28 @@ pub(super) fn unreadable(text: &[u8]) -> Option<LintKind> {
     if let Some((name, _)) = COMPRESSED.iter().find(is_compressed) {
         return Some(LintKind::Compressed(name));
     }
-    if text.starts_with(&[0xff, 0xfe, 0, 0]) || text.starts_with(&[0, 0, 0xfe, 0xff]) {
-        return Some(LintKind::Utf32);
-    }
-    let start = text.get(..SHOWN).unwrap_or(text);
-    // The places of the octets of a unit that are zero in ASCII.
-    let has = |zeros: &[bool]| {
-        let units = start.chunks_exact(zeros.len());
-        let is_ascii = |unit: &[u8]| {
-            let mut octets = unit.iter().zip(zeros);
-            octets.all(|(octet, is_zero)| (*octet == 0) == *is_zero && octet.is_ascii())
-        };
-        units.len() > 1 && units.clone().all(is_ascii)
-    };
-    if has(&[false, true]) || has(&[true, false]) {
+    if has(text, &[false, true]) || has(text, &[true, false]) {
         return Some(LintKind::Utf16Unmarked);
     }
-    (has(&[false, true, true, true]) || has(&[true, true, true, false])).then_some(LintKind::Utf32)
+    is_utf32(text).then_some(LintKind::Utf32)
+}
+
+/// Tells whether a file is UTF-32, with its mark or without. UTF-16 whose first character is NUL has the same mark.
+pub(super) fn is_utf32(text: &[u8]) -> bool {
+    let big = text.strip_prefix(&[0, 0, 0xfe, 0xff]).unwrap_or(text);
+    let little = text.strip_prefix(&[0xff, 0xfe, 0, 0]).unwrap_or(text);
+    has(little, &[false, true, true, true]) || has(big, &[true, true, true, false])
+}
+
+/// Tells whether a text begins with units of ASCII in which just these octets are zero.
+fn has(text: &[u8], zeros: &[bool]) -> bool {
+    let start = text.get(..SHOWN).unwrap_or(text);
+    let units = start.chunks_exact(zeros.len());
+    let is_ascii = |unit: &[u8]| {
+        let mut octets = unit.iter().zip(zeros);
+        octets.all(|(octet, is_zero)| (*octet == 0) == *is_zero && octet.is_ascii())
+    };
+    units.len() > 1 && units.clone().all(is_ascii)
 }
 
 /// Returns the note on a file that is a page or another document of markup. Declarations, comments and empty lines may stand
@@ -117,8 +122,9 @@ mod tests {
             ("UTF-16, big-endian", encoded(rules, 2, true), Some(Utf16Unmarked)),
             ("UTF-32, little-endian", encoded(rules, 4, false), Some(Utf32)),
             ("UTF-32, big-endian", encoded(rules, 4, true), Some(Utf32)),
-            ("UTF-32 with its mark", [&[0xff, 0xfe, 0, 0][..], &encoded("a", 4, false)].concat(), Some(Utf32)),
-            ("the same, big-endian", [&[0, 0, 0xfe, 0xff][..], &encoded("a", 4, true)].concat(), Some(Utf32)),
+            ("UTF-32 with its mark", [&[0xff, 0xfe, 0, 0][..], &encoded("ab", 4, false)].concat(), Some(Utf32)),
+            ("the same, big-endian", [&[0, 0, 0xfe, 0xff][..], &encoded("ab", 4, true)].concat(), Some(Utf32)),
+            ("UTF-16 that begins with NUL", [&[0xff, 0xfe, 0, 0][..], &encoded("ab", 2, false)].concat(), None),
         ];
         for (name, text, expected) in cases {
             assert_eq!(unreadable(&text), expected, "{name}");

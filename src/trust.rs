@@ -7,9 +7,11 @@
 //! The public roots are the system's. If the system has none (a bare container), Mozilla's list, compiled into the
 //! program, replaces them.
 
+mod diagnosis;
 pub(crate) mod pem;
 pub(crate) mod recipes;
 mod truststore;
+mod verifier;
 
 use std::{
     fs, io,
@@ -18,12 +20,23 @@ use std::{
 
 use rustls::{
     RootCertStore,
+    client::VerifierBuilderError,
     pki_types::{CertificateDer, pem::PemObject as _},
 };
 
 pub use self::pem::PemError;
 pub use self::truststore::{TRUSTSTORE_PASSWORD, TRUSTSTORE_TYPE};
+pub(crate) use self::verifier::Verifier;
+pub use self::verifier::tls_fault;
 use crate::{ca, clock::Moment, text};
+
+/// The certificates by which servers are verified.
+#[derive(Debug)]
+pub struct Trusted {
+    roots: RootCertStore,
+    /// The certificates of the operator's files, each of which a server may show itself.
+    as_they_are: Vec<CertificateDer<'static>>,
+}
 
 /// Roots, and their source.
 #[derive(Clone, Debug)]
@@ -61,22 +74,23 @@ pub fn public_roots() -> Roots {
     }
 }
 
-/// Returns the roots for the verification of origins: the public ones and those in the files `extra`.
+/// Returns the certificates for the verification of origins: the public roots and those in the files `extra`.
 ///
 /// # Errors
 ///
 /// If a file of `extra` cannot be read, holds no certificate, or one that cannot be a root.
-pub fn upstream_roots(extra: &[PathBuf]) -> Result<RootCertStore, TrustError> {
-    let mut store = RootCertStore::empty();
+pub fn upstream_roots(extra: &[PathBuf]) -> Result<Trusted, TrustError> {
+    let mut trusted = Trusted::none();
     // The system's store is foreign and large; an odd certificate in it must not keep the others from working.
-    let (_, unusable) = store.add_parsable_certificates(public_roots().certificates);
+    let public = public_roots().certificates;
+    let (_, unusable) = trusted.roots.add_parsable_certificates(public);
     if unusable > 0 {
         tracing::debug!(unusable, "root certificates left out");
     }
     for path in extra {
-        add_file(&mut store, EXTRA, path)?;
+        trusted.add_file(EXTRA, path)?;
     }
-    Ok(store)
+    Ok(trusted)
 }
 
 /// Returns the roots in a file alone, for a service that has a CA of its own. `key` is the one that names the file.
@@ -84,10 +98,10 @@ pub fn upstream_roots(extra: &[PathBuf]) -> Result<RootCertStore, TrustError> {
 /// # Errors
 ///
 /// If the file cannot be read, holds no certificate, or one that cannot be a root.
-pub fn roots_in(key: &'static str, path: &Path) -> Result<RootCertStore, TrustError> {
-    let mut store = RootCertStore::empty();
-    add_file(&mut store, key, path)?;
-    Ok(store)
+pub fn roots_in(key: &'static str, path: &Path) -> Result<Trusted, TrustError> {
+    let mut trusted = Trusted::none();
+    trusted.add_file(key, path)?;
+    Ok(trusted)
 }
 
 /// The key of further roots for origins.
@@ -96,18 +110,28 @@ const EXTRA: &str = "[tls] extra_roots";
 /// Returns all faults of the files `extra`, while [`upstream_roots`] stops at the first one.
 #[must_use]
 pub fn faults(extra: &[PathBuf]) -> Vec<TrustError> {
-    let mut store = RootCertStore::empty();
-    let added = extra.iter().map(|path| add_file(&mut store, EXTRA, path));
+    let mut trusted = Trusted::none();
+    let added = extra.iter().map(|path| trusted.add_file(EXTRA, path));
     added.filter_map(Result::err).collect()
 }
 
-fn add_file(store: &mut RootCertStore, key: &'static str, path: &Path) -> Result<(), TrustError> {
-    for certificate in read_certificates(key, path)? {
-        store
-            .add(certificate)
-            .map_err(|error| TrustError::malformed(key, path, error.to_string()))?;
+impl Trusted {
+    fn none() -> Trusted {
+        Trusted {
+            roots: RootCertStore::empty(),
+            as_they_are: Vec::new(),
+        }
     }
-    Ok(())
+
+    fn add_file(&mut self, key: &'static str, path: &Path) -> Result<(), TrustError> {
+        for certificate in read_certificates(key, path)? {
+            self.roots
+                .add(certificate.clone())
+                .map_err(|error| TrustError::malformed(key, path, error.to_string()))?;
+            self.as_they_are.push(certificate);
+        }
+        Ok(())
+    }
 }
 
 impl Roots {
@@ -248,6 +272,9 @@ pub enum TrustError {
     /// The roots are readable, but TLS cannot be set up with them.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
+    /// There is no root to verify servers by.
+    #[error("TLS cannot be set up: {0}")]
+    Verifier(#[source] VerifierBuilderError),
 }
 
 impl TrustError {
@@ -276,10 +303,10 @@ mod tests {
             path
         };
         let good = file("good.pem", &text::pem("CERTIFICATE", root));
-        let plain = upstream_roots(&[]).unwrap().len();
+        let plain = upstream_roots(&[]).unwrap().roots.len();
         let with_good = upstream_roots(std::slice::from_ref(&good)).unwrap();
-        assert_eq!(with_good.len(), plain + 1);
-        assert_eq!(roots_in("[x] ca", &good).unwrap().len(), 1);
+        assert_eq!(with_good.roots.len(), plain + 1);
+        assert_eq!(roots_in("[x] ca", &good).unwrap().roots.len(), 1);
 
         let cases = [
             (

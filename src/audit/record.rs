@@ -182,18 +182,18 @@ pub struct RobotsCopy<'a> {
     /// End of the time for which this copy, or its absence, counts without another fetch; `None` while unreachable.
     pub fresh_until: Option<Moment>,
     /// The failed fetches since; `None` after a fetch that did not fail.
-    pub unreachable: Option<Outage>,
+    pub unreachable: Option<Outage<'a>>,
 }
 
 /// A series of failed fetches of a robots.txt.
 #[derive(Clone, Copy, Debug)]
-pub struct Outage {
+pub struct Outage<'a> {
     /// Time of the first failure.
     pub since: Moment,
     /// Time of the last failure caused by the origin; `None` if only the gate's own fetches have failed.
     pub last_failure: Option<Moment>,
     /// Cause of the last failure.
-    pub cause: Cause,
+    pub cause: &'a Cause,
     /// Number of failed fetches.
     pub attempts: u32,
     /// Earliest time of the next fetch.

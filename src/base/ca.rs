@@ -255,6 +255,13 @@ impl Authority {
         constraints.is_empty() || Name::parse(host).is_ok_and(|name| constraints.hold(&name))
     }
 
+    /// Tells whether a TLS session can name `host`: a DNS name or an IP address. [`server_config`](Self::server_config) refuses
+    /// others, and so does rustls, on either side.
+    #[must_use]
+    pub fn can_name(host: &str) -> bool {
+        Name::parse(host).is_ok()
+    }
+
     /// Returns the name constraints of the certificate: permitted domains and networks, then the excluded ones, each
     /// after "not". Empty: the authority may sign for any host.
     #[must_use]

@@ -260,8 +260,8 @@ impl Decision {
     }
 
     /// Returns why robots.txt is unreachable at present, if it is.
-    pub fn cause(&self) -> Option<Cause> {
-        self.basis.as_ref()?.outage().map(|outage| outage.cause)
+    pub fn cause(&self) -> Option<&Cause> {
+        self.basis.as_ref()?.outage().map(|outage| &outage.cause)
     }
 }
 

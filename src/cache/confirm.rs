@@ -194,7 +194,7 @@ impl FetchTask {
             }
             other => {
                 let outage = || other.and_then(State::outage);
-                let cause = failure.or_else(|| Some(outage()?.cause));
+                let cause = failure.or_else(|| Some(outage()?.cause.clone()));
                 compared.unreachable(cause.unwrap_or(Cause::Internal))
             }
         }
@@ -283,7 +283,7 @@ impl Compared {
     /// Returns the answer that counts where that to `*` is unknown.
     fn unreachable(self, cause: Cause) -> (AccessResult, store::Fetch) {
         let result = AccessResult::Unreachable {
-            cause,
+            cause: cause.clone(),
             retry_after: None,
         };
         let fetch = store::Fetch {

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::uri::Authority;
+use http::uri;
 use http::{Uri, Version};
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -29,12 +29,14 @@ use super::multiplexer::{Protocol, Turn};
 use super::pin::{EndGuard, EndsWith};
 use super::sharing::{Protocols, Sharing};
 use super::{Failure, Reuse, Shared, ViaChain};
+use crate::ca::Authority;
 use crate::clock::Moment;
 use crate::config::HostPattern;
 use crate::descriptors::are_exhausted;
 use crate::gathered::Gathered;
 use crate::rep::{Origin, Scheme};
-use crate::trust::{self, TrustError};
+use crate::robots::access::tls_fault::TlsFault;
+use crate::trust::{self, TrustError, Trusted, Verifier};
 
 /// Time between two checks whether closed idle connections have given up their descriptors, and the number of checks.
 const CLOSING: Duration = Duration::from_millis(10);
@@ -142,7 +144,7 @@ impl Shared {
             .await
             .unwrap_or(Err(Failure::ConnectTimeout));
         if let (Some(dial), Err(failure)) = (dial, &dialled) {
-            dial.fail(*failure);
+            dial.fail(failure.clone());
         }
         Ok((dialled?, was_crowded))
     }
@@ -182,12 +184,21 @@ impl Shared {
         let origin = key.origin();
         let uri = address(origin).ok_or(Failure::Unaddressable)?;
         let is_https = origin.scheme() == Scheme::Https;
+        if is_https && !Authority::can_name(origin.host()) {
+            return Err(TlsFault::ServerName.into());
+        }
         // Before the address policy is asked: a connection made by an earlier one does not come back.
         let (generation, of_pool) = (self.multiplexer.generation(), self.pool.generation());
         let stream = self.reach(origin, via.as_ref()).await?;
         let peer = stream.peer_addr().map_err(|error| Failure::of(&error))?;
         let mut tls = HttpsConnector::from((Dialled(Some(stream)), self.tls.offering(offers)));
-        let io = tls.call(uri).await.map_err(|error| Failure::of(&*error));
+        let io = tls
+            .call(uri)
+            .await
+            .map_err(|error| match Failure::of(&*error) {
+                Failure::Terminated => TlsFault::Closed.into(),
+                failure => failure,
+            });
         if is_https {
             self.counts.shook(&io);
         }
@@ -199,8 +210,8 @@ impl Shared {
         match io? {
             MaybeHttpsStream::Https(tls) if has_chosen_http2(&tls) => {
                 self.multiplexer.remember(origin, Protocol::Http2);
-                let authority =
-                    Authority::try_from(origin.authority()).map_err(|_| Failure::Unaddressable)?;
+                let authority = uri::Authority::try_from(origin.authority())
+                    .map_err(|_| Failure::Unaddressable)?;
                 let group = self.multiplexer.group(&key);
                 let held = self.counts.opened(Version::HTTP_2);
                 let connection = http2::Connection::handshake(
@@ -342,13 +353,15 @@ pub(crate) fn tls_config(extra_roots: &[PathBuf]) -> Result<rustls::ClientConfig
     tls_config_of(trust::upstream_roots(extra_roots)?)
 }
 
-/// Returns TLS settings that verify certificates by these roots alone.
-pub(crate) fn tls_config_of(roots: RootCertStore) -> Result<rustls::ClientConfig, TrustError> {
+/// Returns TLS settings that verify certificates by these alone.
+pub(crate) fn tls_config_of(trusted: Trusted) -> Result<rustls::ClientConfig, TrustError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = Verifier::new(trusted, Arc::clone(&provider))?;
     let mut config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(TrustError::from)?
-        .with_root_certificates(roots)
+        .dangerous() // the name of rustls for any verifier but its own
+        .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
     config.resumption = rustls::client::Resumption::in_memory_sessions(RESUMABLE);
     Ok(config)

@@ -10,6 +10,7 @@ use prometheus_client::metrics::MetricType;
 use super::Failure;
 use super::idle::IdleBudget;
 use crate::metrics::{Counters, Gauge, GaugeGuard, Registry};
+use crate::robots::access::tls_fault::TlsFault;
 
 /// The counters of connections to origins.
 #[derive(Debug, Clone)]
@@ -46,7 +47,13 @@ impl Counts {
     pub(super) fn shook<T>(&self, outcome: &Result<T, Failure>) {
         let kind = match outcome {
             Ok(_) => 0,
-            Err(Failure::Certificate) => 1,
+            Err(failure)
+                if failure
+                    .tls_fault()
+                    .is_some_and(TlsFault::is_of_the_certificate) =>
+            {
+                1
+            }
             Err(_) => 2,
         };
         self.handshakes.add(kind, 1);

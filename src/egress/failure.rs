@@ -1,7 +1,9 @@
 //! Failures between us and an origin, in the words of RFC 9209 (Proxy-Status error types).
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
 
 use rustls::AlertDescription;
 
@@ -9,9 +11,11 @@ use super::{ResponseError, http2};
 use crate::descriptors::is_exhaustion;
 use crate::policy::address_policy::Prohibited;
 use crate::robots::access::Cause;
+use crate::robots::access::tls_fault::TlsFault;
+use crate::trust::tls_fault;
 
 /// The reason that no response head came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
     /// The name did not resolve.
     Dns,
@@ -21,10 +25,8 @@ pub enum Failure {
     Unroutable,
     /// The connection took too long.
     ConnectTimeout,
-    /// The origin's certificate did not verify.
-    Certificate,
-    /// TLS failed otherwise.
-    Tls,
+    /// No TLS session began.
+    Tls(Arc<TlsFault>),
     /// The origin closed or reset the connection before its answer was whole.
     Terminated,
     /// The origin reset the stream of the request, and kept the connection.
@@ -93,13 +95,10 @@ impl Failure {
     fn at(error: &(dyn Error + 'static)) -> Option<Failure> {
         if let Some(tls) = error.downcast_ref::<rustls::Error>() {
             return Some(match tls {
-                rustls::Error::InvalidCertificate(_)
-                | rustls::Error::NoCertificatesPresented
-                | rustls::Error::UnsupportedNameType => Failure::Certificate,
                 rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol) => {
                     Failure::NoProtocol
                 }
-                _ => Failure::Tls,
+                error => tls_fault(error).into(),
             });
         }
         if let Some(http) = error.downcast_ref::<hyper::Error>() {
@@ -141,7 +140,7 @@ impl Failure {
     }
 
     /// Returns the error type of RFC 9209 section 2.3.
-    pub fn error_type(self) -> &'static str {
+    pub fn error_type(&self) -> &'static str {
         match self {
             Failure::Dns => "dns_error",
             Failure::Refused => "connection_refused",
@@ -153,8 +152,7 @@ impl Failure {
             }
             Failure::ProxyLogin => "proxy_configuration_error",
             Failure::ConnectTimeout => "connection_timeout",
-            Failure::Certificate => "tls_certificate_error",
-            Failure::Tls => "tls_protocol_error",
+            Failure::Tls(fault) => fault.error_type(),
             Failure::NoProtocol => "tls_alert_received",
             Failure::Terminated | Failure::Reset | Failure::LoginLost => "connection_terminated",
             Failure::Protocol | Failure::Http2 | Failure::Ftp | Failure::Interim => {
@@ -179,8 +177,9 @@ impl Failure {
     }
 
     /// Describes the failure, as the end of a sentence about the origin.
-    pub fn sentence(self) -> &'static str {
-        match self {
+    pub fn sentence(&self) -> Cow<'static, str> {
+        let words = match self {
+            Failure::Tls(fault) => return fault.to_string().into(),
             Failure::Dns => "its name did not resolve",
             Failure::Refused => "it refused the connection",
             Failure::Unroutable | Failure::Unaddressable => "no connection could be made to it",
@@ -197,8 +196,6 @@ impl Failure {
                 "the proxy on the way to it does not take our credentials ([[upstream.proxy]])"
             }
             Failure::ConnectTimeout => "the connection took too long",
-            Failure::Certificate => "its certificate could not be verified",
-            Failure::Tls => "TLS with it failed",
             Failure::Terminated => "it closed the connection before its answer was whole",
             Failure::Reset => "it reset the HTTP/2 stream of the request before its answer began",
             Failure::LoginLost => {
@@ -214,16 +211,26 @@ impl Failure {
             Failure::ResponseTimeout => "it did not answer in time",
             Failure::RequestBody => "the request's body broke off",
             Failure::RequestStalled => "the request's body came too slowly",
+        };
+        words.into()
+    }
+
+    /// Returns the fault for which no TLS session began.
+    pub fn tls_fault(&self) -> Option<&TlsFault> {
+        match self {
+            Failure::Tls(fault) => Some(fault),
+            Failure::NoProtocol => Some(&NO_APPLICATION_PROTOCOL),
+            _ => None,
         }
     }
 
     /// Tells whether the failure is a time-out, which is answered with 504.
-    pub fn is_timeout(self) -> bool {
+    pub fn is_timeout(&self) -> bool {
         matches!(self, Failure::ConnectTimeout | Failure::ResponseTimeout)
     }
 
     /// Tells whether the origin was asked, and could not be reached or did not answer in time.
-    pub fn is_of_the_origin(self) -> bool {
+    pub fn is_of_the_origin(&self) -> bool {
         matches!(
             self,
             Failure::Refused
@@ -234,7 +241,7 @@ impl Failure {
     }
 
     /// Returns the meaning of the failure for a robots.txt.
-    pub fn cause(self) -> Cause {
+    pub fn cause(&self) -> Cause {
         match self {
             Failure::Dns => Cause::Dns,
             Failure::Refused | Failure::Unroutable | Failure::ProxyFailed => Cause::Connect,
@@ -245,12 +252,21 @@ impl Failure {
                 Cause::UpstreamProxy
             }
             Failure::ConnectTimeout | Failure::ResponseTimeout => Cause::Timeout,
-            Failure::Certificate => Cause::Certificate,
-            Failure::Tls | Failure::NoProtocol => Cause::Tls,
+            Failure::Tls(fault) => Cause::Tls(Arc::clone(fault)),
+            Failure::NoProtocol => NO_APPLICATION_PROTOCOL.into(),
             Failure::Terminated | Failure::Reset | Failure::LoginLost => Cause::Incomplete,
             Failure::Protocol | Failure::Http2 | Failure::Ftp | Failure::Interim => Cause::Protocol,
             Failure::RequestBody | Failure::RequestStalled => Cause::Internal,
         }
+    }
+}
+
+/// The fault of an origin that speaks none of the offered protocols.
+const NO_APPLICATION_PROTOCOL: TlsFault = TlsFault::Alert(120);
+
+impl From<TlsFault> for Failure {
+    fn from(fault: TlsFault) -> Failure {
+        Failure::Tls(Arc::new(fault))
     }
 }
 
@@ -268,6 +284,8 @@ mod tests {
 
     use super::super::{BodyError, RequestBody};
     use super::*;
+    use crate::clock::Moment;
+    use crate::robots::access::tls_fault::Holder;
 
     /// An error inside another one, as libraries wrap them.
     #[derive(Debug)]
@@ -296,7 +314,9 @@ mod tests {
     #[test]
     fn an_error_is_classified_by_its_root() {
         use rustix::io::Errno;
-        let expired = || rustls::Error::InvalidCertificate(CertificateError::Expired);
+        let expired = || TlsFault::Expired(Holder::Origin, Moment::from_millis(0));
+        let distrusted = || CertificateError::Other(rustls::OtherError(Arc::new(expired())));
+        let distrusted = || rustls::Error::InvalidCertificate(distrusted());
         let alert = || rustls::Error::AlertReceived(AlertDescription::HandshakeFailure);
         #[rustfmt::skip] // one row, one case
         let cases: Vec<(&str, BodyError, Failure)> = vec![
@@ -309,9 +329,9 @@ mod tests {
             ("reset", os(Errno::CONNRESET), Failure::Terminated),
             ("closed in the middle of a handshake",
                 io::Error::from(io::ErrorKind::UnexpectedEof).into(), Failure::Terminated),
-            ("a bad certificate", tls(expired()), Failure::Certificate),
-            ("a bad certificate, wrapped again", io::Error::other(Wrapped(tls(expired()))).into(), Failure::Certificate),
-            ("no common ground in TLS", tls(alert()), Failure::Tls),
+            ("a bad certificate", tls(distrusted()), expired().into()),
+            ("a bad certificate, wrapped again", io::Error::other(Wrapped(tls(distrusted()))).into(), expired().into()),
+            ("no common ground in TLS", tls(alert()), TlsFault::Alert(40).into()),
             ("no common protocol", tls(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)), Failure::NoProtocol),
             ("something else", "surprise".into(), Failure::Protocol),
         ];
@@ -322,17 +342,41 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_certificate_is_reported_with_the_remedy() {
-        for (failure, text) in [
+    fn a_failure_and_the_cause_of_a_robots_txt_say_the_same_of_tls() {
+        for (failure, text, error, alert) in [
             (
-                Failure::Certificate,
-                "its certificate could not be verified ([tls] extra_roots can name more CAs)",
+                Failure::from(TlsFault::SelfSigned("CN=a".into())),
+                "its certificate, CN=a, signed itself ([tls] extra_roots can name this certificate)",
+                "tls_certificate_error",
+                None,
             ),
-            (Failure::Tls, "TLS failed"),
-            (Failure::ConnectTimeout, "it did not answer in time"),
+            (
+                TlsFault::NotTls.into(),
+                "it does not speak TLS at this port",
+                "tls_protocol_error",
+                None,
+            ),
+            (
+                TlsFault::Alert(112).into(),
+                "it ended the TLS handshake with the alert unrecognized_name (112): it does not know its own name",
+                "tls_alert_received",
+                Some((112, "unrecognized_name")),
+            ),
         ] {
+            assert_eq!(failure.sentence(), text);
             assert_eq!(failure.cause().to_string(), text);
+            assert_eq!(
+                (
+                    failure.error_type(),
+                    failure.tls_fault().and_then(TlsFault::alert)
+                ),
+                (error, alert)
+            );
         }
+        let refused = Failure::NoProtocol;
+        assert_eq!(refused.cause(), TlsFault::Alert(120).into());
+        let alert = refused.tls_fault().and_then(TlsFault::alert);
+        assert_eq!(alert, Some((120, "no_application_protocol")));
     }
 
     /// Sends a request to an origin that answers with `answer` and closes.

@@ -196,10 +196,10 @@ impl Multiplexer {
                 if let Some(place) = group.take(&mut state, |_| true) {
                     return Ok((Turn::Place(place), is_crowded));
                 }
-                if let Some((attempt, failure)) = state.failed
-                    && awaited == Some(attempt)
+                if let Some((attempt, failure)) = &state.failed
+                    && awaited == Some(*attempt)
                 {
-                    return Err(failure);
+                    return Err(failure.clone());
                 }
                 if state.may_dial(group.bounds.connections) {
                     state.is_dialling = true;
@@ -450,7 +450,7 @@ impl Drop for Dial {
     fn drop(&mut self) {
         let mut state = self.group.state.lock();
         state.is_dialling = false;
-        if let Some(failure) = self.failed {
+        if let Some(failure) = self.failed.take() {
             state.failed = Some((self.attempt, failure));
         }
         drop(state);

@@ -213,7 +213,7 @@ impl Connection {
                 received
             }
             Err(Unanswered::Failed(failure)) => {
-                recorder.observe::<()>(Err(failure));
+                recorder.observe::<()>(Err(&failure));
                 return Err(unsent(failure, recorder));
             }
             Err(Unanswered::Denied) => return Err(Refusal::Decided),

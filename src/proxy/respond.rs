@@ -23,6 +23,9 @@ use super::target::Unreadable;
 use crate::clock::Moment;
 use crate::egress::Failure;
 use crate::ftp;
+use crate::policy::{Decision, Reason};
+use crate::robots::access::Cause;
+use crate::robots::access::tls_fault::TlsFault;
 use crate::text::json::Object;
 
 /// Octets of one text in an answer.
@@ -163,8 +166,14 @@ pub fn refuse(
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let received = recorder.decision().received_status();
-    let details = failure.map_or(Some(reason), |_| None);
-    if let Ok(value) = HeaderValue::from_str(&proxy_status(error, received, details)) {
+    let fault = tls_fault(refusal, recorder.decision());
+    let words = fault.map(ToString::to_string);
+    let details = match failure {
+        Some(_) => words.as_deref(),
+        None => Some(reason),
+    };
+    let alert = fault.and_then(TlsFault::alert);
+    if let Ok(value) = HeaderValue::from_str(&proxy_status(error, alert, received, details)) {
         headers.insert(PROXY_STATUS, value);
     }
     if let Some(after) = retry_after {
@@ -194,10 +203,24 @@ pub fn as_last_recipient(mut recorder: Box<ExchangeRecorder>) -> Response<Answer
     let mut response = Response::new(Answer::own(Bytes::new(), recorder));
     let headers = response.headers_mut();
     headers.insert(ALLOW, HeaderValue::from_static(METHODS));
-    if let Ok(value) = HeaderValue::from_str(&proxy_status(None, None, Some("max_forwards"))) {
+    if let Ok(value) = HeaderValue::from_str(&proxy_status(None, None, None, Some("max_forwards")))
+    {
         headers.insert(PROXY_STATUS, value);
     }
     response
+}
+
+/// Returns the fault of TLS that a refusal is for.
+fn tls_fault<'a>(refusal: &'a Refusal, decision: &'a Decision) -> Option<&'a TlsFault> {
+    match (refusal, decision.cause()) {
+        (Refusal::Upstream(failure), _) => failure.tls_fault(),
+        (Refusal::Decided, Some(Cause::Tls(fault)))
+            if decision.reason == Reason::RobotsUnreachable =>
+        {
+            Some(fault)
+        }
+        _ => None,
+    }
 }
 
 /// Writes a problem document (RFC 9457).
@@ -243,24 +266,38 @@ fn with_body(
 /// Adds to an answer the reply of the FTP server that it stands for.
 pub fn add_ftp_reply(headers: &mut HeaderMap, refusal: ftp::status::Refusal) {
     let details = format!("reply {}", refusal.code);
-    let member = proxy_status(refusal.error_type(), None, Some(&details));
+    let member = proxy_status(refusal.error_type(), None, None, Some(&details));
     if let Ok(value) = HeaderValue::from_str(&member) {
         headers.append(PROXY_STATUS, value);
     }
 }
 
 /// Returns the member of an answer's Proxy-Status (RFC 9209 2).
-fn proxy_status(error: Option<&str>, received: Option<u16>, details: Option<&str>) -> String {
+fn proxy_status(
+    error: Option<&str>,
+    alert: Option<(u8, &'static str)>,
+    received: Option<u16>,
+    details: Option<&str>,
+) -> String {
     let mut member = NAME.to_owned();
     // Writing to a string cannot fail.
     if let Some(error) = error {
         let _ = write!(member, "; error={error}");
     }
+    if let Some((id, name)) = alert {
+        let _ = write!(member, "; alert-id={id}; alert-message=\"{name}\"");
+    }
     if let Some(status) = received {
         let _ = write!(member, "; received-status={status}");
     }
     if let Some(details) = details {
-        let _ = write!(member, "; details=\"{details}\"");
+        // A string of RFC 8941 is visible ASCII.
+        let shown = details.chars().map(|c| match c {
+            '"' | '\\' => '\'',
+            ' '..='~' => c,
+            _ => '?',
+        });
+        let _ = write!(member, "; details=\"{}\"", shown.collect::<String>());
     }
     member
 }

@@ -261,7 +261,7 @@ async fn deliver(
             .send(permit, crawler, request, interim.clone(), now, reuse);
         let (again, has_left) = match sent.await {
             Ok(received) => return Ok(received),
-            Err(Unsent::Failed(failure)) if is_recorded_unsent(failure) => {
+            Err(Unsent::Failed(failure)) if is_recorded_unsent(&failure) => {
                 return Err(unsent_or_lost(failure.into(), left_by, recorder));
             }
             Err(Unsent::Failed(failure)) => return Err(failure.into()),
@@ -301,7 +301,7 @@ async fn deliver(
 }
 
 /// Tells whether the record of a request with this failure says that nothing was sent.
-fn is_recorded_unsent(failure: Failure) -> bool {
+fn is_recorded_unsent(failure: &Failure) -> bool {
     matches!(
         failure,
         Failure::Prohibited(_) | Failure::Exhausted | Failure::Crowded | Failure::LoginLost

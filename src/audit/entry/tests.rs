@@ -100,7 +100,7 @@ fn an_entry_says_what_its_record_says() {
         ("an address", Record { origin: Some("https://[2001:db8::1]:8443"), url: b"https://[2001:db8::1]:8443/", robots: None, ..record }),
         ("a redirect with a password", Record { robots: Some(RobotsCopy { final_url: Some("https://u:secret@www.site.example/robots.txt"), ..robots }), ..record }),
         ("no outage", Record { robots: Some(RobotsCopy { unreachable: None, truncated: true, ..robots }), ..record }),
-        ("no failure of the origin's", Record { robots: Some(RobotsCopy { unreachable: robots.unreachable.map(|outage| RecordedOutage { last_failure: None, cause: Cause::Dns, ..outage }), ..robots }), ..record }),
+        ("no failure of the origin's", Record { robots: Some(RobotsCopy { unreachable: robots.unreachable.map(|outage| RecordedOutage { last_failure: None, cause: &Cause::Dns, ..outage }), ..robots }), ..record }),
         ("nothing fetched", Record { robots: Some(RobotsCopy { identity: None, user_agent: None, final_url: None, state: "never_fetched", status: None, fetched_at: None, sha256: None, bytes: None, truncated: false, fresh_until: None, unreachable: None }), ..record }),
         ("a configured override", Record { overridden: record.overridden.map(|one| Assertion { id: OverrideId::Configured(3), action: "allow", until: None, ..one }), ..record }),
         ("forwarded", Record { verdict: "allow", reason: "robots_allow", upstream: Some(([192, 0, 2, 1], 443).into()), upstream_version: Some("2"), status: Some(200), bytes_in: u64::MAX, bytes_out: u64::MAX, duration: Duration::MAX, error: Some("connection_terminated"), ..record }),

@@ -37,8 +37,8 @@ impl<'a> RobotsCopy<'a> {
     pub fn of(state: &'a State, fetched_as: Option<&'a FetchedAs>) -> Self {
         let snapshot = state.snapshot();
         let status = match state {
-            State::Unreachable { outage, .. } => match outage.cause {
-                Cause::Status(status) => Some(status),
+            State::Unreachable { outage, .. } => match &outage.cause {
+                Cause::Status(status) => Some(*status),
                 _ => None,
             },
             State::Unavailable { why, .. } => match why {
@@ -58,7 +58,7 @@ impl<'a> RobotsCopy<'a> {
         let unreachable = state.outage().map(|outage| Outage {
             since: outage.since,
             last_failure: outage.last_failure,
-            cause: outage.cause,
+            cause: &outage.cause,
             attempts: outage.attempts,
             next_attempt: outage.next_attempt,
         });

@@ -68,7 +68,7 @@ pub(in crate::audit) fn denial() -> Record<'static> {
             unreachable: Some(Outage {
                 since: NOON - Duration::from_secs(30),
                 last_failure: Some(NOON - Duration::from_secs(20)),
-                cause: Cause::Status(503),
+                cause: &Cause::Status(503),
                 attempts: 2,
                 next_attempt: NOON + Duration::from_secs(10),
             }),

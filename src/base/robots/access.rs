@@ -6,6 +6,7 @@
 
 mod cause;
 mod codings;
+pub mod tls_fault;
 
 use std::fmt;
 use std::sync::Arc;
@@ -93,7 +94,7 @@ pub enum Absence {
 }
 
 /// The verdict of another origin's rules on a redirect to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hop {
     /// They allow it.
     Allowed,

@@ -23,7 +23,7 @@ pub fn to_stored(state: &State) -> Option<StoredState> {
         } => StoredState::Successful {
             copy: copy_of(snapshot),
             fresh: *fresh,
-            outage: *outage,
+            outage: outage.clone(),
         },
         State::Unavailable {
             why,
@@ -34,10 +34,10 @@ pub fn to_stored(state: &State) -> Option<StoredState> {
             why: *why,
             fetched: *fetched,
             fresh: *fresh,
-            outage: *outage,
+            outage: outage.clone(),
         },
         State::Unreachable { outage, last_good } => StoredState::Unreachable {
-            outage: *outage,
+            outage: outage.clone(),
             last_good: last_good.as_deref().map(copy_of),
         },
     })
@@ -87,7 +87,7 @@ pub fn from_stored(
         } => State::Successful {
             snapshot: read(copy)?,
             fresh: *fresh,
-            outage: *outage,
+            outage: outage.clone(),
         },
         StoredState::Unavailable {
             why,
@@ -98,10 +98,10 @@ pub fn from_stored(
             why: *why,
             fetched: *fetched,
             fresh: *fresh,
-            outage: *outage,
+            outage: outage.clone(),
         },
         StoredState::Unreachable { outage, last_good } => State::Unreachable {
-            outage: *outage,
+            outage: outage.clone(),
             last_good: last_good.as_ref().map(read).transpose()?,
         },
     })

@@ -108,7 +108,7 @@ fn a_fetch_that_is_dropped_with_its_runtime_lands() {
     });
     drop(runtime);
     let state = lab.known(&a).expect("the origin is known");
-    let cause = state.outage().map(|outage| outage.cause);
+    let cause = state.outage().map(|outage| outage.cause.clone());
     assert_eq!(cause, Some(Cause::Internal));
 }
 

@@ -92,7 +92,7 @@ impl ExchangeRecorder {
 
     /// Reports the origin's response, and whether the request had to wait for a place on a connection, or the origin's
     /// failure to its pace, which adapts to it.
-    pub fn observe<B>(&self, received: Result<(&Response<B>, bool), Failure>) {
+    pub fn observe<B>(&self, received: Result<(&Response<B>, bool), &Failure>) {
         if received.is_ok() {
             self.proxy.gate.robots_cache().reached();
         }

@@ -86,7 +86,7 @@ pub(super) fn tell(
             "The request came back to this proxy",
             format!("{origin} leads back to this proxy; check the URL and the proxies on the way."),
         ),
-        Refusal::Upstream(failure) => unanswered(*failure, origin),
+        Refusal::Upstream(failure) => unanswered(failure, origin),
         Refusal::Handshake => bad_gateway(
             "http_upgrade_failed",
             "The origin did not answer the handshake of the WebSocket",
@@ -160,7 +160,7 @@ fn unreadable_target(unreadable: &Unreadable) -> Problem {
 }
 
 /// Returns the problem of a request that was forwarded and got no answer.
-fn unanswered(failure: Failure, origin: &str) -> Problem {
+fn unanswered(failure: &Failure, origin: &str) -> Problem {
     let sentence = failure.sentence();
     let is_of_the_crawler = matches!(failure, Failure::RequestBody | Failure::RequestStalled);
     let (title, detail) = match is_of_the_crawler {

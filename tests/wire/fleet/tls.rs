@@ -75,8 +75,8 @@ fn the_check_tells_what_is_wrong_with_a_certificate() {
     // What is set, the engine, and the words of the finding.
     type Row<'r> = (&'r [(&'r str, &'r str, &'r str)], &'r Peer, &'r str);
     let rows: [Row<'_>; 4] = [
-        (&[roots], &right, "UnknownIssuer"),
-        (&[], &stranger, "not valid for name"),
+        (&[roots], &right, "issued by CN=test origins' CA"),
+        (&[], &stranger, "for elsewhere.test, not for it"),
         (
             &[("fleet", "cert", no), ("fleet", "key", no)],
             &right,

@@ -123,7 +123,7 @@ fn each_fault_is_found_alone_with_the_command_that_mends_it() {
             all.engine = Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
         }),
         ("reachable", Level::Failure, "extra_roots", |all| {
-            all.engine = Err(io::Error::other("invalid peer certificate: UnknownIssuer").into());
+            all.engine = Err(io::Error::other("invalid peer certificate: its certificate was issued by CN=a, which is not trusted here").into());
         }),
         ("tls", Level::Warning, "tls-port", |all| {
             engine_of(all).tls = None;

@@ -1,11 +1,13 @@
 //! The causes for which an origin's robots.txt is unreachable.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::codings::Codings;
+use super::tls_fault::TlsFault;
 
 /// The cause that an origin's robots.txt is unreachable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
     /// 429, 5xx, 206, or a 4xx that the operator chose to deny on.
     Status(u16),
@@ -13,10 +15,8 @@ pub enum Cause {
     Dns,
     /// No connection: refused, unreachable network, reset while connecting.
     Connect,
-    /// The certificate did not verify.
-    Certificate,
-    /// TLS failed otherwise.
-    Tls,
+    /// No TLS session began.
+    Tls(Arc<TlsFault>),
     /// The deadline for connect, first byte or the whole fetch passed.
     Timeout,
     /// The connection broke before the answer was whole.
@@ -61,16 +61,15 @@ pub(super) fn numbered(code: &str, prefix: &str) -> Option<u16> {
 }
 
 impl Cause {
-    /// Returns one stable word, for records and the store; [`Cause::from_code`] reads it.
-    pub fn code(self) -> String {
+    /// Returns one stable word, for records and the store, with its facts behind a colon; [`Cause::from_code`] reads it.
+    pub fn code(&self) -> String {
         let name = match self {
             Cause::Status(status) => return format!("status_{status}"),
             Cause::Redirect(status) => return format!("redirect_{status}"),
             Cause::Encoding(Some(codings)) => return codings.code(),
+            Cause::Tls(fault) => return fault.code(),
             Cause::Dns => "dns",
             Cause::Connect => "connect",
-            Cause::Certificate => "certificate",
-            Cause::Tls => "tls",
             Cause::Timeout => "timeout",
             Cause::Incomplete => "incomplete",
             Cause::Length => "length",
@@ -90,6 +89,13 @@ impl Cause {
         name.to_owned()
     }
 
+    /// Returns the code without its facts, to count by.
+    pub fn word(&self) -> String {
+        let mut code = self.code();
+        code.truncate(code.find(':').unwrap_or(code.len()));
+        code
+    }
+
     /// Reads the word that [`Cause::code`] wrote.
     pub fn from_code(code: &str) -> Option<Cause> {
         if let Some(status) = numbered(code, "status_") {
@@ -104,8 +110,6 @@ impl Cause {
         Some(match code {
             "dns" => Cause::Dns,
             "connect" => Cause::Connect,
-            "certificate" => Cause::Certificate,
-            "tls" => Cause::Tls,
             "timeout" => Cause::Timeout,
             "incomplete" => Cause::Incomplete,
             "length" => Cause::Length,
@@ -121,34 +125,33 @@ impl Cause {
             "hop_chain" => Cause::HopChain,
             "exhausted" => Cause::Exhausted,
             "internal" => Cause::Internal,
-            _ => return None,
+            _ => return TlsFault::from_code(code).map(Cause::from),
         })
     }
 
     /// Tells whether the failure is on the way to the origin: nothing shows that a server was reached.
-    pub fn is_network(self) -> bool {
-        matches!(
-            self,
-            Cause::Dns
-                | Cause::Connect
-                | Cause::Certificate
-                | Cause::Tls
-                | Cause::Timeout
-                | Cause::Incomplete
-        )
+    pub fn is_network(&self) -> bool {
+        match self {
+            Cause::Tls(fault) => **fault != TlsFault::ServerName,
+            Cause::Dns | Cause::Connect | Cause::Timeout | Cause::Incomplete => true,
+            _ => false,
+        }
     }
 
     /// Tells whether the origin was asked: an earlier failure is never its outage.
-    pub fn tells_of_origin(self) -> bool {
-        !matches!(
-            self,
-            Cause::Unaddressable | Cause::UpstreamProxy | Cause::Prohibited | Cause::Internal
-        )
+    pub fn tells_of_origin(&self) -> bool {
+        match self {
+            Cause::Tls(fault) => **fault != TlsFault::ServerName,
+            Cause::Unaddressable | Cause::UpstreamProxy | Cause::Prohibited | Cause::Internal => {
+                false
+            }
+            _ => true,
+        }
     }
 
     /// Tells whether the origin's own answer, or its network, is the cause: not crawlgate or its operator, nor the rules of
     /// the origin that it redirected to.
-    pub fn is_of_the_document(self) -> bool {
+    pub fn is_of_the_document(&self) -> bool {
         let is_of_a_hop = matches!(
             self,
             Cause::ProhibitedHop
@@ -157,15 +160,21 @@ impl Cause {
                 | Cause::DisallowedHop
                 | Cause::HopChain
         );
-        self.tells_of_origin() && !is_of_a_hop && self != Cause::Exhausted
+        self.tells_of_origin() && !is_of_a_hop && *self != Cause::Exhausted
     }
 
     /// Tells whether the origin's server answered at all, even if badly.
-    pub fn is_answer(self) -> bool {
+    pub fn is_answer(&self) -> bool {
         matches!(
             self,
             Cause::Status(_) | Cause::Redirect(_) | Cause::Encoding(_)
         )
+    }
+}
+
+impl From<TlsFault> for Cause {
+    fn from(fault: TlsFault) -> Cause {
+        Cause::Tls(Arc::new(fault))
     }
 }
 
@@ -175,10 +184,7 @@ impl fmt::Display for Cause {
             Cause::Status(status) => write!(f, "it answered {status}"),
             Cause::Dns => f.write_str("its name did not resolve"),
             Cause::Connect => f.write_str("no connection could be made"),
-            Cause::Certificate => f.write_str(
-                "its certificate could not be verified ([tls] extra_roots can name more CAs)",
-            ),
-            Cause::Tls => f.write_str("TLS failed"),
+            Cause::Tls(fault) => fault.fmt(f),
             Cause::Timeout => f.write_str("it did not answer in time"),
             Cause::Incomplete => f.write_str("the connection broke before the answer was whole"),
             Cause::Length => f.write_str(

@@ -1,5 +1,6 @@
 //! Statuses, validity and codes, as tables.
 
+use super::tls_fault::TlsFault;
 use super::*;
 
 #[test]
@@ -140,8 +141,7 @@ fn codes_are_read_back() {
         Cause::Redirect(304),
         Cause::Dns,
         Cause::Connect,
-        Cause::Certificate,
-        Cause::Tls,
+        Cause::from(TlsFault::NotTls),
         Cause::Timeout,
         Cause::Incomplete,
         Cause::Length,

@@ -17,7 +17,7 @@ pub const OBSERVED: Duration = Duration::from_secs(24 * 60 * 60);
 const TOLERANCE: Duration = Duration::from_secs(5);
 
 /// A series of failed fetches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outage {
     /// The latest failure.
     pub cause: Cause,
@@ -82,9 +82,9 @@ impl Outage {
         jitter: f64,
     ) -> Outage {
         let now = end.now;
-        let (since, last_failure, before) = Outage::observed(earlier, cause, end);
+        let (since, last_failure, before) = Outage::observed(earlier, &cause, end);
         let attempts = before.saturating_add(1);
-        let longest = match (retry_after, cause) {
+        let longest = match (retry_after, &cause) {
             (_, Cause::UpstreamProxy) => timing.retry_max.min(SOON),
             _ if end.reach == Reach::Nothing => timing.retry_max.min(SOON),
             (None, Cause::Status(503)) => timing.retry_max.min(timing.retry_max_503),
@@ -112,12 +112,15 @@ impl Outage {
     /// number of failures before.
     fn observed(
         earlier: Option<Outage>,
-        cause: Cause,
+        cause: &Cause,
         end: FetchEnd,
     ) -> (Moment, Option<Moment>, u32) {
         let now = end.now;
-        let attempts = earlier.map_or(0, |outage| outage.attempts);
-        let before = earlier.and_then(|outage| Some((outage, outage.last_failure?)));
+        let attempts = earlier.as_ref().map_or(0, |outage| outage.attempts);
+        let before = earlier.and_then(|outage| {
+            let last = outage.last_failure?;
+            Some((outage, last))
+        });
         let is_the_origins = end.reach == Reach::Some && cause.tells_of_origin();
         match before {
             // The gate's own failures neither start an outage nor lengthen it.
@@ -147,7 +150,7 @@ impl Outage {
         profile: &ProfileRules,
     ) -> Stance {
         let disallow = Stance::DisallowAll {
-            cause: self.cause,
+            cause: self.cause.clone(),
             next_attempt: self.next_attempt,
         };
         let length = self.length();

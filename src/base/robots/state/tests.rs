@@ -123,11 +123,11 @@ impl Script {
 
     /// Fails now, and again each day or sooner until the outage is this long.
     fn fail_for(mut self, length: Duration, cause: Cause) -> Script {
-        self = self.fetch(down(cause));
+        self = self.fetch(down(cause.clone()));
         let end = self.passed + length;
         while self.passed < end {
             let gap = OBSERVED.min(end - self.passed);
-            self = self.pass(gap).fetch(down(cause));
+            self = self.pass(gap).fetch(down(cause.clone()));
         }
         self
     }

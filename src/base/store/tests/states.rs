@@ -1,6 +1,7 @@
 //! Every engine gives back the states, fetches and texts of origins as they were.
 
 use super::*;
+use crate::robots::access::tls_fault::{Holder, TlsFault};
 
 #[tokio::test]
 async fn states_come_back_as_they_were() {
@@ -31,7 +32,11 @@ async fn states_come_back_as_they_were() {
             "never seen",
             State::Unreachable {
                 outage: Outage {
-                    cause: Cause::Certificate,
+                    cause: TlsFault::Expired(
+                        Holder::Origin,
+                        Moment::from_millis(1_705_312_800_000),
+                    )
+                    .into(),
                     last_failure: None,
                     ..outage(NOON)
                 },

@@ -158,7 +158,7 @@ fn a_file_is_parsed_again_under_another_leniency() {
                 .fetch(down(Cause::Dns))
                 .state
                 .outage()
-                .copied()
+                .cloned()
                 .expect("an outage"),
             last_good: held.snapshot().cloned(),
         },

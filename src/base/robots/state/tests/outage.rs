@@ -1,6 +1,7 @@
 //! The length of an outage, and its meaning for requests.
 
 use super::*;
+use crate::robots::access::tls_fault::TlsFault;
 
 #[test]
 fn a_stale_copy_in_an_outage_is_a_complete_disallow_since_the_first_failure() {
@@ -42,7 +43,13 @@ fn the_profile_decides_what_a_long_outage_means() {
         (Google, true, ERROR, d(30), NoRestrictions),
         (Google, true, Cause::Redirect(304), d(30), NoRestrictions),
         (Google, true, Cause::Encoding(None), d(30), NoRestrictions),
-        (Google, true, Cause::Tls, d(30), CompleteDisallow),
+        (
+            Google,
+            true,
+            Cause::from(TlsFault::NotTls),
+            d(30),
+            CompleteDisallow,
+        ),
         (Google, true, Cause::Internal, s(0), CompleteDisallow),
         (Google, false, DEAD, almost(h(12)), CompleteDisallow),
         (Google, false, DEAD, h(12), NoRestrictions),
@@ -56,7 +63,7 @@ fn the_profile_decides_what_a_long_outage_means() {
         if copy {
             script = script.fetch(file(1));
         }
-        let script = script.at(h(24)).fail_for(length, cause);
+        let script = script.at(h(24)).fail_for(length, cause.clone());
         let stance = script.state.stance(script.now, &script.timing.profile);
         let row = (profile, copy, cause, length);
         assert_eq!(Meets::of(&stance), meets, "{row:?}");
@@ -185,6 +192,7 @@ fn the_gates_own_outage_counts_for_no_origin() {
         Cause::Prohibited,
         Cause::Unaddressable,
         Cause::UpstreamProxy,
+        TlsFault::ServerName.into(),
     ] {
         for profile in [
             ProfileName::Standard,
@@ -192,7 +200,7 @@ fn the_gates_own_outage_counts_for_no_origin() {
             ProfileName::Archive,
         ] {
             Script::by(profile)
-                .fail_for(d(40), cause)
+                .fail_for(d(40), cause.clone())
                 .expect(CompleteDisallow, Due::No);
         }
     }

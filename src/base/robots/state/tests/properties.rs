@@ -118,7 +118,7 @@ proptest! {
             script = script.pass(gap);
             check(&script, &memory)?;
             let failure = match &result {
-                AccessResult::Unreachable { cause, retry_after } => Some((*cause, *retry_after)),
+                AccessResult::Unreachable { cause, retry_after } => Some((cause.clone(), *retry_after)),
                 AccessResult::Successful { freshness, .. }
                 | AccessResult::Unavailable { freshness, .. } => {
                     let fresh = Fresh::starting(script.now, *freshness, &script.timing);
@@ -181,7 +181,7 @@ proptest! {
             script.timing.fresh_max = fresh_max;
             script = script.look();
             let (now, state) = (script.now, &script.state);
-            let outage = state.outage().copied();
+            let outage = state.outage();
             let is_fresh = match state {
                 State::Successful { snapshot, fresh, .. } => {
                     now < fresh.until && snapshot.fetched <= now && now < snapshot.fetched + fresh_max
@@ -191,7 +191,7 @@ proptest! {
                 }
                 State::NeverFetched | State::Unreachable { .. } => false,
             };
-            let length = outage.map_or(Duration::ZERO, |outage| outage.length());
+            let length = outage.map_or(Duration::ZERO, Outage::length);
             prop_assert!(length <= memory.longest() + s(5) * 40, "{length:?}, {:?}", memory.longest());
             let meets = Meets::of(&state.stance(now, &script.timing.profile));
             if let File(_) | NoRestrictions = meets {

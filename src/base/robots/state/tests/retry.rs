@@ -1,6 +1,7 @@
 //! The waits between attempts.
 
 use super::*;
+use crate::robots::access::tls_fault::TlsFault;
 
 #[test]
 fn retries_back_off() {
@@ -10,7 +11,7 @@ fn retries_back_off() {
         (Cause::Dns, doubling),
         (Cause::Status(500), doubling),
         (Cause::Status(429), doubling),
-        (Cause::Certificate, doubling),
+        (TlsFault::Certificate.into(), doubling),
         (Cause::Status(503), doubling_to_5m),
     ] {
         let mut script = Script::new();
@@ -19,7 +20,7 @@ fn retries_back_off() {
             script = script
                 .at(clock)
                 .expect_due_now()
-                .fetch(down(cause))
+                .fetch(down(cause.clone()))
                 .expect(CompleteDisallow, Due::No)
                 .expect_outage(s(0), clock + s(wait));
             clock += s(wait);
@@ -85,8 +86,9 @@ fn jitter_makes_retries_later_only_and_never_later_than_the_bound() {
     ] {
         let mut script = Script::new();
         script.jitter = jitter;
+        let name = cause.to_string();
         let script = script.fetch(AccessResult::Unreachable { cause, retry_after });
         let outage = script.state.outage().expect("an outage");
-        assert_eq!(outage.next_attempt.since(START), wait, "{jitter} {cause}");
+        assert_eq!(outage.next_attempt.since(START), wait, "{jitter} {name}");
     }
 }

@@ -108,7 +108,7 @@ fn a_failure_that_is_not_the_origins_tells_nothing() {
         Cause::ProhibitedHop,
     ] {
         Script::new()
-            .fetch(down(cause))
+            .fetch(down(cause.clone()))
             .expect_of_tdmrep(Wait, Due::No);
         Script::new()
             .fetch(file(1))

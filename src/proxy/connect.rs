@@ -6,6 +6,9 @@
 //! crawler, and only for a TLS session with a ClientHello that names the host. When the settings or the overrides
 //! change, open tunnels are judged again, and end if they would be denied now; a changed robots.txt ends no tunnel. The
 //! same holds for WebSockets.
+//!
+//! rustls takes no name with a label that begins or ends with `-`, on either side. A tunnel to such a host is opaque, too: its
+//! robots.txt is unreachable for that cause, which refuses the CONNECT unless an override allows the host.
 
 mod intercept;
 mod opaque;
@@ -26,9 +29,10 @@ use super::recorder::ExchangeRecorder;
 use super::refused::{RefusedExchange, unread, unsent};
 use super::self_test;
 use super::target::{self, Scope, Unreadable};
+use crate::ca::Authority;
 use crate::egress::Failure;
 use crate::policy::Target;
-use crate::rep::Origin;
+use crate::rep::{Origin, Scheme};
 
 /// Answers a CONNECT.
 ///
@@ -60,6 +64,9 @@ pub async fn connect(
         .any(|pattern| pattern.matches(host));
     // Every crawler would refuse a certificate that the CA may not sign.
     let is_exempt = is_exempt && !self_test::is_self_test(&origin);
+    // A TLS session with such a name cannot end here; port 80 carries plain HTTP.
+    let has_odd_name = !Authority::can_name(host) && origin.port() != Scheme::Http.default_port();
+    let is_exempt = is_exempt || has_odd_name;
     if is_exempt || !connection.downstream.proxy.authority.load().covers(host) {
         let judged = connection.downstream.proxy.egress.check_connect(&origin);
         if let Err(prohibited) = judged {

@@ -1,7 +1,9 @@
 //! Reads the ClientHello of an opaque tunnel, and answers nothing.
 //!
 //! rustls parses it, as for an interception: over several records and segments, and with its own bounds. The octets are
-//! kept and replayed to the origin.
+//! kept and replayed to the origin. Only a name that rustls refuses is read by [`server_name`].
+
+mod server_name;
 
 use std::io;
 use std::pin::Pin;
@@ -59,7 +61,11 @@ pub async fn read(io: &mut (impl AsyncRead + Unpin), octets: &mut BytesMut) -> i
                     let name = accepted.client_hello().server_name().map(Box::from);
                     return Ok(Hello::Tls(name));
                 }
-                Err(_) => return Ok(Hello::Unreadable),
+                // It refuses names that origins do have: with a label that begins or ends with `-`.
+                Err(_) => {
+                    let name = server_name::in_records(octets).map(Box::from);
+                    return Ok(name.map_or(Hello::Unreadable, |name| Hello::Tls(Some(name))));
+                }
             }
         }
     }
@@ -167,6 +173,16 @@ mod tests {
             let (found, kept) = read_in(&octets, segment).await;
             assert_eq!(found, named, "in segments of {segment}");
             assert_eq!(kept, octets, "all is there to be replayed");
+        }
+        let mut odd = whole.clone();
+        let at = memchr::memmem::find(&odd, b"site.example").expect("named");
+        for name in ["-ite.example", "sit-.example", "site.exampl-"] {
+            odd.splice(at..at + name.len(), name.bytes());
+            let named = Hello::Tls(Some(name.into()));
+            for octets in [odd.clone(), in_records(&odd, 7)] {
+                let (found, kept) = read_in(&octets, 11).await;
+                assert_eq!((found, kept), (named.clone(), octets), "{name}");
+            }
         }
         let by_address = hello("192.0.2.1");
         assert_eq!(read_in(&by_address, 64).await.0, Hello::Tls(None));

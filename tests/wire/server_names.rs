@@ -10,7 +10,7 @@ use crate::hostile::bounds;
 use crate::support::{CrawlgateProcess, Origin, RULES};
 
 /// Returns the first flight of a TLS client that asks for `name`, with the name's octets replaced.
-fn client_hello(name: &[u8]) -> Vec<u8> {
+pub(super) fn client_hello(name: &[u8]) -> Vec<u8> {
     // A stand-in of the same length, so that nothing else changes, and of letters that occur nowhere else.
     let stand_in = format!("{}.qq", "z".repeat(name.len() - 3));
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))

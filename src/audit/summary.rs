@@ -1,8 +1,10 @@
 //! A summary of a run, in a few lines. [`Facts`] are the same for programs.
 
+mod distrust;
 mod facts;
 mod mismatch;
 
+pub use self::distrust::EndedSession;
 pub use self::facts::{Codes, Denial, Facts, OriginFacts};
 pub use self::mismatch::Mismatched;
 
@@ -14,6 +16,7 @@ use std::{
 
 use parking_lot::Mutex;
 
+use self::distrust::{EndedSessions, Line};
 use self::facts::Remembered;
 use self::mismatch::Mismatches;
 use super::record::Record;
@@ -36,6 +39,7 @@ pub struct Summary {
     forwarded: AtomicU64,
     /// Counted without the lock: each request of a run may be one.
     mismatched: Mismatches,
+    ended_sessions: EndedSessions,
     rest: Mutex<Rest>,
 }
 
@@ -93,6 +97,11 @@ impl Summary {
     pub fn count_mismatch(&self, judged_as: &[ProductToken], user_agent: Option<&[u8]>) {
         self.mismatched.add(judged_as, user_agent);
     }
+
+    /// Counts a TLS session in a tunnel to `origin` that the client ended before a request: by an `alert`, or without one.
+    pub fn count_ended_session(&self, origin: &str, server_name: Option<&str>, alert: Option<u8>) {
+        self.ended_sessions.add(origin, server_name, alert);
+    }
 }
 
 impl Summary {
@@ -105,6 +114,16 @@ impl Summary {
 }
 
 impl Summary {
+    /// Names the sessions that clients ended before a request, if they do not trust the local CA as it seems: they said so by
+    /// an alert, or there were no requests at all.
+    #[must_use]
+    pub fn distrust(&self) -> Option<String> {
+        let has_requests = self.has_requests();
+        let mut sessions = self.ended_sessions.all();
+        sessions.retain(|one| one.alert.is_some() || !has_requests);
+        (!sessions.is_empty()).then(|| Line(&sessions).to_string())
+    }
+
     /// Tells whether anything was counted at all.
     #[must_use]
     pub fn has_requests(&self) -> bool {
@@ -247,6 +266,7 @@ impl CodeCounts {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let forwarded = self.forwarded.load(Ordering::Relaxed);
+        let distrust = self.distrust();
         let rest = self.rest.lock();
         let tallies = [
             ("denied", &rest.denied),
@@ -270,6 +290,12 @@ impl fmt::Display for Summary {
         }
         if let Some(mismatched) = self.mismatched.all() {
             write!(f, "\n{mismatched}")?;
+        }
+        if let Some(distrust) = distrust {
+            write!(
+                f,
+                "\nTLS sessions ended before a request: {distrust}; such a client does not trust the local CA (`crawlgate ca setup`)"
+            )?;
         }
         let most_denied = rest.most_denied();
         if most_denied.is_empty() {
@@ -442,7 +468,6 @@ mod tests {
                 .values()
                 .all(|denials| denials.grounds.0.len() <= RULES)
         );
-        drop(rest);
         let text = summary.to_string();
         assert!(
             text.contains("     10005  https://often.example  Disallow: /0 (and 7 more)"),

@@ -193,7 +193,7 @@ async fn supervised(
                 tell_summary(&proxy, &older, exemption.as_ref(), log_file.as_deref());
             }
             if !proxy.summary().has_requests() {
-                tell_of_no_traffic(args.confine);
+                tell_of_no_traffic(args.confine, proxy.summary());
             }
             code_of_run(args, ended.exit_code(), proxy.summary())
         }
@@ -340,7 +340,16 @@ fn open_connect_ports(config: &mut Config) {
 
 /// Reports that the command sent nothing through the proxy: it may have bypassed the proxy, and the summary alone would
 /// look fine.
-fn tell_of_no_traffic(confine: Option<Confine>) {
+fn tell_of_no_traffic(confine: Option<Confine>, summary: &Summary) {
+    if let Some(distrust) = summary.distrust() {
+        let _ = writeln!(
+            io::stderr(),
+            "crawlgate: WARNING: NO REQUEST CAME THROUGH THE PROXY: the command ended its TLS sessions before a request \
+             ({distrust}), so it does not trust the local CA; `crawlgate ca setup` tells how to have it do so, and {{ca}} in the \
+             command stands for the file of its certificate"
+        );
+        return;
+    }
     let hint = match confine {
         None => {
             "a program that reads no proxy variables goes past it: `crawlgate run --confine=net` lets nothing past"

@@ -94,6 +94,7 @@ impl Relay {
             activity: &activity,
             recorder: &mut recorder,
             first: Some(first),
+            is_broken: false,
         };
         let overdue = async {
             let (Some(goodbye), Ok(side)) = (goodbye, ended.await) else {
@@ -114,10 +115,12 @@ impl Relay {
             () = slot.has_to_leave() => End::Evicted,
             side = overdue => End::Of(side),
         };
+        let has_gone = counted.is_broken;
         match end {
             End::Finished | End::Of(Side::Origin) => recorder.finished(),
             // Recorded as a hang-up, which it most likely is.
             End::Of(Side::Crawler) => {}
+            End::Broken if has_gone => {}
             End::Broken => recorder.failed("connection_terminated"),
             End::Denied => recorder.failed("http_request_denied"),
             End::Silent => recorder.failed("connection_read_timeout"),
@@ -190,6 +193,8 @@ struct Counted<'a, S> {
     activity: &'a Activity<'a>,
     recorder: &'a mut ExchangeRecorder,
     first: Option<oneshot::Sender<Side>>,
+    /// True if the crawler's connection has failed.
+    is_broken: bool,
 }
 
 impl<S> Counted<'_, S> {
@@ -197,6 +202,12 @@ impl<S> Counted<'_, S> {
         if let Some(first) = self.first.take() {
             let _ = first.send(side); // the receiver may be gone
         }
+    }
+
+    /// Notes a failure of the crawler's connection.
+    fn noted<T>(&mut self, poll: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.is_broken |= matches!(poll, Poll::Ready(Err(_)));
+        poll
     }
 }
 
@@ -215,7 +226,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<'_, S> {
         if has_room && octets == 0 && matches!(poll, Poll::Ready(Ok(()))) {
             self.has_finished(Side::Crawler);
         }
-        poll
+        self.noted(poll)
     }
 }
 
@@ -230,17 +241,19 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<'_, S> {
             self.recorder.add_octets_out(octets as u64);
             self.activity.passes(octets as u64);
         }
-        poll
+        self.noted(poll)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.inner).poll_flush(cx)
+        let poll = Pin::new(&mut *self.inner).poll_flush(cx);
+        self.noted(poll)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // The origin has finished, and all its octets have been passed on.
         self.has_finished(Side::Origin);
-        Pin::new(&mut *self.inner).poll_shutdown(cx)
+        let poll = Pin::new(&mut *self.inner).poll_shutdown(cx);
+        self.noted(poll)
     }
 }
 

@@ -24,12 +24,27 @@ pub(crate) enum Certificate {
     Expired,
     /// Issued for another host.
     OtherName,
+    /// Signed by itself, as a CA: what `openssl req -x509` makes.
+    SelfSigned,
 }
 
 static TRUSTED: LazyLock<(String, Issuer<'static, KeyPair>)> =
     LazyLock::new(|| new_ca("test origins' CA"));
 static UNTRUSTED: LazyLock<(String, Issuer<'static, KeyPair>)> =
     LazyLock::new(|| new_ca("an untrusted CA"));
+
+static SELF_SIGNED: LazyLock<(rcgen::Certificate, KeyPair)> = LazyLock::new(|| {
+    let names = ["127.0.0.1", "localhost", "site.test"].map(str::to_owned);
+    let mut params = CertificateParams::new(names).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    (params.self_signed(&key).unwrap(), key)
+});
+
+/// Returns the certificate that signed itself.
+pub(crate) fn self_signed_pem() -> String {
+    SELF_SIGNED.0.pem()
+}
 
 /// The CA that the gates under test trust for origins.
 pub(crate) fn origin_ca_pem() -> &'static str {
@@ -63,9 +78,16 @@ struct AnyName(Certificate);
 
 impl AnyName {
     fn mint(&self, name: Option<&str>) -> CertifiedKey {
+        let certified = |(leaf, key): (&rcgen::Certificate, &KeyPair)| {
+            let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+            CertifiedKey::from_der(vec![leaf.der().clone()], key, &provider()).unwrap()
+        };
+        if self.0 == Certificate::SelfSigned {
+            let (leaf, key) = &*SELF_SIGNED;
+            return certified((leaf, key));
+        }
         let (leaf, key) = self.issue(name);
-        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-        CertifiedKey::from_der(vec![leaf.der().clone()], key, &provider()).unwrap()
+        certified((&leaf, &key))
     }
 
     fn issue(&self, name: Option<&str>) -> (rcgen::Certificate, KeyPair) {

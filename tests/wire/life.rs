@@ -214,6 +214,19 @@ fn sigterm_lets_a_websocket_end() {
 }
 
 #[test]
+fn a_crawler_that_breaks_its_websocket_off_has_hung_up() {
+    let gate = CrawlgateProcess::start();
+    let origin = Origin::https().on("/socket", [Reply::raw(SWITCH).echo()]);
+    let mut wire = gate.intercept(&origin.authority(), "127.0.0.1");
+    let answer = wire.exchange(upgrade("/socket", &origin.authority()));
+    assert_eq!(answer.status, 101, "{answer:?}");
+    // Without a close of the WebSocket or of the TLS session.
+    drop(wire);
+    let record = gate.record_of(&origin.url("/socket"));
+    assert_eq!(record["error"], "client_closed", "{record}");
+}
+
+#[test]
 fn a_socket_passed_by_systemd_is_used() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

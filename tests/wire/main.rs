@@ -88,6 +88,7 @@ mod strict;
 mod targets;
 mod telemetry;
 mod time_limits;
+mod tls_faults;
 mod tunnels;
 mod uploads;
 mod upstream_http2;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{CodeCounts, Denials, Mismatched, Summary};
+use super::{CodeCounts, Denials, EndedSession, Mismatched, Summary};
 use crate::audit::record::Record;
 use crate::text::{DecisionId, public_url};
 
@@ -29,6 +29,8 @@ pub struct Facts {
     /// Requests that were judged by other product tokens than their User-Agent names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mismatched: Option<Mismatched>,
+    /// TLS sessions that clients ended before a request: such a client does not trust the local CA.
+    pub ended_sessions: Vec<EndedSession>,
     /// The origins of denials, enforced or not, most denied first.
     pub origins: Vec<OriginFacts>,
     /// Denials of origins that are too many to be listed.
@@ -132,6 +134,7 @@ impl Summary {
             failed: Codes::of(totals.failed),
             reported: Codes::of(totals.reported),
             mismatched: self.mismatched.all(),
+            ended_sessions: self.ended_sessions.all(),
             origins,
             denied_at_further_origins: rest.denied_elsewhere,
             first_denials: first.map(|denial| denial.denial(redact_query)).collect(),

@@ -31,6 +31,7 @@ use crate::proxy::target::Scope;
 use crate::proxy::upstream::Unanswered;
 use crate::proxy::{ConnectionFailure, http2, server};
 use crate::rep::{Origin, Scheme};
+use crate::robots::access::tls_fault::alert_name;
 
 /// What follows a tunnel's first octets, to the tunnel's end. Apart from [`intercept`], so that the state of a handshake
 /// does not stay for as long as the session.
@@ -74,12 +75,7 @@ pub(super) async fn intercept(
             match shaken {
                 Ok((tls, stray_name)) => {
                     counts.shook(Handshake::Done);
-                    let scope = Scope::Inside { origin, stray_name };
-                    let downstream = connection.downstream;
-                    Some(match server::has_chosen_http2(&tls) {
-                        true => http2::serve(tls, downstream, scope),
-                        false => server::serve(tls, downstream, scope),
-                    })
+                    Some(serve(tls, connection.downstream, origin, stray_name))
                 }
                 Err(error) => {
                     counts.shook(match is_distrust(&error) {
@@ -103,6 +99,28 @@ pub(super) async fn intercept(
         }
         _ => Some(Box::pin(pass_opaque(connection, origin, io, recorder))),
     }
+}
+
+/// Serves the requests of a TLS session, and counts it if none came: some clients verify a certificate after the handshake.
+fn serve(tls: Tls, downstream: Downstream, origin: Origin, stray_name: Option<Box<str>>) -> Rest {
+    let (proxy, slot) = (Arc::clone(&downstream.proxy), Arc::clone(&downstream.slot));
+    let begun = slot.last_end();
+    let name = tls.get_ref().1.server_name().map(Box::<str>::from);
+    let tunnel = origin.clone();
+    let scope = Scope::Inside { origin, stray_name };
+    let served = match server::has_chosen_http2(&tls) {
+        true => http2::serve(tls, downstream, scope),
+        false => server::serve(tls, downstream, scope),
+    };
+    Box::pin(async move {
+        served.await;
+        let is_unused = slot.last_end() == begun && !slot.is_busy();
+        if is_unused && !proxy.stop.is_cancelled() {
+            proxy
+                .summary
+                .count_ended_session(tunnel.as_str(), name.as_deref(), None);
+        }
+    })
 }
 
 /// Records a prohibited tunnel in which no request came that could have been refused.
@@ -242,7 +260,7 @@ async fn handshake(
     }
     // A client verifies the certificate against the name it asked for. It reads the refusal of a wrong name only behind
     // a certificate that it accepts.
-    let stray_name = name.filter(|name| !names(origin, name));
+    let stray_name = name.clone().filter(|name| !names(origin, name));
     let config = {
         let authority = downstream.proxy.authority.load();
         let stray = stray_name.as_deref().filter(|name| authority.covers(name));
@@ -253,14 +271,22 @@ async fn handshake(
     match timeout(patience, start.into_stream(config)).await? {
         Ok(tls) => Ok((tls, stray_name)),
         Err(error) => {
-            if is_distrust(&error)
-                && downstream
-                    .proxy
-                    .should_warn(client, ConnectionFailure::Distrust)
-            {
+            let proxy = &downstream.proxy;
+            let alert = match tls_error(&error) {
+                Some(rustls::Error::AlertReceived(alert)) => Some(u8::from(*alert)),
+                // What the client sent was refused here.
+                Some(_) => return Err(error),
+                None => None,
+            };
+            proxy
+                .summary
+                .count_ended_session(origin.as_str(), name.as_deref(), alert);
+            if is_distrust(&error) && proxy.should_warn(client, ConnectionFailure::Distrust) {
                 warn!(
                     %origin,
                     %client,
+                    server_name = name.as_deref(),
+                    alert = alert.and_then(alert_name),
                     "the crawler does not trust the local CA: see `crawlgate ca setup`"
                 );
             }
@@ -269,14 +295,16 @@ async fn handshake(
     }
 }
 
+/// Returns the error of TLS by which a handshake failed; `None`: the connection broke.
+fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
+}
+
 /// Tells whether a handshake failed because the client does not know our CA.
 fn is_distrust(error: &io::Error) -> bool {
     use rustls::AlertDescription::{BadCertificate, CertificateUnknown, UnknownCA};
-    let tls = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     matches!(
-        tls,
+        tls_error(error),
         Some(rustls::Error::AlertReceived(
             UnknownCA | BadCertificate | CertificateUnknown
         ))

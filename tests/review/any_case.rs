@@ -4,6 +4,7 @@ use crawlgate::clock::Moment;
 use crawlgate::config::{Finally, Mode};
 use crawlgate::policy::overrides::{Action, Override};
 use crawlgate::policy::settings::{PolicySettings, Unreachable};
+use crawlgate::robots::access::tls_fault::TlsFault;
 use crawlgate::robots::access::{Absence, Cause};
 use crawlgate::robots::state::{Fresh, Outage, State};
 use proptest::prelude::*;
@@ -47,7 +48,7 @@ prop_compose! {
 
 prop_compose! {
     fn an_outage()(
-        cause in prop::sample::select(vec![Cause::Status(503), Cause::Dns, Cause::Redirect(304), Cause::Timeout, Cause::Encoding]),
+        cause in prop::sample::select(vec![Cause::Status(503), Cause::Dns, Cause::Redirect(304), Cause::Timeout, Cause::Encoding(None), Cause::from(TlsFault::Alert(40))]),
         since in 0_u32..10,
         length in prop::option::of(0_u32..10),
         next in 0_u32..10,

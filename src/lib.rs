@@ -64,7 +64,7 @@
 //! [`entry`] · [`store`].
 //!
 //! This crate has the proxy, its admin side and the commands: [`version`] · `connection_limit` · `held_writes` · `gathered` ·
-//! `filtered` · `http2_frames` · `http2_body` · `websocket` · [`socket`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] ·
+//! `transit` · `filtered` · `http2_frames` · `http2_body` · `websocket` · [`socket`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] ·
 //! [`ship`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One arrow points back, on
 //! purpose: [`egress`] sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as only [`policy`] can make
 //! one for a page.
@@ -100,6 +100,7 @@ pub mod proxy;
 pub mod ship;
 pub mod socket;
 pub mod telemetry;
+mod transit;
 pub mod trust;
 pub mod version;
 mod websocket;

@@ -43,6 +43,7 @@ const ROOMS: &[&str] = &[
     "connection_limit",
     "held_writes",
     "gathered",
+    "transit",
     "filtered",
     "http2_frames",
     "http2_body",

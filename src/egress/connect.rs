@@ -36,6 +36,7 @@ use crate::descriptors::are_exhausted;
 use crate::gathered::Gathered;
 use crate::rep::{Origin, Scheme};
 use crate::robots::access::tls_fault::TlsFault;
+use crate::transit::InPieces;
 use crate::trust::{self, TrustError, Trusted, Verifier};
 
 /// Time between two checks whether closed idle connections have given up their descriptors, and the number of checks.
@@ -367,9 +368,12 @@ pub(crate) fn tls_config_of(trusted: Trusted) -> Result<rustls::ClientConfig, Tr
     Ok(config)
 }
 
-impl Connection for Gathered<TcpStream> {
+/// A connection as hyper and TLS use it.
+type OriginStream = Gathered<InPieces<TcpStream>>;
+
+impl Connection for OriginStream {
     fn connected(&self) -> Connected {
-        self.0.connected()
+        self.0.get_ref().connected()
     }
 }
 
@@ -377,9 +381,9 @@ impl Connection for Gathered<TcpStream> {
 struct Dialled(Option<TcpStream>);
 
 impl Service<Uri> for Dialled {
-    type Response = TokioIo<Gathered<TcpStream>>;
+    type Response = TokioIo<OriginStream>;
     type Error = io::Error;
-    type Future = Ready<io::Result<TokioIo<Gathered<TcpStream>>>>;
+    type Future = Ready<io::Result<TokioIo<OriginStream>>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
@@ -387,7 +391,8 @@ impl Service<Uri> for Dialled {
 
     fn call(&mut self, _: Uri) -> Self::Future {
         // A second call finds the stream already taken.
-        let stream = self.0.take().map(|stream| TokioIo::new(Gathered(stream)));
+        let stream = self.0.take();
+        let stream = stream.map(|stream| TokioIo::new(Gathered(InPieces::new(stream))));
         ready(stream.ok_or_else(|| io::ErrorKind::NotConnected.into()))
     }
 }

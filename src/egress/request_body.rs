@@ -8,6 +8,8 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
+use crate::transit::Transit;
+
 /// The body of a request to an origin.
 #[derive(Default)]
 pub enum RequestBody {
@@ -26,6 +28,7 @@ type Octets = Pin<Box<dyn Body<Data = Bytes, Error = BodyError> + Send>>;
 /// A body that records when it was read to its end.
 pub struct Stream {
     octets: Octets,
+    transit: Transit,
     taken: Arc<AtomicBool>,
 }
 
@@ -40,6 +43,7 @@ impl RequestBody {
     ) -> RequestBody {
         RequestBody::Stream(Stream {
             octets: Box::pin(octets),
+            transit: Transit::default(),
             taken: Arc::default(),
         })
     }
@@ -73,12 +77,14 @@ impl Body for RequestBody {
             RequestBody::Empty => return Poll::Ready(None),
             RequestBody::Stream(stream) => stream,
         };
+        ready!(stream.transit.poll_next(cx));
         let frame = ready!(stream.octets.as_mut().poll_frame(cx));
         // hyper does not poll a body of known length again after its last octet.
         if frame.is_none() || stream.octets.is_end_stream() {
             stream.taken.store(true, Ordering::Release);
         }
-        Poll::Ready(frame)
+        let transit = &mut stream.transit;
+        Poll::Ready(frame.map(|frame| frame.map(|frame| transit.counted(frame))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,4 +1,5 @@
-//! Bodies in transit: at most one frame is held at a time, and every octet is counted.
+//! Bodies in transit: at most one frame is in hand at a time, [`transit`](crate::transit) bounds those that the crawler has
+//! not taken, and every octet is counted.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use super::stall::Timer;
 use super::upload::ContinueSignal;
 use crate::egress::{BodyError, Failure, ResponseBody};
 use crate::policy::usage::Release;
+use crate::transit::Transit;
 
 /// The body of an answer to a crawler. Holds the exchange recorder, so that the record is written when the last octet
 /// has been sent or the crawler has disconnected.
@@ -35,7 +37,7 @@ enum Content {
     /// Written by crawlgate.
     Own(Option<Bytes>),
     /// From the origin, as it comes.
-    Origins(ResponseBody),
+    Origins(ResponseBody, Transit),
     /// Broken off.
     Broken(Option<BodyError>),
 }
@@ -91,7 +93,7 @@ impl Answer {
             is_open_ended,
         } = passing;
         Answer {
-            content: Content::Origins(incoming),
+            content: Content::Origins(incoming, Transit::default()),
             recorder: Some(recorder),
             silence: Some(Silence {
                 timer,
@@ -150,14 +152,18 @@ impl Body for Answer {
         let frame = match &mut this.content {
             Content::Own(bytes) => bytes.take().map(|bytes| Ok(Frame::data(bytes))),
             Content::Broken(error) => error.take().map(Err),
-            Content::Origins(incoming) => {
+            Content::Origins(incoming, transit) => {
+                // The crawler is slow, not the origin.
+                ready!(transit.poll_next(cx));
                 let broken = match (Pin::new(incoming).poll_frame(cx), &mut this.silence) {
                     (Poll::Ready(Some(Err(error))), _) => (Failure::of_body(&error), error.into()),
                     (Poll::Ready(frame), silence) => {
                         if let Some(silence) = silence {
                             silence.is_broken = true;
                         }
-                        return this.passes(frame.and_then(Result::ok));
+                        let frame = frame.and_then(Result::ok);
+                        let frame = frame.map(|frame| transit.counted(frame));
+                        return this.passes(frame);
                     }
                     (Poll::Pending, None) => return Poll::Pending,
                     (Poll::Pending, Some(silence)) => {
@@ -183,7 +189,7 @@ impl Body for Answer {
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Own(bytes) => bytes.is_none(),
-            Content::Origins(incoming) => incoming.is_end_stream(),
+            Content::Origins(incoming, _) => incoming.is_end_stream(),
             Content::Broken(_) => false,
         }
     }
@@ -193,7 +199,7 @@ impl Body for Answer {
             Content::Own(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            Content::Origins(incoming) => incoming.size_hint(),
+            Content::Origins(incoming, _) => incoming.size_hint(),
             Content::Broken(_) => SizeHint::default(),
         }
     }

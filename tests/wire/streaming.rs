@@ -117,6 +117,42 @@ fn a_crawler_that_does_not_read_holds_the_origin_back() {
     gate.record_of(&origin.url("/endless"));
 }
 
+/// Returns the memory that a gate takes for each of many crawlers that read nothing of an endless response.
+fn held_for_each(origin: Origin, crawlers: u64) -> u64 {
+    let gate = CrawlgateProcess::start();
+    // What the first exchange takes stays.
+    let (mut wire, target) = open(&gate, &origin, "/page");
+    wire.send(format!(
+        "GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n",
+        origin.authority()
+    ));
+    assert_eq!(wire.response("GET").status, 200);
+    let before = gate.resident();
+    let stopped: Vec<Wire> = (0..crawlers)
+        .map(|_| {
+            let (mut wire, target) = open(&gate, &origin, "/endless");
+            wire.send(format!(
+                "GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n",
+                origin.authority()
+            ));
+            assert_eq!(wire.response_head().status, 200);
+            wire
+        })
+        .collect();
+    at_rest(|| origin.sent());
+    let grown = gate.resident().saturating_sub(before);
+    drop(stopped);
+    grown / crawlers
+}
+
+#[test]
+fn a_crawler_that_does_not_read_takes_little_memory() {
+    let endless = Reply::raw("HTTP/1.1 200 OK\r\n\r\n").repeat([b'x'; CHUNK], u64::MAX);
+    let origin = Origin::http().on("/endless", [endless]);
+    let each = held_for_each(origin, 24);
+    assert!(each < 384 * 1024, "{each} octets for each crawler");
+}
+
 #[test]
 fn the_first_octets_do_not_wait_for_the_last() {
     let (gate, latch) = (CrawlgateProcess::start(), Latch::new());

@@ -176,6 +176,21 @@ fn the_configurations_and_queries_of_the_docs_are_taken() {
     assert!(counts.0 >= 5 && counts.1 >= 1, "{counts:?}");
 }
 
+#[test]
+fn the_example_in_the_configuration_of_the_debian_package_is_taken() {
+    let sandbox = Sandbox::new();
+    let text = fs::read_to_string(root().join(".packages/debian/config.toml")).unwrap();
+    let lines = text.lines().map(|line| match line.strip_prefix("# ") {
+        Some(key) if key.starts_with(|c: char| c == '[' || c.is_ascii_lowercase()) => key,
+        _ => line,
+    });
+    let lines: Vec<&str> = lines.collect();
+    assert!(lines.contains(&"[agent]"), "{text}");
+    sandbox.write("example.toml", &lines.join("\n"));
+    let (code, said) = sandbox.run("crawlgate --config example.toml config check");
+    assert_eq!(code, Some(0), "{said}");
+}
+
 /// Turns queries into statements without rows, which `execute_batch` runs to their end.
 fn queries(sql: &str) -> String {
     let statements = sql.split(';').filter(|one| one.contains("SELECT"));

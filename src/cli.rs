@@ -22,6 +22,7 @@ mod ready;
 pub mod report;
 pub mod run;
 pub mod serve;
+mod signals;
 pub mod signing;
 pub mod sql;
 pub mod squid_helper;

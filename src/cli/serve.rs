@@ -1,4 +1,4 @@
-//! `crawlgate serve`: listen, reload on SIGHUP, drain on SIGTERM or SIGINT, end at once on a second one.
+//! `crawlgate serve`: listen, reload on SIGHUP, drain on SIGTERM, SIGINT or SIGQUIT, end at once on a second one.
 
 mod listeners;
 
@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{Signal, signal};
 use tokio::time::timeout;
 use tracing::{error, info, warn};
 
 use self::listeners::listeners;
 use super::background::{BackgroundTasks, open_store};
 use super::join::join;
+use super::signals::{EndSignals, HANG_UP, OTHERS, ignore};
 use super::{FAILED, fail};
 use crate::audit::{Log, LogError};
 use crate::ca::{self, Authority};
@@ -161,8 +162,7 @@ async fn serve(
     loop {
         tokio::select! {
             _ = signals.hang_up.recv() => reload(&proxy, &tasks, args, explicit, &telemetry.level),
-            _ = signals.terminate.recv() => break,
-            _ = signals.interrupt.recv() => break,
+            () = signals.end.next() => break,
         }
     }
     notify(&[sd_notify::NotifyState::Stopping]);
@@ -380,7 +380,7 @@ async fn drain(proxy: &Proxy, signals: &mut Signals) -> Ended {
                 Ended::Drained
             }
         },
-        () = signals.second() => {
+        () = signals.end.next() => {
             warn!("what is still under way is cut off by a second signal");
             Ended::Forced
         }
@@ -406,23 +406,15 @@ fn notify(states: &[sd_notify::NotifyState<'_>]) {
 
 struct Signals {
     hang_up: Signal,
-    terminate: Signal,
-    interrupt: Signal,
+    end: EndSignals,
 }
 
 impl Signals {
     fn new() -> io::Result<Signals> {
+        ignore(OTHERS)?;
         Ok(Signals {
-            hang_up: signal(SignalKind::hangup())?,
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(HANG_UP.1)?,
+            end: EndSignals::listen()?,
         })
-    }
-
-    async fn second(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }

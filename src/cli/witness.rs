@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
+use super::signals::{EndSignals, HANG_UP, OTHERS, ignore};
 use super::{fail, small_runtime, terminal};
 use crate::audit::verify::named_keys::named_keys;
 use crate::clock::Clock;
@@ -101,10 +101,9 @@ fn serve(args: &WitnessArgs, config: &Config) -> Result<(), String> {
     let telemetry = Telemetry::start(config, &config.log.level, runtime.handle());
     let telemetry = telemetry.map_err(|error| error.to_string())?;
     let outcome = runtime.block_on(async {
-        let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
-        let [Ok(mut terminate), Ok(mut interrupt)] = signals else {
-            return Err("signals cannot be received".to_owned());
-        };
+        let failed = |error| format!("signals cannot be received: {error}");
+        let mut signals = EndSignals::listen().map_err(failed)?;
+        ignore(OTHERS.into_iter().chain([HANG_UP])).map_err(failed)?;
         let witness = Arc::new(open(&args.files, &args.log)?);
         let address = args.listen.ok_or("--listen is missing")?;
         let listener = TcpListener::bind(address).await;
@@ -112,13 +111,7 @@ fn serve(args: &WitnessArgs, config: &Config) -> Result<(), String> {
         let address = listener.local_addr().map_err(|error| error.to_string())?;
         info!(vkey = %witness.vkey(), "the witness cosigns by this key");
         info!("listening on {address}");
-        let end = async {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        };
-        witness.serve(listener, end).await;
+        witness.serve(listener, signals.next()).await;
         Ok(())
     });
     telemetry.end();

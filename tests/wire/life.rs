@@ -48,6 +48,24 @@ fn a_bad_configuration_is_refused_before_anything_listens() {
 }
 
 #[test]
+fn a_signal_without_a_meaning_is_told_and_ignored() {
+    let mut gate = CrawlgateProcess::start();
+    for (signal, name) in [
+        (Signal::USR1, "SIGUSR1"),
+        (Signal::USR2, "SIGUSR2"),
+        (Signal::ALARM, "SIGALRM"),
+        (Signal::IO, "SIGIO"),
+    ] {
+        gate.signal(signal);
+        gate.wait_said(&format!("{name} has no meaning here and is ignored"));
+    }
+    let origin = Origin::with_rules(RULES);
+    assert_eq!(gate.get(&origin.url("/open")).status, 200);
+    gate.signal(Signal::QUIT);
+    assert_eq!(gate.wait().code(), Some(0), "it ends in order");
+}
+
+#[test]
 fn a_reload_changes_the_settings_and_a_broken_file_does_not() {
     let mut gate = CrawlgateProcess::start();
     let origin = Origin::with_rules("User-agent: OtherBot\nDisallow: /private\n");

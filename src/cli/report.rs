@@ -61,7 +61,7 @@ pub struct ReportArgs {
     /// Only this origin, with its scheme; or a host, with any scheme and port
     #[arg(long, value_name = "ORIGIN")]
     origin: Option<String>,
-    /// The HTML file to write; - is the standard output
+    /// The file to write: HTML, or JSON if its name ends in .json; - is the standard output
     #[arg(long, short, value_name = "FILE", required_unless_present_any = ["json", "origins_csv"])]
     output: Option<PathBuf>,
     /// The JSON file to write; - is the standard output
@@ -193,55 +193,90 @@ async fn verify(
     Ok(())
 }
 
-/// The files to write, each begun beside its place.
-struct Outputs {
-    html: Option<Output>,
-    json: Option<Output>,
-    origins: Option<Output>,
+/// Ends of names of files that people expect another format in, with the way to it.
+const OTHER_FORMATS: [(&[&str], &str); 3] = [
+    (
+        &["pdf", "doc", "docx", "odt"],
+        "write -o REPORT.html, open it in a browser and print it into such a file",
+    ),
+    (
+        &["csv", "xls", "xlsx", "ods"],
+        "--origins-csv FILE writes the figures of all origins as CSV",
+    ),
+    (
+        &["txt", "md", "xml"],
+        "write -o REPORT.html or -o REPORT.json",
+    ),
+];
+
+/// The content of a file to write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Html,
+    Json,
+    OriginsCsv,
 }
+
+impl Content {
+    /// Returns the format that the name of a report asks for.
+    fn of_report(path: &Path) -> Result<Self, String> {
+        let end = path.extension().unwrap_or_default().to_string_lossy();
+        let end = end.to_ascii_lowercase();
+        let has_end = |(ends, _): &&(&[&str], &str)| ends.contains(&end.as_str());
+        match OTHER_FORMATS.iter().find(has_end) {
+            Some((_, way)) => Err(format!(
+                "{}: a report is HTML or JSON; {way}",
+                path.display()
+            )),
+            None if end == "json" => Ok(Self::Json),
+            None => Ok(Self::Html),
+        }
+    }
+}
+
+/// The files to write, each begun beside its place.
+struct Outputs(Vec<(Content, Output)>);
 
 impl Outputs {
     fn of(args: &ReportArgs) -> Result<Self, String> {
-        let paths = [&args.output, &args.json, &args.origins_csv];
+        let report = args.output.as_deref().map(Content::of_report).transpose()?;
+        let paths = [
+            report.zip(args.output.as_deref()),
+            Some(Content::Json).zip(args.json.as_deref()),
+            Some(Content::OriginsCsv).zip(args.origins_csv.as_deref()),
+        ];
         let mut files = HashSet::new();
-        let mut named = paths.into_iter().flatten();
-        if let Some(twice) = named.find(|path| **path != *"-" && !files.insert(*path)) {
-            let path = twice.display();
-            return Err(format!(
-                "{path}: named twice; give each file a name of its own"
-            ));
+        let mut outputs = Vec::new();
+        for (content, path) in paths.into_iter().flatten() {
+            if path != Path::new("-") && !files.insert(path) {
+                let path = path.display();
+                return Err(format!(
+                    "{path}: named twice; give each file a name of its own"
+                ));
+            }
+            outputs.push((content, Output::of(path, args.force)?));
         }
-        let outputs = paths.map(|path| path.as_deref().map(|path| Output::of(path, args.force)));
-        let [html, json, origins] = outputs.map(Option::transpose);
-        let (html, json, origins) = (html?, json?, origins?);
-        let to_stdout = [&html, &json, &origins].map(|one| matches!(one, Some(Output::Stdout)));
-        if to_stdout.iter().filter(|is| **is).count() > 1 {
+        let is_stdout = |(_, output): &&(Content, Output)| matches!(output, Output::Stdout);
+        if outputs.iter().filter(is_stdout).count() > 1 {
             return Err("only one of the files can be the standard output".to_owned());
         }
-        Ok(Self {
-            html,
-            json,
-            origins,
-        })
+        Ok(Self(outputs))
     }
 
     fn write(mut self, report: &Report, gathering: &Gathering) -> Result<(), String> {
-        if let Some(html) = &mut self.html {
-            let text = report.html().map_err(|error| error.to_string())?;
-            html.write(text.as_bytes())?;
-        }
-        if let Some(json) = &mut self.json {
-            let text = report.json().map_err(|error| error.to_string())?;
-            json.write(&text)?;
-        }
-        if let Some(origins) = &mut self.origins {
-            origins.write(&all_origins(gathering.figures())?)?;
+        for (content, output) in &mut self.0 {
+            let text = match content {
+                Content::Html => {
+                    let text = report.html().map_err(|error| error.to_string())?;
+                    text.into_bytes()
+                }
+                Content::Json => report.json().map_err(|error| error.to_string())?,
+                Content::OriginsCsv => all_origins(gathering.figures())?,
+            };
+            output.write(&text)?;
         }
         // All of them are whole before the first is in its place.
-        for output in [self.html, self.json, self.origins].into_iter().flatten() {
-            output.keep()?;
-        }
-        Ok(())
+        self.0.into_iter().try_for_each(|(_, output)| output.keep())
     }
 }
 

@@ -77,6 +77,37 @@ fn a_report_tells_of_a_denial_and_of_its_proof() {
 }
 
 #[test]
+fn the_name_of_a_report_tells_its_format() {
+    let (gate, _site) = gate();
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str| {
+        let path = folder.path().join(name);
+        let words = ["--since", "1h", "--no-verify", "-o", path.to_str().unwrap()];
+        let (code, _, error) = gate.beside("report", &words);
+        (code, error, fs::read(path).ok())
+    };
+    let (code, error, file) = write("report.JSON");
+    assert_eq!((code, &*error), (Some(0), ""));
+    let report: Value = serde_json::from_slice(&file.unwrap()).unwrap();
+    assert_eq!(report["summary"]["denied"], 1);
+    for name in ["report.html", "report", "report-2026.10"] {
+        let (code, error, file) = write(name);
+        assert_eq!(code, Some(0), "{name}: {error}");
+        assert!(file.unwrap().starts_with(b"<!doctype html>"), "{name}");
+    }
+    for (name, way) in [
+        ("r.pdf", "print it into such a file"),
+        ("r.CSV", "--origins-csv FILE"),
+        ("r.txt", "-o REPORT.html or -o REPORT.json"),
+    ] {
+        let (code, error, file) = write(name);
+        assert_eq!((code, file), (Some(2), None), "{name}");
+        assert!(error.contains("a report is HTML or JSON"), "{error}");
+        assert!(error.contains(way), "{error}");
+    }
+}
+
+#[test]
 fn a_report_about_nothing_is_refused_in_words() {
     let (gate, _site) = gate();
     let folder = tempfile::tempdir().unwrap();

@@ -9,29 +9,26 @@ mod error;
 pub mod families;
 pub mod sitemaps;
 pub(crate) mod states;
+mod url;
 pub mod usage;
 
 pub use self::documents::Documents;
 pub use self::error::{AgentError, PurposeError, SitemapError, UrlError};
+pub use self::url::{origin, target, with_slashes};
 
 use std::sync::Arc;
 
 use http::HeaderValue;
-use http::uri::PathAndQuery;
 
 use crate::agent::{self, Agent, Agents};
 use crate::cache::{EffectiveSettings, View};
 use crate::clock::Moment;
 use crate::config::{Config, Mode, RobotsConfig};
-use crate::ftp::{self, path::ReadError};
 use crate::policy::generation::OriginUpdates;
 use crate::policy::identity::{Required, decide_by_identity};
 use crate::policy::overrides::{ActiveOverride, Overrides};
 use crate::policy::{self, Decision, Reason, Target, Verdict};
-use crate::rep::{
-    Explanation, Group, Origin, OriginError, OtherLine, ParseOptions, ProductToken, Robots, Scheme,
-    split_transfer_type,
-};
+use crate::rep::{Explanation, Group, Origin, OtherLine, ParseOptions, ProductToken, Robots};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::{Fresh, Stance, State};
 
@@ -306,70 +303,6 @@ pub fn named(named: &[String]) -> Result<Arc<Agent>, AgentError> {
     Ok(Agents::new(&[]).identify(None, &headers))
 }
 
-/// Returns the target of a URL.
-///
-/// # Errors
-/// When the URL cannot be forwarded; the error says how to write it.
-pub fn target(url: &str) -> Result<Target, UrlError> {
-    let (origin, path) = origin(url)?;
-    if origin.scheme() == Scheme::Ftp {
-        if has_user(url) {
-            return Err(UrlError::Ftp(ftp::NO_USER));
-        }
-        ftp::path::read(&path).map_err(|error| match error {
-            ReadError::Nameless(error) => UrlError::Ftp(error.advice()),
-            ReadError::Spelled(spelling) => {
-                let whole = url.split_once('#').map_or(url, |(before, _)| before);
-                let in_type = whole.get(split_transfer_type(whole).0.len()..);
-                UrlError::Spelling(format!("{origin}{spelling}{}", in_type.unwrap_or_default()))
-            }
-        })?;
-    }
-    match PathAndQuery::try_from(&*path) {
-        Ok(path) => Ok(Target { origin, path }),
-        Err(error) => Err(match PathAndQuery::try_from(encoded(&path)) {
-            Ok(encoded) => UrlError::Spelling(format!("{origin}{encoded}")),
-            Err(_) => UrlError::Path(error),
-        }),
-    }
-}
-
-/// Tells whether an absolute URL has user information, also an empty one, which [`Origin::parse`] leaves out.
-fn has_user(url: &str) -> bool {
-    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    rest.get(..end).unwrap_or_default().contains('@')
-}
-
-/// Splits a URL into its origin and its path.
-///
-/// # Errors
-/// When it is no URL; the error says how to write it.
-pub fn origin(url: &str) -> Result<(Origin, String), UrlError> {
-    Origin::parse(url).map_err(|error| {
-        let guess = format!("https://{}", url.trim_start_matches('/'));
-        match error {
-            OriginError::NotAbsolute if url.starts_with('/') => UrlError::OnlyPath(url.to_owned()),
-            OriginError::NotAbsolute if Origin::parse(&guess).is_ok() => UrlError::NoScheme(guess),
-            error => UrlError::Origin(error),
-        }
-    })
-}
-
-/// Percent-encodes the characters of a path that no request can carry.
-fn encoded(path: &str) -> String {
-    use std::fmt::Write as _;
-    path.bytes().fold(String::new(), |mut encoded, octet| {
-        if octet.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&octet) {
-            encoded.push(char::from(octet));
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(encoded, "%{octet:02X}");
-        }
-        encoded
-    })
-}
-
 /// Describes the reason for a decision, with the facts that the decision adds to the reason's meaning.
 pub fn meaning(decision: &Decision) -> String {
     let reason = decision.reason;
@@ -402,36 +335,6 @@ pub fn group_of(other: &OtherLine<'_>, groups: &[Group<'_>]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_invalid_url_is_answered_with_its_correct_form() {
-        let cases = [
-            (
-                "example.com/a",
-                "write it with its scheme, as https://example.com/a",
-            ),
-            ("//example.com/a", "a path, not a URL"),
-            ("/a", "as https://example.com/a"),
-            ("a b", "must begin with http://"),
-            ("gopher://a/", "the scheme must be http, https or ftp"),
-            ("ftp://a/b//c", "without doubled slashes"),
-            ("ftp://a/b%0d", "a control octet"),
-            ("ftp://a/%62;type=i#c", "write ftp://a/b;type=i"),
-            ("ftp://u:p@a/b", "without user and password"),
-            ("ftp://@a/b", "without user and password"),
-            ("http://a:0/", "the port must be"),
-            ("http://a/b c", "write http://a/b%20c"),
-            ("http://a/\u{1}", "write http://a/%01"),
-        ];
-        for (url, expected) in cases {
-            let told = target(url).map(|_| ()).expect_err(url).to_string();
-            assert!(told.contains(expected), "{url}: {told}");
-        }
-        assert!(target("ftp://a/b;type=i").is_ok_and(|target| target.path == "/b"));
-        assert!(target("ftp://a/b@c").is_ok_and(|target| target.path == "/b@c"));
-        assert!(target("http://u:p@a/b").is_ok_and(|target| target.origin.as_str() == "http://a"));
-        assert!(target("http://a/ツ?{}#x y").is_ok_and(|target| target.path == "/ツ?{}"));
-    }
 
     #[test]
     fn the_judged_agent_is_named_or_configured() {

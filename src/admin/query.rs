@@ -13,6 +13,7 @@ use self::when::Edge;
 use super::NewOverride;
 use crate::clock::Moment;
 use crate::config::{Mode, parse_duration, parse_moment};
+use crate::explain::with_slashes;
 use crate::policy::overrides::{self, Override, OverrideId};
 use crate::policy::{Reason, Verdict};
 use crate::rep::{Origin, PathPattern, Scheme};
@@ -158,12 +159,15 @@ pub fn one_of(
 /// # Errors
 /// When the text is no origin.
 pub fn origin(text: &str) -> Result<Origin, ReadError> {
-    match Origin::parse(text) {
-        Ok((origin, _)) => Ok(origin),
-        Err(error) if !text.contains("://") => Err(ReadError(format!(
+    match (Origin::parse(text), with_slashes(text)) {
+        (Ok((origin, _)), _) => Ok(origin),
+        (Err(error), Some(mended)) => Err(ReadError(format!(
+            "{error}; write two slashes behind the scheme: {mended}"
+        ))),
+        (Err(error), None) if !text.contains("://") => Err(ReadError(format!(
             "{error}; an origin has a scheme: https://{text}, or http://{text}"
         ))),
-        Err(error) => Err(ReadError(error.to_string())),
+        (Err(error), None) => Err(ReadError(error.to_string())),
     }
 }
 

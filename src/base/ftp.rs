@@ -23,3 +23,10 @@ pub mod status;
 /// The advice about a URL with a user or a password.
 pub const NO_USER: &str =
     "Write the ftp URL without user and password: crawlgate logs in as anonymous only.";
+
+/// Tells whether the user information of an `ftp` URL names the anonymous login: without a password, a user that servers
+/// take for it (RFC 1635). Such a URL is the one without the user information.
+#[must_use]
+pub fn is_anonymous(userinfo: &str) -> bool {
+    matches!(userinfo, "anonymous" | "ftp")
+}

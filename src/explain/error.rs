@@ -50,6 +50,9 @@ pub enum UrlError {
     /// A host and a path without a scheme.
     #[error("not a URL: write it with its scheme, as {0}")]
     NoScheme(String),
+    /// Other than two slashes behind the scheme.
+    #[error("not a URL: write two slashes behind its scheme, as {0}")]
+    Slashes(String),
     /// The origin is none.
     #[error(transparent)]
     Origin(OriginError),

@@ -6,6 +6,7 @@ use http::header::HOST;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Uri};
 
+use crate::ftp::is_anonymous;
 use crate::ftp::path::{self, PathError, ReadError};
 use crate::policy::Target;
 use crate::rep::{Origin, Scheme, TransferType, split_transfer_type};
@@ -43,7 +44,7 @@ pub enum Unreadable {
     Malformed,
     /// A scheme that is not forwarded.
     Scheme,
-    /// An `ftp` URL with a user: logins are anonymous.
+    /// An `ftp` URL with a user other than the anonymous one.
     Userinfo,
     /// The path of an `ftp` URL that has more than one meaning on a server, or none.
     FtpPath(PathError),
@@ -214,12 +215,15 @@ fn origin_of(uri: &Uri) -> Result<Origin, Unreadable> {
         _ => return Err(Unreadable::Scheme),
     };
     let authority = uri.authority().ok_or(Unreadable::Malformed)?.as_str();
-    if scheme == Scheme::Ftp && authority.contains('@') {
+    // The last `@`: no octet before it is part of the host.
+    let (userinfo, host) = match authority.rsplit_once('@') {
+        Some((userinfo, host)) => (Some(userinfo), host),
+        None => (None, authority),
+    };
+    if scheme == Scheme::Ftp && userinfo.is_some_and(|userinfo| !is_anonymous(userinfo)) {
         return Err(Unreadable::Userinfo);
     }
-    // The last `@`: no octet before it is part of the host.
-    let host_start = memchr::memrchr(b'@', authority.as_bytes()).map_or(0, |at| at + 1);
-    named(scheme, authority.get(host_start..).unwrap_or_default())
+    named(scheme, host)
 }
 
 /// Returns the origin that `host[:port]` names. A missing or empty port is the scheme's default (RFC 3986 3.2.3); a
@@ -346,6 +350,11 @@ mod tests {
             ),
             ("ftp://u:p@a.test/x", "", plain, "Userinfo"),
             ("ftp://@a.test/x", "", plain, "Userinfo"),
+            ("ftp://anonymous@a.test/x", "", plain, "ftp://a.test/x"),
+            ("ftp://ftp@a.test:2121/", "", plain, "ftp://a.test:2121/"),
+            ("ftp://ftp:p@a.test/x", "", plain, "Userinfo"),
+            ("ftp://anonymous@b.test@a.test/x", "", plain, "Userinfo"),
+            ("ftp://Anonymous@a.test/x", "", plain, "Userinfo"),
             ("ftp://a.test/x%0d%0ay", "", plain, "FtpPath(Control)"),
             ("ftp://a.test/x?y", "", plain, "FtpPath(Query)"),
             ("ftp://a.test//x", "", plain, "FtpPath(Empty)"),

@@ -177,6 +177,7 @@ fn exit_codes_and_corrections() {
         ("all allowed", &["http://a.test/", "http://a.test/x"], 0, ""),
         ("one denied", &["http://a.test/", "http://a.test/p", "http://a.test/x"], 1, ""),
         ("one that is no URL", &["http://a.test/p", "a.test/x"], 2, "a.test/x: not a URL: write it with its scheme, as https://a.test/x"),
+        ("one slash", &["http:/x"], 2, "http:/x: not a URL: write two slashes behind its scheme, as http://x"),
         ("a path", &["/x"], 2, "/x: a path, not a URL: write it with scheme and host, as https://example.com/x"),
         ("a space", &["http://a.test/a b"], 2, "write http://a.test/a%20b"),
         ("a file over FTP", &["ftp://a.test/p;type=i"], 1, ""),

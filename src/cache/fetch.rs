@@ -32,11 +32,12 @@ use crate::client::ClientKey;
 use crate::clock::Clock;
 use crate::config::RobotsConfig;
 use crate::egress::{Egress, Received, RequestBody, ResponseBody};
+use crate::ftp;
 use crate::pace::{FetchSlot, Pace, SharedPace as _};
 use crate::rep::{ComparisonPath, Origin, ParseOptions, Robots};
 use crate::robots::access::{
-    Absence, AccessResult, Cause, ERROR_PAGE, Freshness, Hop, Reading, Validity, phrases_in,
-    read_status,
+    Absence, AccessResult, Cause, ERROR_PAGE, Freshness, FtpReply, Hop, Reading, Validity,
+    phrases_in, read_status,
 };
 use crate::robots::document::Document;
 use crate::robots::identity::Identity;
@@ -199,20 +200,28 @@ impl RedirectChain<'_, '_> {
                 Err(cause) => return unreachable(cause),
             };
             let status = response.status().as_u16();
-            self.trace.answered(status, response.headers());
+            // Of FTP, the status is crawlgate's own word.
+            let ftp = response.extensions().get::<ftp::status::Refusal>();
+            let ftp = ftp.map(|refusal| FtpReply::of(&refusal.reply));
+            let told = ftp.is_none().then_some(status);
+            self.trace.answered(told, response.headers());
             match read_status(status, &config.deny_statuses, soft_404) {
                 Reading::Body => {
                     return successful(*response, (document, &url), config, clock).await;
                 }
                 Reading::Absent => {
                     return AccessResult::Unavailable {
-                        why: Absence::Status(status),
+                        why: ftp.map_or(Absence::Status(status), Absence::Ftp),
                         freshness: freshness(response.headers(), clock),
                     };
                 }
-                Reading::Unreachable => return refused(status, response.headers(), clock),
+                Reading::Unreachable => {
+                    let cause = ftp.map_or(Cause::Status(status), Cause::Ftp);
+                    return refused(cause, response.headers(), clock);
+                }
                 Reading::UnreachableUnlessNotFound => {
-                    let result = refused(status, response.headers(), clock);
+                    let cause = ftp.map_or(Cause::Status(status), Cause::Ftp);
+                    let result = refused(cause, response.headers(), clock);
                     // An outage that says when it ends is one.
                     if let AccessResult::Unreachable {
                         retry_after: Some(_),
@@ -420,9 +429,9 @@ async fn successful(
     }
 }
 
-fn refused(status: u16, headers: &HeaderMap, clock: &Clock) -> AccessResult {
+fn refused(cause: Cause, headers: &HeaderMap, clock: &Clock) -> AccessResult {
     AccessResult::Unreachable {
-        cause: Cause::Status(status),
+        cause,
         retry_after: retry_after(headers, clock),
     }
 }

@@ -169,6 +169,9 @@ impl Failure {
             ResponseError::Http1(error) if Failure::of(error) == Failure::Protocol => {
                 "http_response_transfer_coding"
             }
+            ResponseError::Ftp(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                "http_response_body_size"
+            }
             ResponseError::Http1(_)
             | ResponseError::Http2(_)
             | ResponseError::Ftp(_)

@@ -10,6 +10,7 @@
 mod answer;
 mod body;
 mod control;
+mod cut;
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -131,7 +132,7 @@ impl<'a> FtpRequest<'a> {
             asked: self,
             control,
             has_named: false,
-            has_facts: false,
+            presence: Presence::Unasked,
         })
     }
 
@@ -157,8 +158,20 @@ struct Session<'a> {
     control: Control,
     /// True if a command has named the file or directory.
     has_named: bool,
-    /// True if the server has answered SIZE or MDTM: what was asked for is there.
-    has_facts: bool,
+    presence: Presence,
+}
+
+/// What SIZE and MDTM have said of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    /// Nothing yet.
+    Unasked,
+    /// Neither that it is there nor that it is not.
+    Unknown,
+    /// The server has told its size or its time.
+    There,
+    /// 550, each that was asked.
+    Missing,
 }
 
 impl Session<'_> {
@@ -195,15 +208,19 @@ impl Session<'_> {
             // Some servers say 0 where they do not know.
             .filter(|size| *size > 0),
             modified: self.query(&Command::Mdtm(name), Reply::modified).await?,
+            now: self.asked.shared.pool.clock.now(),
         };
-        if self.asked.is_head && facts.size.is_some() {
-            self.control.quit();
-            return Ok(facts.answer(Range::Whole, facts.size, Body::none()));
-        }
         let mut range = facts.range(self.asked.headers);
-        if range == Range::Unsatisfiable {
+        let is_told = self.asked.is_head && facts.size.is_some();
+        if is_told || range == Range::Unsatisfiable {
+            // Some servers tell a size of a directory, too.
+            let is_directory = self.enters(name).await?;
             self.control.quit();
-            return Ok(facts.unsatisfiable());
+            return Ok(match is_told {
+                _ if is_directory => answer::moved(&self.asked.folder_url()),
+                true => facts.answer(Range::Whole, facts.size, Body::none()),
+                false => facts.unsatisfiable(),
+            });
         }
         let data = self.data_connection().await?;
         if let Range::Part {
@@ -214,18 +231,8 @@ impl Session<'_> {
             range = Range::Whole;
         }
         let begun = self.begin(&Command::Retr(name)).await?;
-        if let TransferStart::Refused(code) = begun {
-            // A directory has no slash here, and is a file elsewhere. A robots.txt is a file.
-            if code == 550 && !self.asked.is_robots() && self.enters(name).await? {
-                self.control.quit();
-                return Ok(answer::moved(&self.asked.folder_url()));
-            }
-            // A robots.txt that is there and not given is unreachable: 550 would say that there is none.
-            let step = match self.asked.is_robots() && self.has_facts {
-                true => Step::Transfer,
-                false => Step::Name,
-            };
-            return Err(self.control.refused(step, code));
+        if let TransferStart::Refused(reply) = begun {
+            return self.refused_file(name, reply).await;
         }
         if self.asked.is_head {
             return Ok(facts.answer(Range::Whole, None, Body::none()));
@@ -233,6 +240,24 @@ impl Session<'_> {
         let until = BodyEnd::of(range, facts.size);
         let body = Body::transfer(Transfer::file(data, self.control, begun, until));
         Ok(facts.answer(range, until.length(), body))
+    }
+
+    /// Answers for a file that is not sent.
+    async fn refused_file(mut self, name: &Name, reply: Reply) -> Result<Response, SessionEnd> {
+        let is_robots = self.asked.is_robots();
+        // A directory has no slash here, and is a file elsewhere. A robots.txt is a file.
+        let may_be_directory = matches!(reply.code, 550 | 551 | 553) && !is_robots;
+        if may_be_directory && self.enters(name).await? {
+            self.control.quit();
+            return Ok(answer::moved(&self.asked.folder_url()));
+        }
+        let step = match self.presence {
+            // A robots.txt that is there and not given is unreachable: 550 would say that there is none.
+            Presence::There if is_robots => Step::Transfer,
+            Presence::There | Presence::Unasked | Presence::Unknown => Step::Name,
+            Presence::Missing => Step::MissingName,
+        };
+        Err(self.control.refused(step, reply))
     }
 
     /// Answers with the page of a directory.
@@ -252,13 +277,16 @@ impl Session<'_> {
         let mut begun = self.begin(&Command::Mlsd).await?;
         let mut format = Format::Facts;
         // Not known here (RFC 959 4.2.1).
-        if let TransferStart::Refused(500..=504) = begun {
+        if let TransferStart::Refused(Reply {
+            code: 500..=504, ..
+        }) = begun
+        {
             data = self.data_connection().await?;
             begun = self.begin(&Command::List).await?;
             format = Format::Columns;
         }
-        if let TransferStart::Refused(code) = begun {
-            return Err(self.control.refused(Step::Name, code));
+        if let TransferStart::Refused(reply) = begun {
+            return Err(self.control.refused(Step::Name, reply));
         }
         let listing = Listing::new(format).of_login(name.is_none());
         let page = Page::new(self.asked.url(), listing);
@@ -290,12 +318,14 @@ impl Session<'_> {
         read: impl Fn(&Reply) -> Option<T>,
     ) -> Result<Option<T>, SessionEnd> {
         let reply = self.control.ask(command).await?;
+        self.presence = match (reply.code, self.presence) {
+            (213, _) | (_, Presence::There) => Presence::There,
+            (550, Presence::Unasked | Presence::Missing) => Presence::Missing,
+            _ => Presence::Unknown,
+        };
         match reply.code {
-            213 => {
-                self.has_facts = true;
-                Ok(read(&reply))
-            }
-            code @ 421 => Err(self.control.refused(Step::Name, code)),
+            213 => Ok(read(&reply)),
+            421 => Err(self.control.refused(Step::Name, reply)),
             _ => Ok(None),
         }
     }
@@ -303,9 +333,10 @@ impl Session<'_> {
     /// Makes the next transfer begin at an octet. Tells whether the server can; if not, the answer is the whole file (RFC
     /// 9110 14.2).
     async fn begins_at(&mut self, from: u64) -> Result<bool, SessionEnd> {
-        match self.control.ask(&Command::Rest(from)).await?.code {
+        let reply = self.control.ask(&Command::Rest(from)).await?;
+        match reply.code {
             350 => Ok(true),
-            code @ 421 => Err(self.control.refused(Step::Transfer, code)),
+            421 => Err(self.control.refused(Step::Transfer, reply)),
             _ => Ok(false),
         }
     }
@@ -326,10 +357,10 @@ impl Session<'_> {
                 let passive = self.control.ask(&Command::Pasv).await?;
                 match passive.code {
                     227 => passive.passive_port(),
-                    code => return Err(self.control.refused(Step::Transfer, code)),
+                    _ => return Err(self.control.refused(Step::Transfer, passive)),
                 }
             }
-            code => return Err(self.control.refused(Step::Transfer, code)),
+            _ => return Err(self.control.refused(Step::Transfer, extended)),
         };
         let port = port.ok_or(Failure::Ftp)?;
         let (asked, at) = (self.asked, self.control.peer().ip());

@@ -28,7 +28,7 @@ pub(super) struct Pool {
     generation: AtomicU64,
     per_origin: usize,
     timeout: Duration,
-    clock: Clock,
+    pub(super) clock: Clock,
 }
 
 struct Idle {

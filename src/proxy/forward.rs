@@ -96,7 +96,7 @@ impl Connection {
             return Err((Refusal::Decided, recorder));
         };
         let refusal = ftp_refusal(&response, &recorder);
-        let error = refusal.and_then(ftp::status::Refusal::error_type);
+        let error = refusal.as_ref().and_then(ftp::status::Refusal::error_type);
         recorder.response_started(response.status().as_u16(), error);
         match self.is_kept(&mut recorder).await {
             true => Ok(self.pass(response, recorder, passing, (release, refusal))),
@@ -250,7 +250,7 @@ impl Connection {
         }
         let is_last = response.extensions_mut().remove::<EndsLogin>().is_some();
         if let Some(refusal) = refusal {
-            respond::add_ftp_reply(response.headers_mut(), refusal);
+            respond::add_ftp_reply(response.headers_mut(), &refusal);
         }
         if self.downstream.proxy.settings.load().robots.signals.stamp {
             let (decision, id) = (recorder.decision(), recorder.id());
@@ -304,7 +304,7 @@ fn ftp_refusal(
     recorder: &ExchangeRecorder,
 ) -> Option<ftp::status::Refusal> {
     match recorder.origin().map(Origin::scheme) {
-        Some(Scheme::Ftp) => response.extensions().get().copied(),
+        Some(Scheme::Ftp) => response.extensions().get().cloned(),
         _ => None,
     }
 }

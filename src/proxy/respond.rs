@@ -264,8 +264,14 @@ fn with_body(
 }
 
 /// Adds to an answer the reply of the FTP server that it stands for.
-pub fn add_ftp_reply(headers: &mut HeaderMap, refusal: ftp::status::Refusal) {
-    let details = format!("reply {}", refusal.code);
+pub fn add_ftp_reply(headers: &mut HeaderMap, refusal: &ftp::status::Refusal) {
+    // The characters of a string (RFC 9651 3.3.3) that need no escape.
+    let is_plain = |c: &char| matches!(c, ' '..='~') && !matches!(c, '"' | '\\');
+    let reply = refusal.reply.to_string();
+    let details: String = "reply "
+        .chars()
+        .chain(reply.chars().filter(is_plain))
+        .collect();
     let member = proxy_status(refusal.error_type(), None, None, Some(&details));
     if let Ok(value) = HeaderValue::from_str(&member) {
         headers.append(PROXY_STATUS, value);

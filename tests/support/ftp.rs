@@ -42,6 +42,12 @@ pub(crate) enum Sending {
     Longer(&'static str),
     /// Sends all, and says so only when the other side has closed, too.
     Lingering,
+    /// Sends so many octets, says this, and keeps the data connection open.
+    Refused(usize, &'static str),
+    /// Sends so many octets, closes the control connection, and keeps the data connection open.
+    Gone(usize),
+    /// Says that all was sent, and sends it then.
+    Confirmed,
 }
 
 /// The running server. It lives as long as the test process.
@@ -220,7 +226,7 @@ impl Session {
                     None => self.say("550 no such file")?,
                 },
                 "MDTM" => match self.find(name) {
-                    Some(_) => self.say("213 20261120120000")?,
+                    Some(_) => self.say("213 20241120120000")?,
                     None => self.say("550 no such file")?,
                 },
                 "CWD" if self.is_directory(name) => {
@@ -307,7 +313,7 @@ impl Session {
                 continue;
             };
             let line = match (name.split_once('/'), has_facts) {
-                (Some((name, _)), true) => format!("type=dir;modify=20261120120000; {name}\r\n"),
+                (Some((name, _)), true) => format!("type=dir;modify=20241120120000; {name}\r\n"),
                 (None, true) => format!("type=file;size={}; {name}\r\n", octets.len()),
                 (Some((name, _)), false) => {
                     format!("drwxr-xr-x 2 ftp ftp 1 Nov 20 12:00 {name}\r\n")
@@ -372,6 +378,22 @@ impl Session {
                 self.write(&mut data, octets)?;
                 data.shutdown(std::net::Shutdown::Write)?;
                 data.read_to_end(&mut Vec::new())?;
+            }
+            Some(Sending::Refused(most, reply)) => {
+                self.write(&mut data, part(most))?;
+                self.say(reply)?;
+                drop(data.read_to_end(&mut Vec::new()));
+                return Ok(());
+            }
+            Some(Sending::Gone(most)) => {
+                self.write(&mut data, part(most))?;
+                self.stream.shutdown(std::net::Shutdown::Both)?;
+                drop(data.read_to_end(&mut Vec::new()));
+                return Ok(());
+            }
+            Some(Sending::Confirmed) => {
+                self.say("226 done")?;
+                return self.write(&mut data, octets);
             }
             Some(Sending::Longer(more)) => {
                 self.write(&mut data, octets)?;

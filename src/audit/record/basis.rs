@@ -43,7 +43,10 @@ impl<'a> RobotsCopy<'a> {
             },
             State::Unavailable { why, .. } => match why {
                 Absence::Status(status) | Absence::NotFoundBehind(status) => Some(*status),
-                Absence::TooManyRedirects | Absence::RedirectLoop | Absence::DisallowedHop => None,
+                Absence::Ftp(_)
+                | Absence::TooManyRedirects
+                | Absence::RedirectLoop
+                | Absence::DisallowedHop => None,
             },
             State::NeverFetched | State::Successful { .. } => snapshot.map(|s| s.status),
         };

@@ -6,6 +6,16 @@ use super::path::Name;
 /// Octets of one line. A longer one is left out.
 const MAX_LINE: usize = 4096;
 
+/// Lines of one listing. The largest directories of public servers have some hundred thousand entries.
+const MAX_LINES: u32 = 1_000_000;
+
+/// Octets of one listing.
+const MAX_OCTETS: usize = 128 * 1024 * 1024;
+
+/// The listing exceeds its bounds: it may have no end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Endless;
+
 /// The command that a listing answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -47,6 +57,10 @@ pub struct Listing {
     is_skipping: bool,
     /// True if the directory is that of the login.
     is_of_login: bool,
+    /// Lines that have ended.
+    lines: u32,
+    /// Octets of all lines.
+    octets: usize,
 }
 
 impl Listing {
@@ -57,6 +71,8 @@ impl Listing {
             buffer: Vec::new(),
             is_skipping: false,
             is_of_login: false,
+            lines: 0,
+            octets: 0,
         }
     }
 
@@ -69,15 +85,27 @@ impl Listing {
     }
 
     /// Reads more octets, and gives each entry whose line is whole to `take`.
-    pub fn push(&mut self, octets: &[u8], mut take: impl FnMut(Entry)) {
+    ///
+    /// # Errors
+    /// When the listing exceeds its bounds.
+    pub fn push(&mut self, octets: &[u8], mut take: impl FnMut(Entry)) -> Result<(), Endless> {
+        self.octets = self.octets.saturating_add(octets.len());
+        if self.octets > MAX_OCTETS {
+            return Err(Endless);
+        }
         let mut rest = octets;
         while let Some(end) = memchr::memchr(b'\n', rest) {
+            if self.lines == MAX_LINES {
+                return Err(Endless);
+            }
+            self.lines += 1;
             let (line, after) = rest.split_at_checked(end).unwrap_or((rest, &[]));
             self.keep(line);
             self.end_line(&mut take);
             rest = after.get(1..).unwrap_or_default();
         }
         self.keep(rest);
+        Ok(())
     }
 
     /// Reads the last line, which may lack its end.
@@ -293,7 +321,7 @@ mod tests {
             let size = entry.size.map_or(String::new(), |size| size.to_string());
             entries.push(format!("{name}{slash}|{size}|{}", entry.modified));
         };
-        listing.push(octets, &mut take);
+        listing.push(octets, &mut take).expect("an end");
         listing.finish(&mut take);
         entries
     }
@@ -360,7 +388,8 @@ mod tests {
         for (is_of_login, expected) in [(true, 1), (false, 2)] {
             let mut listing = Listing::new(Format::Facts).of_login(is_of_login);
             let mut found = 0;
-            listing.push(b"type=dir; ~x\ntype=file; x~\n", |_| found += 1);
+            let listed = listing.push(b"type=dir; ~x\ntype=file; x~\n", |_| found += 1);
+            assert_eq!(listed, Ok(()));
             assert_eq!(found, expected, "{is_of_login}");
         }
     }
@@ -370,11 +399,23 @@ mod tests {
         let mut listing = Listing::new(Format::Facts);
         let mut found = 0;
         for _ in 0..1000 {
-            listing.push(&[b'x'; 1000], |_| found += 1);
+            let listed = listing.push(&[b'x'; 1000], |_| found += 1);
+            assert_eq!(listed, Ok(()));
             assert!(listing.buffer.capacity() <= 2 * MAX_LINE);
         }
-        listing.push(b"\ntype=file; a\n", |_| found += 1);
-        assert_eq!(found, 1, "the line after it counts");
+        let listed = listing.push(b"\ntype=file; a\n", |_| found += 1);
+        assert_eq!((listed, found), (Ok(()), 1), "the line after it counts");
+    }
+
+    #[test]
+    fn a_listing_without_end_is_an_error() {
+        let lines = "\n".repeat(MAX_LINES as usize);
+        let octets = "x".repeat(MAX_OCTETS);
+        for (name, whole) in [("lines", lines), ("octets", octets)] {
+            let mut listing = Listing::new(Format::Facts);
+            assert_eq!(listing.push(whole.as_bytes(), |_| {}), Ok(()), "{name}");
+            assert_eq!(listing.push(b"\n", |_| {}), Err(Endless), "{name}");
+        }
     }
 
     proptest! {
@@ -385,8 +426,9 @@ mod tests {
             let cut = cut.min(octets.len());
             let mut listing = Listing::new(format);
             let mut found = Vec::new();
-            listing.push(&octets[..cut], |entry| found.push(entry));
-            listing.push(&octets[cut..], |entry| found.push(entry));
+            for part in [&octets[..cut], &octets[cut..]] {
+                prop_assert_eq!(listing.push(part, |entry| found.push(entry)), Ok(()));
+            }
             listing.finish(|entry| found.push(entry));
             prop_assert_eq!(found.len(), entries(format, octets).len());
         }
@@ -395,7 +437,7 @@ mod tests {
         fn no_octets_panic_and_every_name_is_a_segment(octets: Vec<u8>, facts: bool) {
             let mut listing = Listing::new(if facts { Format::Facts } else { Format::Columns });
             let mut all = Vec::new();
-            listing.push(&octets, |entry| all.push(entry));
+            prop_assert_eq!(listing.push(&octets, |entry| all.push(entry)), Ok(()));
             listing.finish(|entry| all.push(entry));
             prop_assert!(all.iter().all(|entry| is_segment(&entry.name)));
         }

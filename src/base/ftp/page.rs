@@ -1,6 +1,6 @@
 //! The listing of a directory as an HTML page, entry by entry: a crawler that reads links finds the files.
 
-use super::listing::{Entry, Kind, Listing};
+use super::listing::{Endless, Entry, Kind, Listing};
 use super::path::encoded;
 
 /// A page that is written while its listing comes.
@@ -21,10 +21,14 @@ impl Page {
     }
 
     /// Reads octets of the listing, and returns what they add to the page.
-    pub fn push(&mut self, octets: &[u8]) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// When the listing exceeds its bounds.
+    pub fn push(&mut self, octets: &[u8]) -> Result<Vec<u8>, Endless> {
         let mut page = self.begin();
-        self.listing.push(octets, |entry| write(&entry, &mut page));
-        page
+        self.listing
+            .push(octets, |entry| write(&entry, &mut page))?;
+        Ok(page)
     }
 
     /// Returns the end of the page.
@@ -100,10 +104,15 @@ mod tests {
     fn a_page_has_a_link_for_each_entry() {
         let listing = Listing::new(Format::Facts);
         let mut page = Page::new("ftp://a.example/x&y/".to_owned(), listing);
-        let mut text = page.push(b"type=file;size=3; a b.txt\r\ntype=dir; p");
-        text.extend(page.push(b"ub\r\ntype=file; <script>\"';type=i\r\n"));
-        text.extend(page.push(b"type=dir; x:a&b=%\r\n"));
-        text.extend(page.push(b"type=file; last"));
+        let mut text = Vec::new();
+        for part in [
+            "type=file;size=3; a b.txt\r\ntype=dir; p",
+            "ub\r\ntype=file; <script>\"';type=i\r\n",
+            "type=dir; x:a&b=%\r\n",
+            "type=file; last",
+        ] {
+            text.extend(page.push(part.as_bytes()).expect("an end"));
+        }
         text.extend(page.finish());
         let text = String::from_utf8(text).expect("UTF-8");
         for expected in [

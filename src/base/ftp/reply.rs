@@ -3,7 +3,10 @@
 //! A reply is one line, `220 text`, or many: from `220-text` to the next line that begins with `220` and a space. A line
 //! ends in LF, with or without CR. The bounds hold for servers that never end a line or a reply.
 
+use std::fmt;
+
 use crate::clock::Moment;
+use crate::text::json::misleads;
 
 /// Octets of one line.
 const MAX_LINE: usize = 4096;
@@ -11,7 +14,11 @@ const MAX_LINE: usize = 4096;
 /// Octets of one reply. Welcome texts reach a few kilobytes.
 const MAX_REPLY: usize = 64 * 1024;
 
-/// One whole reply.
+/// Characters of a reply's text that are told.
+const MAX_TOLD: usize = 160;
+
+/// One whole reply. Written out, it is one line of its code and its text, cut at a bound; octets that are no text, and
+/// characters that a terminal would not show, are replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// Its three digits.
@@ -124,6 +131,24 @@ impl Line<'_> {
 fn number(digits: &[u8]) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     is_number.then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
+}
+
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.code)?;
+        let text = String::from_utf8_lossy(self.text.trim_ascii());
+        if !text.is_empty() {
+            f.write_str(" ")?;
+        }
+        for (count, character) in text.chars().enumerate() {
+            match character {
+                _ if count == MAX_TOLD => return f.write_str("…"),
+                _ if misleads(character) => f.write_str("\u{fffd}")?,
+                _ => write!(f, "{character}")?,
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Reply {
@@ -258,6 +283,27 @@ mod tests {
             Ok(1),
             "a long one is not endless"
         );
+    }
+
+    #[test]
+    fn a_reply_is_told_on_one_line_within_a_bound() {
+        let told = |text: &[u8]| {
+            let text = text.to_vec();
+            Reply { code: 530, text }.to_string()
+        };
+        let long = "x".repeat(MAX_TOLD + 1);
+        #[rustfmt::skip] // one row, one case
+        let cases: [(&[u8], String); 6] = [
+            (b"Use encryption.", "530 Use encryption.".to_owned()),
+            (b" Use encryption. ", "530 Use encryption.".to_owned()),
+            (b"", "530".to_owned()),
+            (b"\x1b[2J\x00\xff\t", "530 \u{fffd}[2J\u{fffd}\u{fffd}".to_owned()),
+            ("geschützt".as_bytes(), "530 geschützt".to_owned()),
+            (long.as_bytes(), format!("530 {}…", "x".repeat(MAX_TOLD))),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(told(text), expected);
+        }
     }
 
     #[test]

@@ -6,11 +6,14 @@
 //! | 4yz | any command | 503 | unreachable |
 //! | 5yz, 332 | the greeting, the login | 502 | unreachable |
 //! | 550 | the name of a file or directory | 404 | unavailable |
+//! | 551, 553 | the name of a file, where SIZE and MDTM said 550 | 404 | unavailable |
 //! | other 5yz | the name of a file or directory | 502 | unreachable |
 //! | 5yz | passive mode, the transfer type | 502 | unreachable |
 //!
 //! A robots.txt is judged by the HTTP status as any other ([`robots::access`](crate::robots::access)): one table serves
 //! both. A refused login is no 403, which would say that there is no robots.txt.
+
+use super::reply::Reply;
 
 /// What a command was about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,31 +22,33 @@ pub enum Step {
     Login,
     /// A file or a directory by its name.
     Name,
+    /// A file by its name, of which SIZE and MDTM have said that it is not there (550).
+    MissingName,
     /// The way that octets are transferred.
     Transfer,
 }
 
 /// A refusal of the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// What was refused.
     pub step: Step,
-    /// The code of the reply.
-    pub code: u16,
+    /// The reply.
+    pub reply: Reply,
 }
 
 impl Refusal {
     /// Returns the status of the HTTP response.
-    pub fn status(self) -> u16 {
-        match (self.step, self.code) {
+    pub fn status(&self) -> u16 {
+        match (self.step, self.reply.code) {
             (_, 400..=499) => 503,
-            (Step::Name, 550) => 404,
+            (Step::Name | Step::MissingName, 550) | (Step::MissingName, 551 | 553) => 404,
             _ => 502,
         }
     }
 
     /// Returns the error type of Proxy-Status (RFC 9209 2.3); `None` where the server has answered about the file.
-    pub fn error_type(self) -> Option<&'static str> {
+    pub fn error_type(&self) -> Option<&'static str> {
         match self.status() {
             404 => None,
             503 => Some("destination_unavailable"),
@@ -52,11 +57,9 @@ impl Refusal {
     }
 
     /// Describes it, as a sentence.
-    pub fn sentence(self) -> &'static str {
+    pub fn sentence(&self) -> &'static str {
         match (self.step, self.status()) {
-            (Step::Name, 404) => {
-                "The FTP server has no such file, or does not let anonymous users have it."
-            }
+            (_, 404) => "The FTP server has no such file, or does not let anonymous users have it.",
             (Step::Login, 502) => "The FTP server does not take an anonymous login.",
             (_, 503) => "The FTP server does not serve this now; try again later.",
             _ => "The FTP server refuses this.",
@@ -69,14 +72,22 @@ mod tests {
     use super::*;
     use crate::robots::access::{Reading, read_status};
 
+    fn status(step: Step, code: u16) -> u16 {
+        let text = Vec::new();
+        let reply = Reply { code, text };
+        Refusal { step, reply }.status()
+    }
+
     #[test]
     fn only_a_missing_file_opens_an_origin() {
-        for step in [Step::Login, Step::Name, Step::Transfer] {
+        for step in [Step::Login, Step::Name, Step::MissingName, Step::Transfer] {
             for code in 100..600 {
-                let status = Refusal { step, code }.status();
+                let status = status(step, code);
                 let reading = read_status(status, &[], false);
                 let expected = match (step, code) {
-                    (Step::Name, 550) => Reading::Absent,
+                    (Step::Name | Step::MissingName, 550) | (Step::MissingName, 551 | 553) => {
+                        Reading::Absent
+                    }
                     _ => Reading::Unreachable,
                 };
                 assert_eq!(reading, expected, "{step:?} {code}: {status}");
@@ -90,10 +101,11 @@ mod tests {
         let cases = [
             (Step::Login, 421, 503), (Step::Login, 430, 503), (Step::Login, 530, 502), (Step::Login, 332, 502),
             (Step::Name, 550, 404), (Step::Name, 450, 503), (Step::Name, 421, 503), (Step::Name, 553, 502),
-            (Step::Name, 501, 502), (Step::Transfer, 425, 503), (Step::Transfer, 502, 502), (Step::Transfer, 550, 502),
+            (Step::Name, 501, 502), (Step::MissingName, 551, 404), (Step::MissingName, 552, 502),
+            (Step::MissingName, 450, 503), (Step::Transfer, 425, 503), (Step::Transfer, 502, 502), (Step::Transfer, 550, 502),
         ];
-        for (step, code, status) in cases {
-            assert_eq!(Refusal { step, code }.status(), status, "{step:?} {code}");
+        for (step, code, expected) in cases {
+            assert_eq!(status(step, code), expected, "{step:?} {code}");
         }
     }
 }

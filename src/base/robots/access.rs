@@ -6,6 +6,7 @@
 
 mod cause;
 mod codings;
+mod ftp_reply;
 pub mod tls_fault;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use std::time::Duration;
 pub use self::cause::Cause;
 use self::cause::numbered;
 pub use self::codings::{CodingField, Codings};
+pub use self::ftp_reply::FtpReply;
 use super::snapshot::Snapshot;
 use crate::clock::Moment;
 
@@ -83,6 +85,8 @@ impl AccessResult {
 pub enum Absence {
     /// A 4xx other than 429.
     Status(u16),
+    /// The FTP server has no such file.
+    Ftp(FtpReply),
     /// A 5xx of a site that answers missing pages with it (Google's 2019 and RFC 9309 editions).
     NotFoundBehind(u16),
     /// More hops than the limit (RFC 9309 2.3.1.2).
@@ -274,6 +278,7 @@ impl Absence {
     pub fn code(self) -> String {
         match self {
             Absence::Status(status) => format!("status_{status}"),
+            Absence::Ftp(reply) => reply.word(),
             Absence::NotFoundBehind(status) => format!("not_found_behind_{status}"),
             Absence::TooManyRedirects => "too_many_redirects".to_owned(),
             Absence::RedirectLoop => "redirect_loop".to_owned(),
@@ -285,6 +290,9 @@ impl Absence {
     pub fn from_code(code: &str) -> Option<Absence> {
         if let Some(status) = numbered(code, "status_") {
             return Some(Absence::Status(status));
+        }
+        if let Some(reply) = FtpReply::from_word(code) {
+            return Some(Absence::Ftp(reply));
         }
         if let Some(status) = numbered(code, "not_found_behind_") {
             return Some(Absence::NotFoundBehind(status));
@@ -303,7 +311,7 @@ impl Absence {
     /// about the crawler that asked.
     pub fn may_be_personal(self) -> bool {
         match self {
-            Absence::Status(404 | 410) => false,
+            Absence::Status(404 | 410) | Absence::Ftp(_) => false,
             Absence::Status(_)
             | Absence::NotFoundBehind(_)
             | Absence::TooManyRedirects
@@ -317,6 +325,7 @@ impl fmt::Display for Absence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Absence::Status(status) => write!(f, "it answered {status}"),
+            Absence::Ftp(reply) => reply.fmt(f),
             Absence::NotFoundBehind(status) => {
                 write!(
                     f,

@@ -75,8 +75,8 @@ impl Trace {
     }
 
     /// Records its answer.
-    pub(super) fn answered(&mut self, status: u16, headers: &HeaderMap) {
-        self.status = Some(status);
+    pub(super) fn answered(&mut self, status: Option<u16>, headers: &HeaderMap) {
+        self.status = status;
         self.fields = KEPT
             .iter()
             .filter_map(|name| {
@@ -200,10 +200,10 @@ mod tests {
     fn the_last_answer_counts_and_every_hop_is_named() {
         let mut trace = Trace::start(START);
         trace.record_request("http://a.example/robots.txt");
-        trace.answered(302, &headers(&[("location", "http://b.example/")]));
+        trace.answered(Some(302), &headers(&[("location", "http://b.example/")]));
         trace.record_request("http://b.example/");
         let lines = [("etag", "\"1\""), ("x-other", "no"), ("age", "3")];
-        trace.answered(404, &headers(&lines));
+        trace.answered(Some(404), &headers(&lines));
         let result = AccessResult::Unavailable {
             why: Absence::Status(404),
             freshness: Freshness::Unsaid,
@@ -227,7 +227,7 @@ mod tests {
     fn the_trace_contains_the_probe_besides_the_answer() {
         let mut trace = Trace::start(START);
         trace.record_request("http://a.example/robots.txt");
-        trace.answered(500, &headers(&[("etag", "\"1\"")]));
+        trace.answered(Some(500), &headers(&[("etag", "\"1\"")]));
         trace.probed("http://a.example/5f.txt", "it answered 500", true);
         let result = AccessResult::Unavailable {
             why: Absence::NotFoundBehind(500),
@@ -247,7 +247,7 @@ mod tests {
     fn a_hop_without_an_answer_has_no_status() {
         let mut trace = Trace::start(START);
         trace.record_request("http://a.example/robots.txt");
-        trace.answered(302, &headers(&[("location", "http://b.example/")]));
+        trace.answered(Some(302), &headers(&[("location", "http://b.example/")]));
         trace.record_request("http://b.example/");
         let result = AccessResult::Unreachable {
             cause: Cause::Connect,
@@ -266,12 +266,12 @@ mod tests {
         let mut trace = Trace::start(START);
         trace.record_request(&long);
         let lines = [("cache-control", &*long), ("cache-control", &*long)];
-        trace.answered(200, &headers(&lines));
+        trace.answered(Some(200), &headers(&lines));
         let bound = LONGEST + "…".len();
         assert!(trace.hops[0].len() <= bound);
         assert!(trace.fields[0].1.len() <= bound);
         let short = headers(&[("cache-control", "a"), ("cache-control", "b")]);
-        trace.answered(200, &short);
+        trace.answered(Some(200), &short);
         assert_eq!(trace.fields[0].1, "a, b");
     }
 

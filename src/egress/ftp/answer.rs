@@ -22,6 +22,8 @@ pub(super) struct Facts<'a> {
     pub(super) size: Option<u64>,
     /// The answer to MDTM.
     pub(super) modified: Option<Moment>,
+    /// The time of the answer.
+    pub(super) now: Moment,
 }
 
 impl Facts<'_> {
@@ -33,8 +35,9 @@ impl Facts<'_> {
         };
         // RFC 9110 13.1.5: a part of another version is of no use. There are no entity tags.
         if headers.contains_key(IF_RANGE) {
+            let is_past = self.modified.is_some_and(|modified| modified < self.now);
             match (text(IF_RANGE), self.last_modified()) {
-                (Some(asked), Some(modified)) if asked == modified => {}
+                (Some(asked), Some(modified)) if asked == modified && is_past => {}
                 _ => return Range::Whole,
             }
         }
@@ -78,8 +81,10 @@ impl Facts<'_> {
         response
     }
 
+    /// Returns the time of modification, which is never later than the answer (RFC 9110 8.8.2.1).
     fn last_modified(&self) -> Option<String> {
-        Some(httpdate::fmt_http_date(self.modified?.into()))
+        let modified = self.modified?.min(self.now);
+        Some(httpdate::fmt_http_date(modified.into()))
     }
 }
 
@@ -102,7 +107,7 @@ pub(super) fn moved(url: &str) -> Response {
 /// Returns the answer to a request that the server refuses, with the refusal beside it.
 pub(super) fn refused(refusal: Refusal, has_body: bool) -> Response {
     let text = match has_body {
-        true => format!("{} It replied {}.\n", refusal.sentence(), refusal.code),
+        true => format!("{} It replied: {}\n", refusal.sentence(), refusal.reply),
         false => String::new(),
     };
     let status = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::BAD_GATEWAY);
@@ -130,10 +135,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_modification_is_never_later_than_the_answer() {
+        let name = Name::new(b"f".to_vec()).unwrap();
+        for (modified, expected) in [
+            (59_000, "Thu, 01 Jan 1970 00:00:59 GMT"),
+            (60_000, "Thu, 01 Jan 1970 00:01:00 GMT"),
+            (999_000, "Thu, 01 Jan 1970 00:01:00 GMT"),
+        ] {
+            let facts = Facts {
+                name: &name,
+                size: None,
+                modified: Some(Moment::from_millis(modified)),
+                now: Moment::from_millis(60_000),
+            };
+            let answer = facts.answer(Range::Whole, None, Body::none());
+            assert_eq!(answer.headers().get(LAST_MODIFIED).unwrap(), expected);
+        }
+    }
+
+    #[test]
     fn a_part_is_sent_of_the_version_that_is_asked_for() {
         let name = Name::new(b"f".to_vec()).unwrap();
         let part = Range::Part { from: 2, to: 5 };
         let date = b"Thu, 01 Jan 1970 00:00:00 GMT".as_slice();
+        let (now, late) = (60_000, b"Thu, 01 Jan 1970 00:01:00 GMT".as_slice());
         #[rustfmt::skip] // one row, one case
         let cases = [
             (None, None, part),
@@ -144,12 +169,15 @@ mod tests {
             (Some(b"\"tag\""), Some(0), Range::Whole),
             (Some(b"\xe9"), Some(0), Range::Whole),
             (Some(b"\xe9"), None, Range::Whole),
+            (Some(late), Some(now), Range::Whole),
+            (Some(late), Some(now + 1000), Range::Whole),
         ];
         for (if_range, modified, expected) in cases {
             let facts = Facts {
                 name: &name,
                 size: Some(10),
                 modified: modified.map(Moment::from_millis),
+                now: Moment::from_millis(now),
             };
             let mut headers = HeaderMap::new();
             headers.insert(RANGE, HeaderValue::from_static("bytes=2-5"));

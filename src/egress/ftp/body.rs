@@ -2,27 +2,32 @@
 //!
 //! FTP ends a file by closing its connection, so a file that was cut short looks whole. It counts as whole only if the
 //! control connection confirms it, and if it has the length that SIZE told. The last piece of a file of known length is
-//! held back until then: a crawler sees that a file is not whole.
+//! held back until then: a crawler sees that a file is not whole. The control connection is read whenever no octet is
+//! there: what it says of the transfer ends the wait for more.
 
-use std::future::Future;
 use std::io;
-use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 use tokio::net::TcpStream;
 
-use super::super::Failure;
 use super::control::{Control, TransferStart};
+use super::cut::Cut;
+use crate::ftp::listing::Endless;
 use crate::ftp::page::Page;
 use crate::ftp::range::Range;
+use crate::transit;
 
 /// Octets of the memory that pieces are read into, one behind the other.
 const ROOM: usize = 32 * 1024;
 
 /// The least room that is worth a read.
 const LEAST_ROOM: usize = 4 * 1024;
+
+/// Octets of a listing that are read before other tasks have their turn: lines cost time, and a server may send them
+/// without a pause. A page has up to ten times as many octets.
+const TURN: usize = 16 * 1024;
 
 /// The body of an answer over FTP.
 pub(in super::super) struct Body(Content);
@@ -76,14 +81,20 @@ pub(super) struct Transfer {
 
 enum Payload {
     File(BodyEnd),
-    Listing(Page),
+    Listing {
+        page: Page,
+        /// True if lines were read in this turn.
+        has_read: bool,
+    },
 }
 
 enum State {
-    /// Octets come. Afterwards the control connection confirms them, unless it has done so already.
-    Open(TcpStream, Control, TransferStart),
+    /// Octets come, and the control connection has not confirmed them.
+    Open(TcpStream, Control),
+    /// Octets come, and the control connection has confirmed them already.
+    OpenConfirmed(TcpStream, Control),
     /// All octets have come.
-    Confirming(Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + Sync>>),
+    Confirming(Control),
     /// They are confirmed.
     Confirmed,
     /// The body is over.
@@ -98,12 +109,7 @@ impl Transfer {
         begun: TransferStart,
         until: BodyEnd,
     ) -> Transfer {
-        Transfer {
-            state: State::Open(data, control, begun),
-            payload: Payload::File(until),
-            room: BytesMut::new(),
-            held: None,
-        }
+        Transfer::new(data, control, begun, Payload::File(until))
     }
 
     /// Returns the transfer of a listing, which becomes a page.
@@ -113,9 +119,25 @@ impl Transfer {
         begun: TransferStart,
         page: Page,
     ) -> Transfer {
+        Transfer::new(
+            data,
+            control,
+            begun,
+            Payload::Listing {
+                page,
+                has_read: false,
+            },
+        )
+    }
+
+    fn new(data: TcpStream, control: Control, begun: TransferStart, payload: Payload) -> Transfer {
+        let state = match begun {
+            TransferStart::AndEnded => State::OpenConfirmed(data, control),
+            TransferStart::Now | TransferStart::Refused(_) => State::Open(data, control),
+        };
         Transfer {
-            state: State::Open(data, control, begun),
-            payload: Payload::Listing(page),
+            state,
+            payload,
             room: BytesMut::new(),
             held: None,
         }
@@ -123,55 +145,81 @@ impl Transfer {
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         loop {
-            match &mut self.state {
+            let (data, control) = match &mut self.state {
                 State::Ended => return Poll::Ready(None),
                 State::Confirmed => {
                     self.state = State::Ended;
                     let last = match &mut self.payload {
                         Payload::File(_) => self.held.take(),
-                        Payload::Listing(page) => Some(page.finish().into()),
+                        Payload::Listing { page, .. } => Some(page.finish().into()),
                     };
-                    if let Some(last) = last {
-                        return Poll::Ready(Some(Ok(last)));
+                    match last {
+                        Some(last) => return Poll::Ready(Some(Ok(last))),
+                        None => continue,
                     }
                 }
-                State::Confirming(confirming) => match ready!(confirming.as_mut().poll(cx)) {
-                    Ok(()) => self.state = State::Confirmed,
-                    Err(_) => return Poll::Ready(self.cut("the transfer was not confirmed")),
-                },
-                State::Open(data, ..) => {
-                    let piece = match ready!(poll_read(data, &mut self.room, cx)) {
-                        Ok(piece) => piece,
-                        Err(error) => {
-                            self.state = State::Ended;
-                            return Poll::Ready(Some(Err(error)));
+                State::Confirming(control) => {
+                    match ready!(control.poll_end(cx)) {
+                        Ok(()) => {
+                            control.quit();
+                            self.state = State::Confirmed;
                         }
-                    };
-                    let taken = match piece.is_empty() {
-                        true => self.close(),
-                        false => self.take(piece),
-                    };
-                    match taken {
-                        Ok(None) => {}
-                        Ok(Some(piece)) => return Poll::Ready(Some(Ok(piece))),
-                        Err(why) => return Poll::Ready(self.cut(why)),
+                        Err(cut) => return Poll::Ready(self.cut(cut)),
                     }
+                    continue;
                 }
+                State::Open(data, control) => (data, Some(control)),
+                State::OpenConfirmed(data, _) => (data, None),
+            };
+            ready!(self.payload.poll_turn(cx));
+            let most = self.payload.most_at_once();
+            let piece = match (poll_read(data, &mut self.room, most, cx), control) {
+                (Poll::Ready(Ok(piece)), _) => piece,
+                (Poll::Ready(Err(error)), _) => {
+                    self.state = State::Ended;
+                    return Poll::Ready(Some(Err(error)));
+                }
+                (Poll::Pending, None) => return Poll::Pending,
+                (Poll::Pending, Some(control)) => {
+                    match ready!(control.poll_end(cx)) {
+                        Ok(()) => self.confirm(),
+                        Err(cut) => return Poll::Ready(self.cut(cut)),
+                    }
+                    continue;
+                }
+            };
+            let taken = match piece.is_empty() {
+                true => self.close(),
+                false => self.take(piece),
+            };
+            match taken {
+                Ok(None) => {}
+                Ok(Some(piece)) => return Poll::Ready(Some(Ok(piece))),
+                Err(cut) => return Poll::Ready(self.cut(cut)),
             }
         }
     }
 
+    /// Goes on after the confirmation, which has come before the last octets.
+    fn confirm(&mut self) {
+        self.state = match std::mem::replace(&mut self.state, State::Ended) {
+            State::Open(data, control) => State::OpenConfirmed(data, control),
+            state => state,
+        };
+    }
+
     /// Takes a piece from the data connection, and returns what may be passed on.
-    fn take(&mut self, mut piece: Bytes) -> Result<Option<Bytes>, &'static str> {
+    fn take(&mut self, mut piece: Bytes) -> Result<Option<Bytes>, Cut> {
         let octets = piece.len() as u64;
         match &mut self.payload {
-            Payload::Listing(page) => {
-                let text = page.push(&piece);
+            Payload::Listing { page, has_read } => {
+                *has_read = true;
+                let text = page.push(&piece).map_err(|Endless| Cut::Endless)?;
                 Ok((!text.is_empty()).then(|| text.into()))
             }
             Payload::File(BodyEnd::End(None)) => Ok(Some(piece)),
             Payload::File(BodyEnd::End(Some(left))) => match left.checked_sub(octets) {
-                None => Err("the file is longer than SIZE has told"),
+                None => Err(Cut::Longer),
                 Some(rest) => {
                     *left = rest;
                     match rest {
@@ -197,39 +245,61 @@ impl Transfer {
     }
 
     /// Goes on after the last octet of the data connection.
-    fn close(&mut self) -> Result<Option<Bytes>, &'static str> {
+    fn close(&mut self) -> Result<Option<Bytes>, Cut> {
         match self.payload {
             Payload::File(BodyEnd::End(Some(1..)) | BodyEnd::Octet(_)) => {
-                return Err("the file is shorter than SIZE has told");
+                return Err(Cut::Shorter);
             }
-            Payload::File(BodyEnd::End(_)) | Payload::Listing(_) => {}
+            Payload::File(BodyEnd::End(_)) | Payload::Listing { .. } => {}
         }
         self.state = match std::mem::replace(&mut self.state, State::Ended) {
-            State::Open(_, control, TransferStart::AndEnded) => {
+            State::OpenConfirmed(_, control) => {
                 control.quit();
                 State::Confirmed
             }
-            State::Open(data, mut control, _) => {
+            State::Open(data, control) => {
                 // Some servers say nothing more until this side is closed, too.
                 drop(data);
-                State::Confirming(Box::pin(async move { control.end().await }))
+                State::Confirming(control)
             }
             state => state,
         };
         Ok(None)
     }
 
-    fn cut(&mut self, why: &'static str) -> Option<io::Result<Bytes>> {
+    fn cut(&mut self, cut: Cut) -> Option<io::Result<Bytes>> {
         self.state = State::Ended;
         self.held = None;
-        Some(Err(io::Error::new(io::ErrorKind::UnexpectedEof, why)))
+        Some(Err(cut.into()))
     }
 }
 
-/// Reads one piece; an empty one at the end. Small pieces share one room, so that each keeps little more than its octets.
+impl Payload {
+    /// Gives other tasks their turn.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Payload::Listing { has_read, .. } if *has_read => {
+                *has_read = false;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Payload::Listing { .. } | Payload::File(_) => Poll::Ready(()),
+        }
+    }
+
+    fn most_at_once(&self) -> usize {
+        match self {
+            Payload::File(_) => transit::piece(),
+            Payload::Listing { .. } => TURN,
+        }
+    }
+}
+
+/// Reads one piece of at most so many octets; an empty one at the end. Small pieces share one room, so that each keeps little more than its octets.
 fn poll_read(
     data: &TcpStream,
     room: &mut BytesMut,
+    most: usize,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<Bytes>> {
     loop {
@@ -237,7 +307,7 @@ fn poll_read(
         if room.capacity() < LEAST_ROOM {
             room.reserve(ROOM);
         }
-        match data.try_read_buf(room) {
+        match data.try_read_buf(&mut room.limit(most)) {
             Ok(_) => return Poll::Ready(Ok(room.split().freeze())),
             // It was not ready after all.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -292,8 +362,83 @@ impl Body {
                         .length()
                         .map_or_else(SizeHint::default, |left| SizeHint::with_exact(left + held))
                 }
-                Payload::Listing(_) => SizeHint::default(),
+                Payload::Listing { .. } => SizeHint::default(),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::task::{Wake, Waker};
+
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::super::super::idle::IdleBudget;
+    use super::*;
+    use crate::ftp::listing::{Format, Listing};
+    use crate::metrics::Gauge;
+
+    /// Counts the wakes of a task by itself: each of them is a turn for other tasks.
+    struct OwnWakes {
+        task: Waker,
+        is_polled: AtomicBool,
+        count: AtomicUsize,
+    }
+
+    impl Wake for OwnWakes {
+        fn wake(self: Arc<Self>) {
+            if self.is_polled.load(Ordering::Relaxed) {
+                self.count.fetch_add(1, Ordering::Relaxed);
+            }
+            self.task.wake_by_ref();
+        }
+    }
+
+    /// Returns both ends of a connection: theirs, and ours.
+    async fn connection(listener: &TcpListener) -> (TcpStream, TcpStream) {
+        let ours = TcpStream::connect(listener.local_addr().unwrap());
+        let (ours, theirs) = tokio::join!(ours, listener.accept());
+        (theirs.unwrap().0, ours.unwrap())
+    }
+
+    #[tokio::test]
+    async fn lines_of_a_listing_give_other_tasks_their_turn() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (mut server, data) = connection(&listener).await;
+        let (_control_of_server, control) = connection(&listener).await;
+        let place = Arc::new(IdleBudget::new(1)).second().unwrap();
+        let control = Control::new(control, Gauge::default().raise(), place).unwrap();
+        let page = Page::new("ftp://a.example/".to_owned(), Listing::new(Format::Facts));
+        let mut body = Transfer::listing(data, control, TransferStart::AndEnded, page);
+        // All octets are there before the first poll, and none of them makes a piece of the page.
+        let octets = vec![b'\n'; 8 * TURN];
+        server.write_all(&octets).await.unwrap();
+        drop(server);
+        let mut wakes = None;
+        while let Some(piece) = poll_fn(|cx| {
+            let wakes = wakes.get_or_insert_with(|| {
+                Arc::new(OwnWakes {
+                    task: cx.waker().clone(),
+                    is_polled: AtomicBool::new(false),
+                    count: AtomicUsize::new(0),
+                })
+            });
+            wakes.is_polled.store(true, Ordering::Relaxed);
+            let waker = Waker::from(Arc::clone(wakes));
+            let polled = body.poll_piece(&mut Context::from_waker(&waker));
+            wakes.is_polled.store(false, Ordering::Relaxed);
+            polled
+        })
+        .await
+        {
+            piece.unwrap();
+        }
+        let turns = wakes.unwrap().count.load(Ordering::Relaxed);
+        assert!(turns >= 7, "{turns} turns");
     }
 }

@@ -1,12 +1,16 @@
 //! The control connection of one session: a command out, its reply in.
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead as _, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::super::Failure;
 use super::super::idle::SecondPlace;
+use super::cut::Cut;
 use crate::ftp::command::Command;
 use crate::ftp::reply::{Replies, Reply};
 use crate::ftp::status::{Refusal, Step};
@@ -35,14 +39,14 @@ impl From<Failure> for SessionEnd {
 }
 
 /// The reply that a transfer begins with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TransferStart {
     /// The octets come now; another reply follows them.
     Now,
     /// All octets have been sent already; no reply follows.
     AndEnded,
-    /// There is no transfer: the code of the reply.
-    Refused(u16),
+    /// There is no transfer.
+    Refused(Reply),
 }
 
 /// A control connection. Its port and address are those that the address policy has checked.
@@ -50,6 +54,8 @@ pub(super) enum TransferStart {
 pub(super) struct Control {
     stream: TcpStream,
     replies: Replies,
+    /// Preliminary replies during the transfer.
+    preliminary: usize,
     peer: SocketAddr,
     _open: GaugeGuard,
     _place: SecondPlace,
@@ -66,6 +72,7 @@ impl Control {
         Ok(Control {
             stream,
             replies: Replies::default(),
+            preliminary: 0,
             peer,
             _open: open,
             _place: place,
@@ -84,7 +91,7 @@ impl Control {
             greeting = self.reply().await?;
         }
         if greeting.code != 220 {
-            return Err(self.refused(Step::Login, greeting.code));
+            return Err(self.refused(Step::Login, greeting));
         }
         let mut login = self.ask(&Command::User).await?;
         if login.code == 331 {
@@ -92,14 +99,14 @@ impl Control {
         }
         match login.code {
             230 | 202 => Ok(()),
-            code => Err(self.refused(Step::Login, code)),
+            _ => Err(self.refused(Step::Login, login)),
         }
     }
 
     /// Returns the end of the session by a reply that refuses, or that nothing called for.
-    pub(super) fn refused(&self, step: Step, code: u16) -> SessionEnd {
-        match code {
-            400..=599 | 332 => SessionEnd::Refused(Refusal { step, code }, self.peer),
+    pub(super) fn refused(&self, step: Step, reply: Reply) -> SessionEnd {
+        match reply.code {
+            400..=599 | 332 => SessionEnd::Refused(Refusal { step, reply }, self.peer),
             _ => Failure::Ftp.into(),
         }
     }
@@ -119,36 +126,37 @@ impl Control {
         command: &Command<'_>,
         step: Step,
     ) -> Result<(), SessionEnd> {
-        match self.ask(command).await?.code {
+        let reply = self.ask(command).await?;
+        match reply.code {
             200..=299 => Ok(()),
-            code => Err(self.refused(step, code)),
+            _ => Err(self.refused(step, reply)),
         }
     }
 
     /// Sends a command that begins a transfer, and waits for the reply that tells whether it does.
     pub(super) async fn begin(&mut self, command: &Command<'_>) -> Result<TransferStart, Failure> {
         self.send(command).await?;
-        Ok(match self.reply().await?.code {
+        let reply = self.reply().await?;
+        Ok(match reply.code {
             125 | 150 => TransferStart::Now,
             226 | 250 => TransferStart::AndEnded,
-            code @ 400..=599 => TransferStart::Refused(code),
+            400..=599 => TransferStart::Refused(reply),
             _ => return Err(Failure::Ftp),
         })
     }
 
-    /// Waits for the reply that ends a transfer.
-    pub(super) async fn end(&mut self) -> Result<(), Failure> {
-        for _ in 0..MAX_PRELIMINARY {
-            match self.reply().await?.code {
-                226 | 250 => {
-                    self.quit();
-                    return Ok(());
-                }
-                100..=199 => {}
-                _ => break,
+    /// Polls for the reply that ends a transfer. It may come before the last octet; a refusal, or the end of the
+    /// connection, means that no further octet is worth waiting for.
+    pub(super) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cut>> {
+        loop {
+            let reply = ready!(self.poll_reply(cx)).map_err(|_| Cut::Unconfirmed)?;
+            match reply.code {
+                226 | 250 => return Poll::Ready(Ok(())),
+                100..=199 if self.preliminary < MAX_PRELIMINARY => self.preliminary += 1,
+                400..=599 => return Poll::Ready(Err(Cut::Refused(reply))),
+                _ => return Poll::Ready(Err(Cut::Unconfirmed)),
             }
         }
-        Err(Failure::Terminated)
     }
 
     /// Says goodbye, if the system takes the octets at once: nothing waits for it.
@@ -166,17 +174,23 @@ impl Control {
     }
 
     async fn reply(&mut self) -> Result<Reply, Failure> {
-        let mut octets = [0; 1024];
+        poll_fn(|cx| self.poll_reply(cx)).await
+    }
+
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reply, Failure>> {
         loop {
             match self.replies.take() {
-                Ok(Some(reply)) => return Ok(reply),
+                Ok(Some(reply)) => return Poll::Ready(Ok(reply)),
                 Ok(None) => {}
-                Err(_) => return Err(Failure::Ftp),
+                Err(_) => return Poll::Ready(Err(Failure::Ftp)),
             }
-            let read = self.stream.read(&mut octets).await;
-            match read.map_err(|error| Failure::of(&error))? {
-                0 => return Err(Failure::Terminated),
-                read => self.replies.push(octets.get(..read).unwrap_or_default()),
+            let mut octets = [0; 1024];
+            let mut octets = ReadBuf::new(&mut octets);
+            let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut octets));
+            read.map_err(|error| Failure::of(&error))?;
+            match octets.filled() {
+                [] => return Poll::Ready(Err(Failure::Terminated)),
+                read => self.replies.push(read),
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::support::ftp::{Act, FtpServer, Sending};
 use crate::support::{CrawlgateProcess, RULES, eventually};
 
 /// Starts a gate with time-outs of this section that a stalled server uses up quickly, and a busy one does not.
-fn impatient(section: &str, keys: [&str; 3]) -> CrawlgateProcess {
+pub(super) fn impatient(section: &str, keys: [&str; 3]) -> CrawlgateProcess {
     CrawlgateProcess::with(|setup| {
         for key in keys {
             setup.set(section, key, "\"3s\"");
@@ -20,7 +20,7 @@ fn impatient(section: &str, keys: [&str; 3]) -> CrawlgateProcess {
 
 /// Asserts that a page is refused because its robots.txt is unreachable, and that no page was named.
 #[track_caller]
-fn unreachable(gate: &CrawlgateProcess, server: &FtpServer, cause: &str) {
+pub(super) fn unreachable(gate: &CrawlgateProcess, server: &FtpServer, cause: &str) {
     let answer = gate.get(&server.url("/open"));
     let record = gate.refused(&answer, 403, "robots_unreachable");
     assert_eq!(record["robots"]["unreachable"]["cause"], cause, "{record}");
@@ -34,20 +34,20 @@ fn a_550_alone_means_that_there_is_no_robots_txt() {
     gate.get(&absent.url("/open")).is_origins(200, "x");
     #[rustfmt::skip] // one row, one case
     let cases = [
-        ("greeting", "421 too many users", "status_503"),
-        ("greeting", "530 not from there", "status_502"),
-        ("USER", "530 no anonymous users", "status_502"),
-        ("PASS", "530 no anonymous users", "status_502"),
-        ("PASS", "332 an account, please", "status_502"),
-        ("TYPE", "504 no", "status_502"),
-        ("SIZE", "421 going down", "status_503"),
-        ("PASV", "500 no", "status_502"),
-        ("RETR", "421 going down", "status_503"),
-        ("RETR", "425 no data connection", "status_503"),
-        ("RETR", "450 busy", "status_503"),
-        ("RETR", "501 no", "status_502"),
-        ("RETR", "553 no", "status_502"),
-        ("RETR", "550 not for you", "status_502"),
+        ("greeting", "421 too many users", "ftp_421:too many users"),
+        ("greeting", "530 not from there", "ftp_530:not from there"),
+        ("USER", "530 no anonymous users", "ftp_530:no anonymous users"),
+        ("PASS", "530 no anonymous users", "ftp_530:no anonymous users"),
+        ("PASS", "332 an account, please", "ftp_332:an account, please"),
+        ("TYPE", "504 no", "ftp_504:no"),
+        ("SIZE", "421 going down", "ftp_421:going down"),
+        ("PASV", "500 no", "ftp_500:no"),
+        ("RETR", "421 going down", "ftp_421:going down"),
+        ("RETR", "425 no data connection", "ftp_425:no data connection"),
+        ("RETR", "450 busy", "ftp_450:busy"),
+        ("RETR", "501 no", "ftp_501:no"),
+        ("RETR", "553 no", "ftp_553:no"),
+        ("RETR", "550 not for you", "ftp_550:not for you"),
         ("RETR", "220 hello again", "protocol"),
         ("PASS", "150 it comes", "protocol"),
         ("EPSV", "229 (|||22|)", "protocol"),
@@ -77,8 +77,21 @@ fn a_server_that_never_ends_a_reply_is_left() {
     }
 }
 
+#[test]
+fn a_listing_without_end_is_broken_off() {
+    let gate = CrawlgateProcess::start();
+    for line in ["\n", "type=file; a\n"] {
+        let server = FtpServer::with_rules("").sends("/", Sending::Endless(line));
+        let answer = gate.get(&server.url("/"));
+        assert!(answer.status == 200 && !answer.whole);
+        assert!(!answer.text().contains("</html>"), "it does not look whole");
+        let record = gate.record_of(&server.url("/"));
+        assert_eq!(record["error"], "http_response_body_size", "{record}");
+    }
+}
+
 /// Returns a server with a file and a directory.
-fn files() -> FtpServer {
+pub(super) fn files() -> FtpServer {
     FtpServer::start()
         .file("open", "0123456789")
         .file("pub/inner", "x")

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::codings::Codings;
+use super::ftp_reply::FtpReply;
 use super::tls_fault::TlsFault;
 
 /// The cause that an origin's robots.txt is unreachable.
@@ -11,6 +12,8 @@ use super::tls_fault::TlsFault;
 pub enum Cause {
     /// 429, 5xx, 206, or a 4xx that the operator chose to deny on.
     Status(u16),
+    /// The FTP server refused.
+    Ftp(FtpReply),
     /// The name did not resolve.
     Dns,
     /// No connection: refused, unreachable network, reset while connecting.
@@ -65,6 +68,7 @@ impl Cause {
     pub fn code(&self) -> String {
         let name = match self {
             Cause::Status(status) => return format!("status_{status}"),
+            Cause::Ftp(reply) => return reply.word(),
             Cause::Redirect(status) => return format!("redirect_{status}"),
             Cause::Encoding(Some(codings)) => return codings.code(),
             Cause::Tls(fault) => return fault.code(),
@@ -100,6 +104,9 @@ impl Cause {
     pub fn from_code(code: &str) -> Option<Cause> {
         if let Some(status) = numbered(code, "status_") {
             return Some(Cause::Status(status));
+        }
+        if let Some(reply) = FtpReply::from_word(code) {
+            return Some(Cause::Ftp(reply));
         }
         if let Some(status) = numbered(code, "redirect_") {
             return Some(Cause::Redirect(status));
@@ -167,7 +174,7 @@ impl Cause {
     pub fn is_answer(&self) -> bool {
         matches!(
             self,
-            Cause::Status(_) | Cause::Redirect(_) | Cause::Encoding(_)
+            Cause::Status(_) | Cause::Ftp(_) | Cause::Redirect(_) | Cause::Encoding(_)
         )
     }
 }
@@ -182,6 +189,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Cause::Status(status) => write!(f, "it answered {status}"),
+            Cause::Ftp(reply) => reply.fmt(f),
             Cause::Dns => f.write_str("its name did not resolve"),
             Cause::Connect => f.write_str("no connection could be made"),
             Cause::Tls(fault) => fault.fmt(f),

@@ -88,6 +88,9 @@ impl Outage {
             (_, Cause::UpstreamProxy) => timing.retry_max.min(SOON),
             _ if end.reach == Reach::Nothing => timing.retry_max.min(SOON),
             (None, Cause::Status(503)) => timing.retry_max.min(timing.retry_max_503),
+            (None, Cause::Ftp(reply)) if reply.code() < 500 => {
+                timing.retry_max.min(timing.retry_max_503)
+            }
             _ => timing.retry_max,
         }
         .max(timing.retry_min);

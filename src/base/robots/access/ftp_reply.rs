@@ -1,0 +1,93 @@
+//! The reply by which an FTP server refuses a robots.txt, as states and records keep it.
+
+use std::fmt;
+
+use super::numbered;
+use crate::ftp::reply::Reply;
+
+/// Octets of the text that are kept: the server chooses their number.
+const KEPT: usize = 96;
+
+/// The code of a reply, and the beginning of its text in plain ASCII.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FtpReply {
+    code: u16,
+    text: [u8; KEPT],
+    length: usize,
+}
+
+impl FtpReply {
+    /// Keeps a reply. Octets that are no plain text become `?`.
+    pub fn of(reply: &Reply) -> FtpReply {
+        FtpReply::new(reply.code, reply.text.trim_ascii())
+    }
+
+    fn new(code: u16, text: &[u8]) -> FtpReply {
+        let mut kept = [0; KEPT];
+        for (to, octet) in kept.iter_mut().zip(text) {
+            let is_plain = matches!(octet, b' '..=b'~') && !matches!(octet, b'"' | b'\\');
+            *to = if is_plain { *octet } else { b'?' };
+        }
+        FtpReply {
+            code,
+            text: kept,
+            length: text.len().min(KEPT),
+        }
+    }
+
+    /// Returns the three digits.
+    pub fn code(&self) -> u16 {
+        self.code
+    }
+
+    fn text(&self) -> &str {
+        let text = self.text.get(..self.length).unwrap_or_default();
+        std::str::from_utf8(text).unwrap_or_default()
+    }
+
+    /// Returns one word for records, with the text behind it; [`FtpReply::from_word`] reads it.
+    pub(super) fn word(&self) -> String {
+        format!("ftp_{}:{}", self.code, self.text())
+    }
+
+    /// Reads what [`FtpReply::word`] wrote.
+    pub(super) fn from_word(word: &str) -> Option<FtpReply> {
+        let (code, text) = word.split_once(':')?;
+        let reply = FtpReply::new(numbered(code, "ftp_")?, text.as_bytes());
+        (reply.text() == text).then_some(reply)
+    }
+}
+
+impl fmt::Display for FtpReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "its FTP server replied {} {}", self.code, self.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_is_kept_in_plain_text_within_a_bound() {
+        let long = "x".repeat(KEPT + 1);
+        for (text, kept) in [
+            (
+                "Anonymous sessions must use encryption.",
+                "Anonymous sessions must use encryption.",
+            ),
+            (" a\x1b[1m\"b\\é: ", "a?[1m?b???:"),
+            ("", ""),
+            (long.as_str(), &long[1..]),
+        ] {
+            let text = text.as_bytes().to_vec();
+            let reply = FtpReply::of(&Reply { code: 530, text });
+            let told = format!("its FTP server replied 530 {kept}");
+            assert_eq!(reply.to_string(), told);
+            assert_eq!(FtpReply::from_word(&reply.word()), Some(reply));
+        }
+        for word in ["ftp_530", "ftp_x:", "status_530:", "ftp_530:a\tb"] {
+            assert_eq!(FtpReply::from_word(word), None, "{word}");
+        }
+    }
+}

@@ -28,7 +28,7 @@ use crate::policy::generation::OriginUpdates;
 use crate::policy::identity::{Required, decide_by_identity};
 use crate::policy::overrides::{ActiveOverride, Overrides};
 use crate::policy::{self, Decision, Reason, Target, Verdict};
-use crate::rep::{Explanation, Group, Origin, OtherLine, ParseOptions, ProductToken, Robots};
+use crate::rep::{Explanation, Group, OtherLine, ParseOptions, ProductToken, Robots};
 use crate::robots::snapshot::Snapshot;
 use crate::robots::state::{Fresh, Stance, State};
 

@@ -2,6 +2,7 @@
 
 use super::tls_fault::TlsFault;
 use super::*;
+use crate::ftp::reply::Reply;
 
 #[test]
 fn a_status_is_read_as_the_rules_say() {
@@ -136,8 +137,13 @@ fn age_and_expires_are_read() {
 
 #[test]
 fn codes_are_read_back() {
+    let reply = FtpReply::of(&Reply {
+        code: 530,
+        text: b"Use encryption.".to_vec(),
+    });
     let causes = [
         Cause::Status(503),
+        Cause::Ftp(reply),
         Cause::Redirect(304),
         Cause::Dns,
         Cause::Connect,
@@ -165,6 +171,7 @@ fn codes_are_read_back() {
     }
     let absences = [
         Absence::Status(404),
+        Absence::Ftp(reply),
         Absence::NotFoundBehind(500),
         Absence::TooManyRedirects,
         Absence::RedirectLoop,

@@ -411,7 +411,7 @@ impl Egress {
                     let connecting = self.0.connect(key.clone(), use_for, to_connect, via);
                     let (lease, had_to_wait) = Box::pin(connecting)
                         .await
-                        .map_err(|failure| AttemptEnd::Failed(broken.unwrap_or(failure)))?;
+                        .map_err(|failure| AttemptEnd::Failed(broken.take().unwrap_or(failure)))?;
                     was_crowded |= had_to_wait;
                     let is_new = lease.past().0 == UseCount::Fresh;
                     (lease, is_new)

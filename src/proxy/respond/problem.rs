@@ -180,7 +180,7 @@ fn unanswered(failure: &Failure, origin: &str) -> Problem {
             Failure::RequestBody => StatusCode::BAD_REQUEST,
             _ => StatusCode::BAD_GATEWAY,
         },
-        close: is_of_the_crawler || failure == Failure::LoginLost,
+        close: is_of_the_crawler || *failure == Failure::LoginLost,
         ..bad_gateway(failure.error_type(), title, detail)
     }
 }

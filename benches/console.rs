@@ -64,7 +64,7 @@ fn fill(folder: &Path, records: u64) -> String {
     let mut config = Config::default();
     config.log.decisions = Recorded::All;
     config.log.file = None;
-    config.audit.refusals_per_minute = u32::MAX;
+    config.audit.refusals_per_minute = None;
     config.store.path = Some(folder.join("crawlgate.db"));
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {

@@ -64,7 +64,7 @@ fn main() {
     let mut config = Config::default();
     config.log.decisions = Recorded::All;
     config.log.file = None;
-    config.audit.refusals_per_minute = u32::MAX;
+    config.audit.refusals_per_minute = None;
     config.store.synchronous = match std::env::var("STORE_SYNCHRONOUS").as_deref() {
         Ok("normal") => Synchronous::Normal,
         _ => Synchronous::Full,

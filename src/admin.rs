@@ -86,6 +86,8 @@ pub enum Request {
     Fleet,
     /// Write the records made so far into the store: the command reads it next.
     Flush,
+    /// The same, with the counts so far of requests that have no record of their own.
+    FlushCounts,
 }
 
 /// An override to add, as people write it.

@@ -40,6 +40,7 @@ use clap::{Parser, Subcommand};
 
 use self::collected::{CollectedArgs, LogSelection};
 use self::store_file::StoreFileArgs;
+use crate::admin::Request;
 use crate::config::{Config, Destination, Holder, Kept, Source};
 use crate::version;
 
@@ -175,16 +176,18 @@ impl Command {
         }
     }
 
-    /// Tells whether the command reads what a running process writes into the store.
-    fn reads_records(&self) -> bool {
-        match self {
+    /// Returns the request to the running processes, if the command reads what they write into the store.
+    fn reads_records(&self) -> Option<Request> {
+        let reads = match self {
+            Self::Report(_) => return Some(Request::FlushCounts),
             Self::Check(args) => args.reads_store(),
-            Self::Log(_) | Self::Report(_) | Self::Sql(_) => true,
+            Self::Log(_) | Self::Sql(_) => true,
             Self::Audit(args) => args.reads_records(),
             Self::Store(args) => args.reads_records(),
             Self::Origins(args) => args.reads_records(),
             _ => false,
-        }
+        };
+        reads.then_some(Request::Flush)
     }
 
     /// Tells whether the command gets the configuration. The others read none, or read it by themselves.
@@ -267,8 +270,10 @@ fn run_command(command: Command, explicit: Option<&Path>) -> ExitCode {
     // A collected log and a named store have another place.
     if config.store.path == found {
         tell_holder(&holder);
-        if chosen.has_own() && command.reads_records() {
-            flush::before_reading(&config);
+        if chosen.has_own()
+            && let Some(request) = command.reads_records()
+        {
+            flush::before_reading(&config, request);
         }
     }
     match command {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::audit::replay::Evidence;
 use crate::clock::Moment;
 use crate::explain::sitemaps::{Access, Sitemap};
 use crate::explain::states::lives;
@@ -25,6 +26,9 @@ pub struct Decision {
     pub hash: String,
     /// The acknowledgement, if a person has seen the decision.
     pub acknowledged: Option<Acknowledgement>,
+    /// The outcome of the request: `forwarded`, `failed`, `disallowed`, `unreachable`, `refused_here` or `deferred`; null for an
+    /// altered record.
+    pub outcome: Option<&'static str>,
     /// The record, as the log has it.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub record: Value,
@@ -62,6 +66,9 @@ impl Decision {
             seq: kept.seq,
             hash: hex(leaf_hash(&kept.entry)),
             acknowledged: kept.acknowledged.as_ref().map(Acknowledgement::of),
+            outcome: Evidence::read(&kept.record)
+                .ok()
+                .map(|evidence| evidence.outcome().as_str()),
             // An altered record may no longer be JSON, and is shown all the same.
             record: serde_json::from_str(&kept.record)
                 .unwrap_or_else(|_| Value::String(kept.record.clone())),

@@ -19,6 +19,7 @@ pub(super) struct Counts {
     failures: Counters,
     lost: Counters,
     late: Counters,
+    repeated: Counters,
 }
 
 impl Default for Counts {
@@ -29,6 +30,7 @@ impl Default for Counts {
             failures: Counters::by("place", &["store", "log"]),
             lost: Counters::one(),
             late: Counters::one(),
+            repeated: Counters::one(),
         }
     }
 }
@@ -49,6 +51,16 @@ impl Counts {
         self.late.add(0, 1);
     }
 
+    /// Counts a refusal without a record of its own.
+    pub(super) fn repeat(&self) {
+        self.repeated.add(0, 1);
+    }
+
+    /// Returns the number of refusals without a record of their own.
+    pub(super) fn repeated(&self) -> u64 {
+        self.repeated.count(0)
+    }
+
     /// Registers the metrics, with the queue's size. Without a queue every value is 0, and stays so.
     pub(super) fn register(&self, registry: &mut Registry) {
         let Counts {
@@ -56,6 +68,7 @@ impl Counts {
             failures,
             lost,
             late,
+            repeated,
         } = self.clone();
         registry.register_with_unit(
             "crawlgate_store_write_duration",
@@ -72,6 +85,11 @@ impl Counts {
             "crawlgate_store_late",
             "Batches of records that reached the store more than 100 ms after the first of them; requests waited",
             late,
+        );
+        registry.register(
+            "crawlgate_refusals_without_record",
+            "Refusals that were counted without a record of their own",
+            repeated,
         );
         registry.register(
             "crawlgate_records_lost",

@@ -34,7 +34,7 @@ use super::{
     live::{Line, Live, Watch},
     queue::{Bounds, Queue, QueuedState},
     record::Record,
-    repeats::{Allowance, Refusal},
+    repeats::{Allowance, NO_DENIALS, Refusal},
     rotate::Rotation,
     sink::{Sink, Stream},
     writer::{self, Output, WriterDelays},
@@ -216,7 +216,7 @@ impl Log {
         }
         // An answer waits only for a batch that is taken as a strict one.
         self.is_strict.store(strict, Ordering::Release);
-        let limit = u64::from(audit.refusals_per_minute);
+        let limit = audit.refusals_per_minute.map_or(u64::MAX, u64::from);
         self.refusals_per_minute.store(limit, Ordering::Relaxed);
         if let Some(writer) = &self.writer {
             writer.queue.set_deny(log.on_failure == OnFailure::Deny);
@@ -317,7 +317,11 @@ impl Log {
         }
         let limit = self.refusals_per_minute.load(Ordering::Relaxed);
         let allowance = match exceeds {
-            Exceeds::Nothing => Allowance::Ordinary(limit),
+            Exceeds::Nothing if record.is_denial_of_a_client() => match limit {
+                u64::MAX => return true,
+                limit => Allowance::Ordinary(limit),
+            },
+            Exceeds::Nothing => Allowance::Ordinary(limit.min(NO_DENIALS)),
             Exceeds::ItsAllowance => Allowance::Exceeded,
         };
         writer.queue.admits(&Refusal::of(record), allowance)
@@ -345,6 +349,13 @@ impl Log {
             };
             self.live.show(line, self.clock.now());
         }
+    }
+
+    /// Returns how many refusals were counted without a record of their own.
+    #[must_use]
+    pub fn refused_without_record(&self) -> u64 {
+        let writer = self.writer.as_ref();
+        writer.map_or(0, |writer| writer.queue.counts.repeated())
     }
 
     /// Counts a request that was forwarded without a record, by the name of its client or else by its address.
@@ -467,6 +478,19 @@ impl Log {
             Some(writer) => writer.queue.flush().await,
             None => Ok(()),
         }
+    }
+
+    /// Records the counts so far of requests without a record of their own, which otherwise wait for the end of their hour or
+    /// minute, and resolves when all of it is written.
+    ///
+    /// # Errors
+    ///
+    /// As for [`flush`](Self::flush).
+    pub async fn flush_counts(&self) -> Result<(), LogFailed> {
+        if let Some(writer) = &self.writer {
+            writer.queue.tell_counts(self.clock.now());
+        }
+        self.flush().await
     }
 
     /// Tells whether [`close`](Self::close) was called. If it was not, earlier records still reach their destinations.

@@ -128,6 +128,19 @@ impl Queue {
         answer
     }
 
+    /// Queues the counts so far of requests without a record of their own.
+    pub(super) fn tell_counts(&self, now: Moment) {
+        let mut inner = self.inner.lock();
+        let mut repeats = Vec::new();
+        inner.repeats.tell_so_far(|entry| repeats.push(entry));
+        for entry in repeats {
+            self.add(&mut inner, |inner| inner.put_repeats(&entry));
+        }
+        if let Some(sum) = self.forwarded.take(now, true) {
+            sum.tell(|kind| self.add(&mut inner, |inner| inner.tell(kind, now)));
+        }
+    }
+
     /// See [`Log::flush`](super::Log::flush).
     pub(super) async fn flush(&self) -> Result<(), LogFailed> {
         let wanted = {
@@ -218,9 +231,13 @@ impl Queue {
             Admission::CountedFirst => {
                 // A writer that sleeps on an empty queue must learn that there is a count to report.
                 self.wake.notify_one();
+                self.counts.repeat();
                 false
             }
-            Admission::Counted => false,
+            Admission::Counted => {
+                self.counts.repeat();
+                false
+            }
         }
     }
 

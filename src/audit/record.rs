@@ -207,6 +207,11 @@ impl Record<'_> {
         self.verdict != "allow" && self.mode != "report"
     }
 
+    /// Tells whether an identified client is denied for good, and not only put off.
+    pub(super) fn is_denial_of_a_client(&self) -> bool {
+        self.is_refusal() && self.verdict == "deny" && !self.is_unidentified()
+    }
+
     /// Returns the least setting that records the decision.
     pub(super) fn least(&self) -> Recorded {
         Recorded::least(self.reason, self.verdict, self.has_failed(), self.purposes)

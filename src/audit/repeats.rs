@@ -1,9 +1,11 @@
 //! Counts of repeated refusals: one entry stands for many with the same client and reason.
 //!
-//! A refusal costs its client nothing, so a client could fill the store with as many as it can send requests. A limited
-//! number of refusals a minute is recorded one by one for each client (each address without one) and each reason; the
-//! rest are counted, and at the end of the minute one entry reports their number. A kill before that loses the count, so
-//! `[audit] durability = "strict"` records each refusal instead.
+//! A refusal costs its client nothing. By default each denial is recorded all the same: it is what the log is for, the store
+//! takes more of them than a client can cause, and `[audit] max_size` bounds the disk. What tells of no denial (a request that
+//! is put off, or has no right credentials) is recorded one by one up to a number a minute, for each client (each address
+//! without one) and each reason; the rest are counted, and at the end of the minute one entry reports their number. `[audit]
+//! refusals_per_minute` sets such a number for denials, too. A kill before the end of the minute loses the count, so `[audit]
+//! durability = "strict"` records each refusal instead.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,6 +20,9 @@ use crate::text::DecisionId;
 
 /// The span over which refusals are counted together.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
+
+/// Single records of refusals that are no denials of a client, for each reason in a minute.
+pub(super) const NO_DENIALS: u64 = 6_000;
 
 /// Clients and reasons with counts of their own; beyond, there is one count for each reason.
 const MAX_CLIENTS: usize = 4_096;
@@ -203,6 +208,24 @@ impl Repeats {
         self.unnamed
             .retain(|who, windows| stays(ClientRef::Unnamed(*who), windows));
         self.count = count;
+    }
+
+    /// Gives `tell` the entries of what was counted so far. Single records that a minute had are not given again.
+    pub(super) fn tell_so_far(&mut self, mut tell: impl FnMut(Vec<u8>)) {
+        let mut of = |who: ClientRef<'_>, windows: &mut Vec<Window>| {
+            for window in windows {
+                if let Some(entry) = window.entry(who) {
+                    tell(entry);
+                }
+                window.beyond = None;
+            }
+        };
+        for (name, windows) in &mut self.named {
+            of(ClientRef::Named(name), windows);
+        }
+        for (who, windows) in &mut self.unnamed {
+            of(ClientRef::Unnamed(*who), windows);
+        }
     }
 
     /// Tells whether there is a count to report later.

@@ -88,7 +88,9 @@ impl Report {
             known.purpose.as_deref().map(str::to_owned)
         };
         let none = |_: &String| None;
-        let mut clients = listed(&figures.clients, purpose);
+        let (knows_forwarded, knows_each) =
+            (figures.knows_forwarded(), figures.knows_each_forwarded());
+        let mut clients = listed(&figures.clients, knows_forwarded, purpose);
         if question.origin.is_some() {
             clients.others = 0;
         }
@@ -101,22 +103,30 @@ impl Report {
         let names: Vec<Option<String>> = names.collect();
         let readable = Readable::of(gathering, logs);
         let (fetches, lacks_fetches) = fetches(question, &readable).await?;
+        let exceptions = exceptions(figures, &names, TOP);
+        let has_running = exceptions.without_end > 0;
         Ok(Self {
             format: FORMAT,
             about: about(question, now),
             logs: facts,
             not_shown: NOT_SHOWN.to_vec(),
-            not_recorded: not_recorded(question, figures, fetches.as_ref(), lacks_fetches),
+            not_recorded: not_recorded(
+                question,
+                figures,
+                fetches.as_ref(),
+                lacks_fetches,
+                has_running,
+            ),
             summary: summary(figures),
             months: periods(figures, "2026-11".len()),
             days: periods(figures, "2026-11-20".len()),
             clients,
-            product_tokens: listed(&figures.tokens, none),
-            user_agents: listed(&figures.user_agents, none),
+            product_tokens: listed(&figures.tokens, knows_each, none),
+            user_agents: listed(&figures.user_agents, knows_each, none),
             origins: Origins {
                 count: named(&figures.origins),
-                most_asked: rows::most_asked(&figures.origins, TOP),
-                most_refused: rows::most_refused(&figures.origins, TOP),
+                most_asked: rows::most_asked(&figures.origins, TOP, knows_each),
+                most_refused: rows::most_refused(&figures.origins, TOP, knows_each),
                 uncounted: figures.origins.others.requests(),
             },
             rules: rules(&figures.rules, TOP),
@@ -126,7 +136,7 @@ impl Report {
             robots: robots(&figures.robots, fetches, TOP),
             settings: settings(&figures.policies, &readable).await?,
             overrides: overrides(figures, question, &readable).await?,
-            exceptions: exceptions(figures, &names, TOP),
+            exceptions,
             acknowledgements: acknowledgements(figures),
         })
     }
@@ -156,6 +166,7 @@ fn not_recorded(
     figures: &Figures,
     fetches: Option<&FetchCounts>,
     lacks_fetches: bool,
+    has_running: bool,
 ) -> Vec<&'static str> {
     let is_of_a_part = question.is_of_a_part();
     let is_uncounted = fetches.is_none();
@@ -169,8 +180,10 @@ fn not_recorded(
         (true, "how often the robots.txt of each origin was fetched: fetches are counted by outcome and hour"),
         (true, "queries that were left out of records ([log] redact_query)"),
         (!has_processes, "the time in which no process ran: no process of this span recorded its start or end"),
-        (figures.unrecorded > 0, "origin, robots.txt and User-Agent of requests that were forwarded without a record: they were counted by client alone"),
-        (figures.elsewhere > 0, "which of the requests that were counted by client alone went to this origin: they are not in this report"),
+        (figures.unrecorded > 0, "origin, reason, robots.txt and User-Agent of requests that were forwarded without a record: they were counted by client alone"),
+        (figures.repeated > 0, "origin, rule and crawler of refused requests that were counted without a record ([audit] refusals_per_minute, and clients beyond their rate or quota)"),
+        (figures.elsewhere > 0, "which of the requests that were counted by client alone went to this origin: so the numbers of all and of forwarded requests are unknown"),
+        (has_running, "requests that a process forwarded without a record after its last count, which it writes each hour, for each report, and at its end: a process of this span has recorded no end"),
         (figures.robots.lost > 0, "the state of the robots.txt behind some decisions: the store has lost it"),
     ]
     .into_iter()

@@ -1,4 +1,7 @@
 //! A summary of a run, in a few lines. [`Facts`] are the same for programs.
+//!
+//! Denials are counted by their [`Outcome`]: what the site disallows, what cannot be judged because its robots.txt is
+//! unreachable, and what is refused here.
 
 mod distrust;
 mod facts;
@@ -9,6 +12,7 @@ pub use self::facts::{Codes, Denial, Facts, OriginFacts};
 pub use self::mismatch::Mismatched;
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     fmt::{self, Write as _},
     sync::atomic::{AtomicU64, Ordering},
@@ -20,6 +24,7 @@ use self::distrust::{EndedSessions, Line};
 use self::facts::Remembered;
 use self::mismatch::Mismatches;
 use super::record::Record;
+use crate::policy::Outcome;
 use crate::rep::ProductToken;
 use crate::text::json::misleads;
 
@@ -45,7 +50,10 @@ pub struct Summary {
 
 #[derive(Debug, Default)]
 struct Rest {
+    /// Denials by reason.
     denied: CodeCounts,
+    /// The same, in the order of [`Outcome::DENIALS`].
+    kinds: [CodeCounts; KINDS],
     deferred: CodeCounts,
     failed: CodeCounts,
     /// Requests that went out in report mode and would have been denied or deferred.
@@ -59,11 +67,31 @@ struct Rest {
 #[derive(Debug, Default)]
 struct CodeCounts(Vec<(String, u64)>);
 
-/// The denials of one origin.
+/// The denials of one origin, in the order of [`Outcome::DENIALS`].
 #[derive(Debug, Default)]
-struct Denials {
+struct Denials([OfKind; KINDS]);
+
+/// The denials of one origin with one outcome.
+#[derive(Debug, Default)]
+struct OfKind {
     count: u64,
+    /// The rules that decided, or else the causes.
     grounds: CodeCounts,
+}
+
+const KINDS: usize = Outcome::DENIALS.len();
+
+/// The words of the text for each of [`Outcome::DENIALS`], and the heading of its origins.
+const WORDS: [(&str, &str); KINDS] = [
+    ("disallowed", "most disallowed origins"),
+    ("unreachable", "unreachable origins"),
+    ("refused here", "origins of what was refused here"),
+];
+
+/// Returns the place of a denial's outcome in [`Outcome::DENIALS`].
+fn place_of(outcome: Outcome) -> usize {
+    let place = Outcome::DENIALS.iter().position(|one| *one == outcome);
+    place.unwrap_or_default()
 }
 
 impl Summary {
@@ -140,6 +168,12 @@ pub struct Totals {
     pub forwarded: u64,
     /// Denials by reason.
     pub denied: Vec<(String, u64)>,
+    /// Of these, what the site disallows, by reason.
+    pub disallowed: Vec<(String, u64)>,
+    /// Of these, what cannot be judged, by the [cause](crate::robots::access::Cause) that robots.txt is unreachable.
+    pub unreachable: Vec<(String, u64)>,
+    /// Of these, what the proxy or its operator refuses, by reason.
+    pub refused_here: Vec<(String, u64)>,
     /// Requests put off, by reason.
     pub deferred: Vec<(String, u64)>,
     /// Requests that went out and failed, by error.
@@ -155,9 +189,13 @@ impl Summary {
     pub fn totals(&self) -> Totals {
         let rest = self.rest.lock();
         let sorted = |codes: &CodeCounts| codes.sorted().into_iter().cloned().collect();
+        let [disallowed, unreachable, refused_here] = &rest.kinds;
         Totals {
             forwarded: self.forwarded.load(Ordering::Relaxed),
             denied: sorted(&rest.denied),
+            disallowed: sorted(disallowed),
+            unreachable: sorted(unreachable),
+            refused_here: sorted(refused_here),
             deferred: sorted(&rest.deferred),
             failed: sorted(&rest.failed),
             reported: sorted(&rest.reported),
@@ -181,24 +219,26 @@ pub(crate) fn sum(codes: &[(String, u64)]) -> u64 {
 
 impl Rest {
     fn deny(&mut self, record: &Record<'_>) {
+        let outcome = Outcome::of_denial(record.reason);
+        let code = code(record, outcome);
         self.denied.add(record.reason, usize::MAX);
-        self.add_denial(record);
+        if let Some(codes) = self.kinds.get_mut(place_of(outcome)) {
+            codes.add(&code, usize::MAX);
+        }
+        self.add_denial(record, outcome, &code);
     }
 
     fn report(&mut self, record: &Record<'_>) {
         self.reported.add(record.reason, usize::MAX);
         if record.verdict == "deny" {
-            self.add_denial(record);
+            let outcome = Outcome::of_denial(record.reason);
+            self.add_denial(record, outcome, &code(record, outcome));
         }
     }
 
     /// Counts a denial by its origin, and remembers it if it is among the first.
-    fn add_denial(&mut self, record: &Record<'_>) {
-        Remembered::add(&mut self.first, record);
-        self.add_origin(record);
-    }
-
-    fn add_origin(&mut self, record: &Record<'_>) {
+    fn add_denial(&mut self, record: &Record<'_>, outcome: Outcome, code: &str) {
+        Remembered::add(&mut self.first, record, outcome);
         let Some(origin) = record.origin else {
             return; // an unreadable target
         };
@@ -209,26 +249,45 @@ impl Rest {
             }
             self.origins.insert(origin.to_owned(), Denials::default());
         }
-        if let Some(denials) = self.origins.get_mut(origin) {
+        let denials = self.origins.get_mut(origin);
+        if let Some(Denials(kinds)) = denials
+            && let Some(denials) = kinds.get_mut(place_of(outcome))
+        {
             denials.count += 1;
-            denials
-                .grounds
-                .add(record.rule.map_or(record.reason, |rule| rule.text), RULES);
+            let ground = record.rule.map_or(code, |rule| rule.text);
+            denials.grounds.add(ground, RULES);
         }
     }
 
-    /// Returns the most denied origins, most first.
-    fn most_denied(&self) -> Vec<(&str, &Denials)> {
-        let mut origins: Vec<_> = self
-            .origins
-            .iter()
-            .map(|(name, denials)| (name.as_str(), denials))
+    /// Returns the origins with the most denials of a kind, most first.
+    fn most_denied(&self, kind: usize) -> Vec<(&str, &OfKind)> {
+        let origins = self.origins.iter();
+        let mut origins: Vec<_> = origins
+            .filter_map(|(name, Denials(kinds))| {
+                let denials = kinds.get(kind).filter(|denials| denials.count > 0)?;
+                Some((name.as_str(), denials))
+            })
             .collect();
         origins.sort_unstable_by(|(name, denials), (other_name, other)| {
             other.count.cmp(&denials.count).then(name.cmp(other_name))
         });
-        origins.truncate(MAX_SHOWN);
         origins
+    }
+}
+
+impl Denials {
+    /// Returns the sum over all kinds.
+    fn count(&self) -> u64 {
+        self.0.iter().map(|kind| kind.count).sum()
+    }
+}
+
+/// Returns the code that a denial counts under: its reason, or the cause that a robots.txt is unreachable.
+fn code(record: &Record<'_>, outcome: Outcome) -> Cow<'static, str> {
+    let outage = record.robots.and_then(|robots| robots.unreachable);
+    match (outcome, outage) {
+        (Outcome::Unreachable, Some(outage)) => outage.cause.word().into(),
+        _ => record.reason.into(),
     }
 }
 
@@ -268,23 +327,21 @@ impl fmt::Display for Summary {
         let forwarded = self.forwarded.load(Ordering::Relaxed);
         let distrust = self.distrust();
         let rest = self.rest.lock();
-        let tallies = [
-            ("denied", &rest.denied),
-            ("deferred", &rest.deferred),
-            ("failed", &rest.failed),
-        ];
+        let denied = WORDS.iter().map(|(word, _)| *word).zip(&rest.kinds);
+        let others = [("deferred", &rest.deferred), ("failed", &rest.failed)];
+        let tallies: Vec<_> = denied.chain(others).collect();
         let requests = tallies
             .iter()
             .fold(forwarded, |sum, (_, codes)| sum + codes.sum());
-        write!(f, "requests  {requests:>10}")?;
-        write!(f, "\nforwarded {forwarded:>10}")?;
+        write!(f, "{:<12} {requests:>7}", "requests")?;
+        write!(f, "\n{:<12} {forwarded:>7}", "forwarded")?;
         for (name, codes) in tallies {
-            write!(f, "\n{name:<9} {:>10}", codes.sum())?;
+            write!(f, "\n{name:<12} {:>7}", codes.sum())?;
             codes.write_codes(f)?;
         }
         // Counted above by outcome, so these are not part of the sum.
         if rest.reported.sum() > 0 {
-            write!(f, "\nreported  {:>10}", rest.reported.sum())?;
+            write!(f, "\n{:<12} {:>7}", "reported", rest.reported.sum())?;
             rest.reported.write_codes(f)?;
             f.write_str(" (sent all the same: report mode)")?;
         }
@@ -297,27 +354,43 @@ impl fmt::Display for Summary {
                 "\nTLS sessions ended before a request: {distrust}; such a client does not trust the local CA (`crawlgate ca setup`)"
             )?;
         }
-        let most_denied = rest.most_denied();
-        if most_denied.is_empty() {
-            return Ok(());
+        let condition = match (rest.denied.sum(), rest.reported.sum()) {
+            (_, 0) => "",
+            (0, _) => ", had it been enforced",
+            _ => ", had all of it been enforced",
+        };
+        for (kind, (_, heading)) in WORDS.iter().enumerate() {
+            rest.write_origins(f, kind, heading, condition)?;
         }
-        f.write_str(match (rest.denied.sum(), rest.reported.sum()) {
-            (_, 0) => "\nmost denied origins",
-            (0, _) => "\nmost denied origins, had it been enforced",
-            _ => "\nmost denied origins, had all of it been enforced",
-        })?;
-        for (origin, denials) in most_denied {
+        if rest.denied_elsewhere > 0 {
+            write!(f, "\n{:>10}  further origins", rest.denied_elsewhere)?;
+        }
+        Ok(())
+    }
+}
+
+impl Rest {
+    /// Writes the origins with the most denials of a kind, under a heading.
+    fn write_origins(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        kind: usize,
+        heading: &str,
+        condition: &str,
+    ) -> fmt::Result {
+        let origins = self.most_denied(kind);
+        if !origins.is_empty() {
+            write!(f, "\n{heading}{condition}")?;
+        }
+        for (origin, denials) in origins.iter().take(MAX_SHOWN) {
             write!(f, "\n{:>10}  {origin}  ", denials.count)?;
-            if let Some((rule, _)) = denials.grounds.sorted().first() {
-                write_foreign(f, rule)?;
+            if let Some((ground, _)) = denials.grounds.sorted().first() {
+                write_foreign(f, ground)?;
             }
             let more = denials.grounds.0.len().saturating_sub(1);
             if more > 0 {
                 write!(f, " (and {more} more)")?;
             }
-        }
-        if rest.denied_elsewhere > 0 {
-            write!(f, "\n{:>10}  further origins", rest.denied_elsewhere)?;
         }
         Ok(())
     }
@@ -353,11 +426,18 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_run_is_four_zeros() {
-        let want = "requests           0\nforwarded          0\ndenied             0\ndeferred           0\nfailed             0";
-        let lines: Vec<_> = want.lines().map(str::to_owned).collect();
+    fn an_empty_run_is_zeros() {
+        let want = [
+            "requests           0",
+            "forwarded          0",
+            "disallowed         0",
+            "unreachable        0",
+            "refused here       0",
+            "deferred           0",
+            "failed             0",
+        ];
         let text = Summary::default().to_string();
-        assert_eq!(text.lines().collect::<Vec<_>>(), lines);
+        assert_eq!(text.lines().collect::<Vec<_>>(), want);
     }
 
     #[test]
@@ -388,12 +468,15 @@ mod tests {
         let want = [
             "requests          11",
             "forwarded          3",
-            "denied             5  robots_disallow 3, robots_unreachable 1, misdirected 1",
+            "disallowed         3  robots_disallow 3",
+            "unreachable        1  status_503 1",
+            "refused here       1  misdirected 1",
             "deferred           1  paced 1",
             "failed             2  connection_refused 1, client_closed 1",
-            "most denied origins",
+            "most disallowed origins",
             "         3  https://site.example  Disallow: /private (and 1 more)",
-            "         1  http://other.example:8080  robots_unreachable",
+            "unreachable origins",
+            "         1  http://other.example:8080  status_503",
         ];
         assert_eq!(summary.to_string().lines().collect::<Vec<_>>(), want);
     }
@@ -417,11 +500,13 @@ mod tests {
         let want = [
             "requests           4",
             "forwarded          3",
-            "denied             0",
+            "disallowed         0",
+            "unreachable        0",
+            "refused here       0",
             "deferred           0",
             "failed             1  connection_refused 1",
             "reported           3  robots_disallow 2, paced 1 (sent all the same: report mode)",
-            "most denied origins, had it been enforced",
+            "most disallowed origins, had it been enforced",
             "         2  https://site.example  Disallow: /private",
         ];
         assert_eq!(summary.to_string().lines().collect::<Vec<_>>(), want);
@@ -429,7 +514,7 @@ mod tests {
         summary.count(&denial());
         let text = summary.to_string();
         assert!(
-            text.contains("most denied origins, had all of it been enforced"),
+            text.contains("most disallowed origins, had all of it been enforced"),
             "{text}"
         );
     }
@@ -466,6 +551,7 @@ mod tests {
         assert!(
             rest.origins
                 .values()
+                .flat_map(|Denials(kinds)| kinds)
                 .all(|denials| denials.grounds.0.len() <= RULES)
         );
         let text = summary.to_string();
@@ -474,6 +560,6 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("         6  further origins"), "{text}");
-        assert_eq!(text.lines().count(), 6 + MAX_SHOWN + 1);
+        assert_eq!(text.lines().count(), 8 + MAX_SHOWN + 1);
     }
 }

@@ -285,8 +285,8 @@ pub struct RobotsConfig {
     pub soft_404_phrases: Vec<String>,
     /// 4xx statuses that mean complete disallow instead of no restrictions; never 429, which is always unreachable.
     pub deny_statuses: Vec<u16>,
-    /// Status of the answer while a file is unreachable: 403 or 503.
-    pub unreachable_status: u16,
+    /// Status of the answer while a file is unreachable; `None`: by the [cause](crate::robots::access::Cause::answer).
+    pub unreachable_status: Option<u16>,
     /// crawlgate's own User-Agent: at most 127 octets of visible ASCII.
     pub user_agent: Box<str>,
     /// The times of freshness and of retries.
@@ -518,8 +518,9 @@ pub struct AuditConfig {
     /// Octets of the store on disk; above that, retention deletes the oldest decisions of the client with the most.
     /// `None`: unlimited.
     pub max_size: Option<u64>,
-    /// Refusals of one client, for one reason, that are recorded one by one in a minute; further ones are counted.
-    pub refusals_per_minute: u32,
+    /// Refusals of one client, for one reason, that are recorded one by one in a minute; further ones are counted. `None`:
+    /// every denial is recorded.
+    pub refusals_per_minute: Option<u32>,
     /// Interval of checkpoints of the decision log.
     pub checkpoint_every: Duration,
     /// The name of the decision log; `None`: one made of its key.

@@ -81,6 +81,7 @@ mod write;
 pub use self::cbor::Malformed;
 pub use self::decision::{
     Decision, Exempt, Mode, Pace, Rule, Signed, Source, Url, Verdict, Via, has_failed, key, most,
+    outcome,
 };
 pub use self::event::{
     DropCause, Event, EventKind, Process, Repeated, Row, RowClient, Rows, Settings,

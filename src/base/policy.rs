@@ -47,7 +47,7 @@ use self::address_policy::Prohibited;
 use self::generation::{Changes, Generation};
 pub use self::mode::Mode;
 use self::overrides::{Action, ActiveOverride, Overrides};
-pub use self::reason::{Answer, Info, Reason, Replay, Verdict};
+pub use self::reason::{Answer, Info, Outcome, Reason, Replay, Verdict};
 use self::settings::PolicyDigest;
 use self::usage::{Signals, Usage};
 use crate::agent::Agent;

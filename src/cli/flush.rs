@@ -21,8 +21,8 @@ use crate::config::Config;
 /// Time for all processes to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Has the running processes write the records that they hold for the configured store.
-pub(super) fn before_reading(config: &Config) {
+/// Has the running processes write the records that they hold for the configured store, by this request.
+pub(super) fn before_reading(config: &Config, request: Request) {
     let (Some(socket), Some(store)) = (&config.admin.socket, &config.store.path) else {
         return;
     };
@@ -36,7 +36,7 @@ pub(super) fn before_reading(config: &Config) {
     let Ok(runtime) = small_runtime() else {
         return;
     };
-    let failures = runtime.block_on(flush(sockets));
+    let failures = runtime.block_on(flush(sockets, &request));
     if !failures.is_empty() {
         let failures = failures.join("; ");
         terminal::eprint(&format!("the newest decisions may be missing: {failures}"));
@@ -44,19 +44,20 @@ pub(super) fn before_reading(config: &Config) {
 }
 
 /// Asks all processes at once, and returns the failures.
-async fn flush(sockets: Vec<PathBuf>) -> Vec<String> {
+async fn flush(sockets: Vec<PathBuf>, request: &Request) -> Vec<String> {
     let mut asked = JoinSet::new();
     for socket in sockets {
-        asked.spawn(async move { flush_at(&socket).await.err() });
+        let request = request.clone();
+        asked.spawn(async move { flush_at(&socket, &request).await.err() });
     }
     asked.join_all().await.into_iter().flatten().collect()
 }
 
-async fn flush_at(socket: &Path) -> Result<(), String> {
-    let mut answer = admin::ask(socket, &Request::Flush, PATIENCE).await;
+async fn flush_at(socket: &Path, request: &Request) -> Result<(), String> {
+    let mut answer = admin::ask(socket, request, PATIENCE).await;
     if matches!(&answer, Err(AskError::Failed { error, .. }) if is_cut_off(error.kind())) {
         // A process that ends cuts its connections off, and has written all records before. The second attempt finds it gone.
-        answer = admin::ask(socket, &Request::Flush, PATIENCE).await;
+        answer = admin::ask(socket, request, PATIENCE).await;
     }
     let place = socket.display();
     match answer {

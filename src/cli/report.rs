@@ -363,28 +363,37 @@ fn require_requests(
 
 /// Returns the figures of all origins as CSV.
 fn all_origins(figures: &Figures) -> Result<Vec<u8>, String> {
-    const HEADING: [&str; 9] = [
+    const HEADING: [&str; 12] = [
         "origin",
         "requests",
         "forwarded",
         "failed",
         "denied",
+        "disallowed",
+        "unreachable",
+        "refused_here",
         "deferred",
         "reported",
         "first",
         "last",
     ];
+    // Empty where it is unknown.
+    let known = |count: u64| {
+        let is_known = figures.knows_each_forwarded();
+        is_known.then(|| count.to_string()).unwrap_or_default()
+    };
     let row = |(origin, sum): (&String, &Sum)| {
         let counts = [
-            sum.requests(),
-            sum.forwarded,
             sum.failed,
-            sum.denied,
+            sum.denied(),
+            sum.disallowed,
+            sum.unreachable,
+            sum.refused_here,
             sum.deferred,
             sum.reported,
         ];
         let times = [sum.first, sum.last].map(|time| time_text(Moment::from_millis(time)));
-        let mut row = vec![origin.clone()];
+        let mut row = vec![origin.clone(), known(sum.requests()), known(sum.forwarded)];
         row.extend(counts.map(|count| count.to_string()));
         row.extend(times);
         row

@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use self::args::Confine;
 use self::namespace::Handover;
-use self::summary::{Exemption, OlderRobots, Output};
+use self::summary::{Exemption, OfRun, OlderRobots, Output};
 use super::background::BackgroundTasks;
 use super::{FAILED, fail, serve};
 use crate::audit::{Log, Summary};
@@ -103,6 +103,8 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
             client.mode = None;
         }
     }
+    // The evidence of one command: whatever it is denied has a record.
+    config.audit.refusals_per_minute = None;
     // Standard output is the command's.
     config.log.stdout = false;
     let runtime = match tokio::runtime::Builder::new_multi_thread()
@@ -209,7 +211,14 @@ async fn supervised(
         return Ok(code);
     };
     let facts = proxy.summary().facts(proxy.settings().log.redact_query);
-    match (output.write(code, exemption.as_ref(), &older, &facts), code) {
+    let of_run = OfRun {
+        exit_code: code,
+        exemption_not_taken: exemption.as_ref(),
+        older_robots: &older,
+        refused_without_record: proxy.log().refused_without_record(),
+        facts: &facts,
+    };
+    match (output.write(&of_run), code) {
         (Ok(()), code) => Ok(code),
         (Err(error), 0) => Err(error),
         // The command's own failure comes before this one.
@@ -231,6 +240,14 @@ fn tell_summary(
     let _ = writeln!(io::stderr(), "{}{older}", proxy.summary());
     if let Some(exemption) = exemption {
         let _ = writeln!(io::stderr(), "{exemption}");
+    }
+    let uncounted = proxy.log().refused_without_record();
+    if uncounted > 0 {
+        let _ = writeln!(
+            io::stderr(),
+            "{uncounted} of the refused requests have no record of their own: they were put off too often in a minute, or exceeded \
+             the rate or quota of the client, and were counted"
+        );
     }
     if proxy.summary().has_denials() {
         tell_where_denials_stand(log_file, &proxy.settings());

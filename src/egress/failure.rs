@@ -247,7 +247,8 @@ impl Failure {
     pub fn cause(&self) -> Cause {
         match self {
             Failure::Dns => Cause::Dns,
-            Failure::Refused | Failure::Unroutable | Failure::ProxyFailed => Cause::Connect,
+            Failure::Refused => Cause::Refused,
+            Failure::Unroutable | Failure::ProxyFailed => Cause::Connect,
             Failure::Unaddressable => Cause::Unaddressable,
             Failure::Exhausted | Failure::Crowded => Cause::Exhausted,
             Failure::Prohibited(_) => Cause::Prohibited,

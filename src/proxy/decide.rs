@@ -22,7 +22,8 @@ use super::Proxy;
 use super::clearing::Sender;
 use super::recorder::{ExchangeRecorder, Opening};
 use super::refused::unread;
-use super::respond::{self, Audience, Refusal, RequestTraits};
+pub use super::respond::Audience;
+use super::respond::{self, Refusal, RequestTraits};
 use super::target::{self, Scope, Unreadable};
 use crate::client::{AuthError, Client};
 use crate::gate::{Kind, Pacing};
@@ -67,8 +68,8 @@ pub enum Subject {
 pub struct AnswerFormat {
     /// True for an answer without a body.
     pub is_head: bool,
-    /// True for an answer with no status but 200 and 403.
-    pub only_forbids: bool,
+    /// The program that reads the answer.
+    pub audience: Audience,
 }
 
 /// The proxy stops and answers no more questions.
@@ -128,10 +129,7 @@ impl Proxy {
             ends_connection: false,
             wants_text: false,
             unreachable_status: settings.robots.unreachable_status,
-            audience: match manner.only_forbids {
-                true => Audience::Subrequest,
-                false => Audience::Requester,
-            },
+            audience: manner.audience,
         };
         let (kind, target) = match subject.read(settings.limits.uri_bytes) {
             Ok(read) => read,

@@ -93,8 +93,8 @@ pub struct RequestTraits {
     pub ends_connection: bool,
     /// True if the client prefers text.
     pub wants_text: bool,
-    /// The status while a robots.txt is unreachable.
-    pub unreachable_status: u16,
+    /// The status while a robots.txt is unreachable, if it does not follow the cause.
+    pub unreachable_status: Option<u16>,
     /// The reader of the answer.
     pub audience: Audience,
 }
@@ -108,6 +108,8 @@ pub enum Audience {
     Requester,
     /// Another proxy that knows no refusal but 403 (nginx's auth_request).
     Subrequest,
+    /// Another proxy that takes 5xx for an error, and may send the request then (Envoy's failure_mode_allow).
+    Filter,
 }
 
 /// Tells whether a client asks for text: it names a text type and no JSON.
@@ -141,7 +143,8 @@ pub fn refuse(
     } = tell(refusal, recorder, traits, now);
     let status = match traits.audience {
         Audience::Subrequest => StatusCode::FORBIDDEN,
-        Audience::Crawler | Audience::Requester => status,
+        Audience::Filter if status.is_server_error() => StatusCode::FORBIDDEN,
+        Audience::Crawler | Audience::Requester | Audience::Filter => status,
     };
     let reason = recorder.decision().reason.as_str();
     // Without a decision, the answer is about the request or the way, not about a robots.txt.

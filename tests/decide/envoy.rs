@@ -1,7 +1,7 @@
 //! Envoy's `ext_authz` filter over HTTP, in the form of the requests that it sends: the method, path and Host of the
 //! request, the path behind `path_prefix`, Content-Length 0, and the fields that the filter's configuration adds.
 
-use crate::support::{AdminGate, Origin, RULES};
+use crate::support::{AdminGate, Origin, RULES, Reply};
 
 #[test]
 fn the_request_is_judged_as_envoy_forwards_it() {
@@ -172,4 +172,17 @@ fn a_request_with_missing_or_excess_information_is_refused() {
     }
     assert_eq!(gate.process.records().len(), 0);
     assert_eq!(origin.seen().len(), 0);
+}
+
+#[test]
+fn no_refusal_looks_like_an_error_that_envoy_may_let_pass() {
+    let gate = AdminGate::open();
+    let down = Origin::http().on("/robots.txt", [Reply::status(500, "")]);
+    let answer = gate.say(&format!(
+        "GET /ext-authz/x HTTP/1.1\r\nHost: {}\r\nContent-Length: 0\r\nUser-Agent: TestBot/1.0\r\nX-Forwarded-Proto: http\r\n\r\n",
+        down.authority()
+    ));
+    gate.decided(&answer, 403, "robots_unreachable");
+    assert!(answer.field("retry-after").is_some(), "{answer:?}");
+    assert_eq!(down.seen_but_robots(), [""; 0]);
 }

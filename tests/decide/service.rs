@@ -70,7 +70,7 @@ fn each_verdict_is_answered_recorded_and_provable() {
         (
             "an origin that is down",
             down.url("/"),
-            403,
+            503,
             "robots_unreachable",
         ),
         (

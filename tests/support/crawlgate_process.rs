@@ -415,6 +415,48 @@ impl CrawlgateProcess {
         self.refusal(&answer.problem(), status, reason)
     }
 
+    /// Returns the record of a refusal because robots.txt is unreachable: checks that status and error are those of the
+    /// cause in the record, and that the answer says when to ask again.
+    #[track_caller]
+    pub(crate) fn unreachable(&self, answer: &Response) -> Value {
+        let record = self.refused(answer, answer.status, "robots_unreachable");
+        let cause = record["robots"]["unreachable"]["cause"].as_str();
+        let word = cause.and_then(|cause| cause.split(':').next());
+        let (status, error) = match word.unwrap_or_default() {
+            "dns" => (502, "dns_error"),
+            "refused" => (502, "connection_refused"),
+            "connect" | "upstream_proxy" => (502, "destination_unavailable"),
+            "unaddressable" => (502, "destination_ip_unroutable"),
+            "prohibited" | "prohibited_hop" => (502, "destination_ip_prohibited"),
+            "tls_alert" => (502, "tls_alert_received"),
+            "tls_closed" => (502, "connection_terminated"),
+            word if word.starts_with("certificate") => (502, "tls_certificate_error"),
+            word if word.starts_with("tls") => (502, "tls_protocol_error"),
+            word if word.ends_with("encoding") => (502, "http_response_content_coding"),
+            "protocol" => (502, "http_protocol_error"),
+            word if word.starts_with("redirect_") => (502, "http_protocol_error"),
+            "timeout" => (504, "http_response_timeout"),
+            "incomplete" | "length" => (503, "http_response_incomplete"),
+            "disallowed_hop" | "unjudged_hop" | "denied_hop" | "hop_chain" => {
+                (503, "destination_unavailable")
+            }
+            word if word.starts_with("status_") || word.starts_with("ftp_") => {
+                (503, "destination_unavailable")
+            }
+            other => panic!("no status is told of {other:?}: {record}"),
+        };
+        assert_eq!(answer.status, status, "{record}");
+        assert_eq!(record["error"], error, "{record}");
+        let told = answer.field("proxy-status").unwrap_or_default();
+        let begins = told.starts_with(&format!("crawlgate; error={error};"));
+        assert!(
+            begins && told.ends_with("; details=\"robots_unreachable\""),
+            "{told}"
+        );
+        assert!(answer.field("retry-after").is_some(), "{answer:?}");
+        record
+    }
+
     /// Returns the record of a refusal with this problem document: checks that they agree, and that there is exactly one.
     #[track_caller]
     pub(crate) fn refusal(&self, problem: &Value, status: u16, reason: &str) -> Value {

@@ -41,7 +41,7 @@ pub(crate) fn check(case: &str, gate: &CrawlgateProcess, origin: &Origin, access
         }
         Nothing => {
             for answer in [&private, &open] {
-                let record = gate.refused(answer, 403, "robots_unreachable");
+                let record = gate.unreachable(answer);
                 assert_eq!(record["robots"]["state"], "unreachable", "{case}: {record}");
                 assert!(
                     answer.field("retry-after").unwrap().parse::<u64>().unwrap() >= 1,
@@ -161,7 +161,7 @@ fn an_origin_without_a_listener_or_with_a_bad_certificate_is_unreachable() {
         );
     }
     let unknown = gate.get("http://no-such-name.test/");
-    gate.refused(&unknown, 403, "robots_unreachable");
+    gate.unreachable(&unknown);
 }
 
 #[test]
@@ -172,24 +172,28 @@ fn retry_after_is_passed_on_within_bounds_and_spares_the_origin() {
         [Reply::with(503, "Retry-After: 120\r\n", "")],
     );
     let answer = gate.get(&origin.url("/"));
-    gate.refused(&answer, 403, "robots_unreachable");
+    gate.unreachable(&answer);
     let seconds: u64 = answer.field("retry-after").unwrap().parse().unwrap();
     assert!((100..=140).contains(&seconds), "{seconds}");
-    gate.refused(&gate.get(&origin.url("/again")), 403, "robots_unreachable");
+    gate.unreachable(&gate.get(&origin.url("/again")));
     assert_eq!(origin.robots_fetches(), 1, "asked again before its time");
 }
 
 #[test]
 fn an_operator_chooses_other_statuses() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup.set("robots", "unreachable_status", "503");
+        setup.set("robots", "unreachable_status", "403");
         setup.set("robots", "deny_statuses", "[401, 403]");
         setup.set("robots", "soft_404", "false");
     });
     let down = Origin::http().on("/robots.txt", [Reply::status(500, "page not found")]);
     let answer = gate.get(&down.url("/"));
-    gate.refused(&answer, 503, "robots_unreachable");
+    let record = gate.refused(&answer, 403, "robots_unreachable");
     assert!(answer.field("retry-after").is_some());
+    assert_eq!(
+        record["error"], "destination_unavailable",
+        "the cause stays"
+    );
     let forbidden = Origin::http().on("/robots.txt", [Reply::status(403, "")]);
     assert!(gate.get(&forbidden.url("/")).is_ours());
     assert_eq!(forbidden.seen_but_robots(), [""; 0]);

@@ -247,7 +247,7 @@ fn a_redirect_of_robots_txt_leads_to_no_prohibited_address() {
         outside.script("/robots.txt", [Reply::redirect(302, &robots)]);
         let page = outside.url("/open");
         let answer = gate.get(&page);
-        gate.refused(&answer, 403, "robots_unreachable");
+        gate.unreachable(&answer);
         let detail = answer.problem()["detail"].to_string();
         assert!(
             detail.contains("it redirected to what may not be reached"),

@@ -161,7 +161,7 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
                 "robots_unreachable",
                 "{case} {path}: {answer:?}"
             );
-            let record = gate.refused(&answer, 403, "robots_unreachable");
+            let record = gate.unreachable(&answer);
             assert_eq!(record["robots"]["unreachable"]["cause"], cause, "{case}");
             let detail = answer.problem()["detail"].to_string();
             for (code, field) in [
@@ -232,7 +232,7 @@ fn a_robots_txt_that_is_longer_than_it_says_is_cut_and_unreachable() {
         for origin in origins {
             for path in ["/open", "/private"] {
                 let answer = gate.get(&origin.url(path));
-                let record = gate.refused(&answer, 403, "robots_unreachable");
+                let record = gate.unreachable(&answer);
                 assert_eq!(record["robots"]["unreachable"]["cause"], "length", "{case}");
             }
             let pages = origin.seen_but_robots();
@@ -286,7 +286,7 @@ fn a_robots_txt_by_http2_that_has_another_length_than_it_says_is_unreachable() {
         });
         for path in ["/open", "/private"] {
             let answer = gate.get(&origin.url(path));
-            let record = gate.refused(&answer, 403, "robots_unreachable");
+            let record = gate.unreachable(&answer);
             assert_eq!(record["robots"]["unreachable"]["cause"], "length", "{case}");
         }
         assert_eq!(origin.pages(), [], "{case}");
@@ -300,7 +300,7 @@ fn a_body_ended_by_the_connection_is_whole_only_if_tls_says_so() {
     let whole = Origin::https().on("/robots.txt", [open_ended().close()]);
     gate.denied(&gate.get(&whole.url("/private")));
     let cut = Origin::https().on("/robots.txt", [open_ended().cut()]);
-    gate.refused(&gate.get(&cut.url("/open")), 403, "robots_unreachable");
+    gate.unreachable(&gate.get(&cut.url("/open")));
     let page = Origin::https().on("/page", [open_ended().cut()]);
     let answer = gate.get(&page.url("/page"));
     assert!(

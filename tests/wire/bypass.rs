@@ -277,7 +277,7 @@ fn international_names_are_judged_as_punycode() {
 fn the_default_port_is_no_port() {
     let gate = CrawlgateProcess::start();
     for url in ["http://site.test:80/private", "http://site.test/private"] {
-        let record = gate.refused(&gate.get(url), 403, "robots_unreachable");
+        let record = gate.unreachable(&gate.get(url));
         assert_eq!(
             (&record["robots"]["url"], &record["port"]),
             (&"http://site.test/robots.txt".into(), &80.into())

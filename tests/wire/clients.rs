@@ -224,7 +224,7 @@ fn an_outage_means_what_the_profile_of_the_client_says() {
     );
     let origin = Origin::http().on("/robots.txt", [Reply::status(500, "")]);
     let url = origin.url("/x");
-    let denied = gate.refused(&gate.get(&url), 403, "robots_unreachable");
+    let denied = gate.unreachable(&gate.get(&url));
     let mut wire = gate.connect();
     ask(&mut wire, &url, &basic("archive", PASSWORD)).is_origins(200, "page /x");
     let allowed = gate.record("the archive", |record| {

@@ -49,7 +49,7 @@ fn a_report_tells_of_a_denial_and_of_its_proof() {
     assert_eq!(mode & 0o077, 0, "open to its owner alone");
     let origin = site.url("");
     let csv = fs::read_to_string(csv).unwrap();
-    let row = format!("{},1,0,0,1,0,0,", origin.trim_end_matches('/'));
+    let row = format!("{},1,0,0,1,1,0,0,0,0,", origin.trim_end_matches('/'));
     assert!(csv.contains(&row), "{csv}");
 
     // Files that exist stay, unless told otherwise; nothing is written then.
@@ -105,6 +105,78 @@ fn the_name_of_a_report_tells_its_format() {
         assert!(error.contains("a report is HTML or JSON"), "{error}");
         assert!(error.contains(way), "{error}");
     }
+}
+
+#[test]
+fn forwarded_requests_without_a_record_are_counted_at_once_or_shown_as_unknown() {
+    let gate = CrawlgateProcess::with(|setup| {
+        setup.set("log", "decisions", "\"denied\"");
+    });
+    let site = Origin::with_rules(RULES);
+    let dead = Origin::http();
+    dead.stop();
+    for n in 0..4 {
+        assert_eq!(gate.get(&site.url(&format!("/open/{n}"))).status, 200);
+    }
+    for n in 0..2 {
+        assert_eq!(gate.get(&site.url(&format!("/private/{n}"))).status, 403);
+    }
+    assert_eq!(gate.get(&dead.url("/x")).status, 502);
+    let report = |words: &[&str], output: &[&str]| {
+        let words = [&["--since", "1h", "--no-verify"][..], words, output].concat();
+        let (code, out, error) = gate.beside("report", &words);
+        assert_eq!(code, Some(0), "{error}");
+        out
+    };
+    let json = |words: &[&str]| -> Value {
+        serde_json::from_str(&report(words, &["--json", "-"])).unwrap()
+    };
+    let all = json(&[]);
+    let summary = &all["summary"];
+    for (name, count) in [
+        ("requests", 7),
+        ("forwarded", 4),
+        ("forwarded_without_record", 4),
+        ("denied", 3),
+        ("disallowed", 2),
+        ("unreachable", 1),
+        ("refused_here", 0),
+        ("judged", 2),
+        ("judged_within_24h", 2),
+    ] {
+        assert_eq!(summary[name], count, "{name}: {summary}");
+    }
+    assert_eq!(all["days"][0]["forwarded"], 4);
+    assert_eq!(all["clients"]["rows"][0]["forwarded"], 4);
+    // Their origin is on no record.
+    for list in [
+        &all["origins"]["most_asked"],
+        &all["product_tokens"]["rows"],
+    ] {
+        let row = &list[0];
+        assert_eq!(
+            (&row["requests"], &row["forwarded"]),
+            (&Value::Null, &Value::Null)
+        );
+        assert!(row["denied"].as_u64() > Some(0), "{row}");
+    }
+    let of_site = json(&["--origin", &site.url("")]);
+    assert_eq!(of_site["summary"]["forwarded"], Value::Null);
+    assert_eq!(of_site["summary"]["denied"], 2);
+    // The counts are told once: a second report has the same.
+    assert_eq!(json(&[])["summary"], all["summary"]);
+    let page = report(&[], &["-o", "-"]);
+    assert!(
+        page.contains("7 requests: 4 were forwarded and answered"),
+        "{page}"
+    );
+    let unknown = "<td class=\"number\" data-head=\"Forwarded\">unknown</td>";
+    assert!(page.contains(unknown), "{page}");
+    assert!(page.contains("Of the 4 that were forwarded without a record, this is unknown."));
+    let csv = report(&[], &["--origins-csv", "-"]);
+    let origin = site.url("");
+    let row = format!("{},,,0,2,2,0,0,0,0,", origin.trim_end_matches('/'));
+    assert!(csv.contains(&row), "{csv}");
 }
 
 #[test]

@@ -106,12 +106,12 @@ fn nothing_but_the_rules_of_robots_txt_is_lifted() {
         "{clients}[[override]]\norigin = '{}'\naction = 'deny'\nby = 'Ada'\nreason = 'a letter'\n",
         listed.url("")
     ));
-    for (origin, reason) in [
-        (&listed, "operator_deny"),
-        (&down, "robots_unreachable"),
-        (&stated, "usage_disallow"),
+    for (origin, status, reason) in [
+        (&listed, 403, "operator_deny"),
+        (&down, 503, "robots_unreachable"),
+        (&stated, 403, "usage_disallow"),
     ] {
-        let record = gate.refused(&helper(&gate, &origin.url("/private/x")), 403, reason);
+        let record = gate.refused(&helper(&gate, &origin.url("/private/x")), status, reason);
         let is_exempt = record["exempt"]["from"] == "robots_disallow";
         assert_eq!(is_exempt, reason == "usage_disallow", "{record}");
         assert_eq!(origin.seen_but_robots(), [""; 0], "{reason}");

@@ -128,15 +128,11 @@ fn every_stall_of_a_fetch_ends_at_its_deadline() {
             .on("/robots.txt", [reply])
             .on("/stalls", [Reply::silent().wait(&never)]);
         let answer = gate.get(&origin.url("/private/open"));
-        assert_eq!(answer.status, 403, "{case}: {answer:?}");
-        gate.refused(&answer, 403, "robots_unreachable");
+        assert_eq!(answer.status, 504, "{case}: {answer:?}");
+        gate.unreachable(&answer);
     }
     let queue = FullQueue::new();
-    gate.refused(
-        &gate.get(&format!("http://site.test:{}/", queue.port)),
-        403,
-        "robots_unreachable",
-    );
+    gate.unreachable(&gate.get(&format!("http://site.test:{}/", queue.port)));
     never.open();
 }
 
@@ -153,7 +149,7 @@ fn a_connection_and_the_wait_for_an_answer_each_have_a_deadline_of_their_own() {
     let no_tls = format!("https://site.test:{}/", mute.local_addr().unwrap().port());
     let silent = Origin::http().on("/robots.txt", [Reply::silent().wait(&never)]);
     let no_answer = silent.url("/");
-    let (ended, goes_on) = ((403, "robots_unreachable"), (503, "robots_pending"));
+    let (ended, goes_on) = ((504, "robots_unreachable"), (503, "robots_pending"));
     // The named key is short; all other time-outs exceed the longest hold.
     #[rustfmt::skip] // one row, one case
     let cases = [
@@ -192,7 +188,7 @@ fn an_unreachable_origin_is_closed_for_every_request_and_opens_when_it_answers_a
     });
     let origin = Origin::http().on("/robots.txt", [Reply::status(503, "")]);
     for path in ["/private", "/open", "/private/open"] {
-        gate.refused(&gate.get(&origin.url(path)), 403, "robots_unreachable");
+        gate.unreachable(&gate.get(&origin.url(path)));
     }
     gate.get(&origin.url("/robots.txt"));
     assert_eq!(origin.seen_but_robots(), [""; 0]);

@@ -46,6 +46,23 @@ fn denials_beyond_a_number_are_one_record_with_a_count() {
 }
 
 #[test]
+fn no_denial_of_a_client_at_full_speed_lacks_a_record() {
+    const DENIALS: usize = 9_000;
+    let mut gate = CrawlgateProcess::start();
+    let origin = Origin::with_rules(RULES);
+    gate.denied(&gate.get(&origin.url("/private/first")));
+    let mut wire = gate.connect();
+    for n in 1..DENIALS {
+        let url = origin.url(&format!("/private/{n}"));
+        let answer = wire.exchange(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        assert_eq!(answer.status, 403);
+    }
+    let (single, counts) = told(&mut gate, "robots_disallow");
+    assert_eq!((single, counts), (DENIALS as u64, vec![]));
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+}
+
+#[test]
 fn a_denial_counts_against_the_rate_of_its_client() {
     let mut gate = CrawlgateProcess::with(|setup| {
         setup

@@ -162,7 +162,7 @@ const ROWS: &[Row] = &[
     ("an encoded slash in a host", Plain, "GET http://site.test%2f.other.test/open HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", BAD, But(Reset)),
     ("a trailing dot", Plain, "GET http://site.test.:{port}/private HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", Refused(403, "robots_disallow"), Same),
     ("two trailing dots", Plain, "GET http://site.test..:{port}/open HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", BAD, Same),
-    ("a label of 64 letters", Plain, "GET http://{a:64}.test:{port}/open HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", Refused(403, "robots_unreachable"), Same),
+    ("a label of 64 letters", Plain, "GET http://{a:64}.test:{port}/open HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", Refused(502, "robots_unreachable"), Same),
     ("a host of 300 letters", Plain, "GET http://{a:60}.{a:60}.{a:60}.{a:60}.{a:60}/open HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", BAD, Same),
     ("a host in Unicode", Plain, "GET http://\u{455}ite.test:{port}/open HTTP/1.1\r\nHost: x\r\n\r\n", BAD, But(Reset)),
     ("the proxy itself", Plain, "GET http://{gate}/open HTTP/1.1\r\nHost: {gate}\r\nConnection: close\r\n\r\n", Refused(403, "address_prohibited"), Same),

@@ -64,7 +64,7 @@ fn a_bad_request_is_no_missing_file() {
     ] {
         let origin = Origin::http().on("/robots.txt", [Reply::status(status, "").close()]);
         let refused = gate.get(&origin.url("/page"));
-        gate.refused(&refused, 403, "robots_unreachable");
+        gate.unreachable(&refused);
         assert_eq!(origin.seen_but_robots(), [""; 0], "{status}");
         assert_eq!(origin.robots_fetches(), 1, "{status}: nothing to confirm");
     }
@@ -97,7 +97,7 @@ fn an_outage_for_one_crawler_shuts_the_site_for_no_other() {
     let origin =
         Origin::with_rules(RULES).on_if("/robots.txt", names("BadBot"), Reply::status(503, ""));
     let refused = get_as(&gate, b"BadBot/1.0", &origin.url("/open"));
-    gate.refused(&refused, 403, "robots_unreachable");
+    gate.unreachable(&refused);
     assert_eq!(origin.seen_but_robots(), [""; 0]);
     gate.get(&origin.url("/open")).is_origins(200, "page /open");
 }
@@ -227,7 +227,7 @@ fn a_redirect_that_is_disallowed_takes_no_file_away() {
     gate.get(&site.url("/open")).is_origins(200, "page /open");
     // A crawler without an earlier robots.txt is still not admitted.
     let other = get_as(&gate, b"OtherBot/1", &site.url("/private"));
-    let record = gate.refused(&other, 403, "robots_unreachable");
+    let record = gate.unreachable(&other);
     assert_eq!(
         record["robots"]["unreachable"]["cause"], "disallowed_hop",
         "{record}"
@@ -246,10 +246,10 @@ fn a_redirect_that_cannot_be_judged_is_not_followed() {
         let site = kept_by(&keeper, "/kept/robots.txt");
         if is_visited_first {
             let refused = gate.get(&keeper.url("/open"));
-            gate.refused(&refused, 403, "robots_unreachable");
+            gate.unreachable(&refused);
         }
         let refused = gate.get(&site.url("/page"));
-        let record = gate.refused(&refused, 403, "robots_unreachable");
+        let record = gate.unreachable(&refused);
         assert_eq!(
             record["robots"]["unreachable"]["cause"], "unjudged_hop",
             "{record}"
@@ -264,7 +264,7 @@ fn a_redirect_that_cannot_be_judged_is_not_followed() {
     two.script("/robots.txt", hop(&one));
     for site in [&one, &two] {
         let refused = gate.get(&site.url("/page"));
-        gate.refused(&refused, 403, "robots_unreachable");
+        gate.unreachable(&refused);
         assert_eq!(site.seen_but_robots(), [""; 0]);
     }
 }

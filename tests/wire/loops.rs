@@ -49,7 +49,7 @@ fn a_loop_ends(via: bool) {
         }
     });
     let answer = first.get("http://far.test/open");
-    first.refused(&answer, 403, "robots_unreachable");
+    first.unreachable(&answer);
     let loops = |gate: &CrawlgateProcess| {
         let records = gate.records();
         let looped = |record: &&Value| record["error"] == "proxy_loop_detected";

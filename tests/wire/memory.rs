@@ -68,13 +68,13 @@ fn an_outage_goes_on_where_it_was_after_a_kill() {
     });
     let origin = Origin::http().on("/robots.txt", [Reply::status(500, "")]);
     let denied = gate.get(&origin.url("/page"));
-    gate.refused(&denied, 403, "robots_unreachable");
+    gate.unreachable(&denied);
     let before = known_after(&gate, &origin, 1);
     assert_eq!(before["outage"]["cause"], "status_500", "{before}");
     gate.restart(Signal::KILL);
     origin.script("/robots.txt", [Reply::ok(RULES)]);
     let denied = gate.get(&origin.url("/page"));
-    gate.refused(&denied, 403, "robots_unreachable");
+    gate.unreachable(&denied);
     assert_eq!(known_after(&gate, &origin, 1)["outage"], before["outage"]);
     assert_eq!(origin.robots_fetches(), 1, "the next attempt is not due");
 }

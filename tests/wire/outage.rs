@@ -46,9 +46,9 @@ fn failures_while_no_origin_is_reached_are_no_origins() {
     dead.iter().for_each(Origin::stop);
     let last_failure = |origin: &Origin, path: &str| {
         let answer = gate.get(&origin.url(path));
-        let record = gate.refused(&answer, 403, "robots_unreachable");
+        let record = gate.unreachable(&answer);
         let outage = &record["robots"]["unreachable"];
-        assert_eq!(outage["cause"], "connect", "{record}");
+        assert_eq!(outage["cause"], "refused", "{record}");
         outage["last_failure"].is_string()
     };
     let counted: Vec<bool> = dead
@@ -71,7 +71,7 @@ fn failures_while_no_origin_is_reached_are_no_origins() {
     // An answered page shows as well that the network works; it needs no new robots.txt.
     for origin in &dead {
         let other = origin.url_as("other.test", "/c");
-        gate.refused(&gate.get(&other), 403, "robots_unreachable");
+        gate.unreachable(&gate.get(&other));
     }
     assert_eq!(gate.get(&alive.url("/open")).status, 200);
     let sixth = Origin::http();

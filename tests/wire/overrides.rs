@@ -125,7 +125,7 @@ fn an_unreachable_robots_txt_does_not_delay_a_page_that_an_override_allows() {
     let origin = Origin::http().on("/robots.txt", [Reply::status(503, "")]);
     let mut gate = CrawlgateProcess::start();
     let url = origin.url("/press/x");
-    gate.refused(&gate.get(&url), 403, "robots_unreachable");
+    gate.unreachable(&gate.get(&url));
     let record = gate.record_of(&url);
     let outage = &record["robots"]["unreachable"];
     assert_eq!(
@@ -151,7 +151,7 @@ fn an_unreachable_robots_txt_does_not_delay_a_page_that_an_override_allows() {
         "the configuration was read again",
     );
     gate.get(&url).is_origins(200, "page /press/x");
-    gate.refused(&gate.get(&origin.url("/x")), 403, "robots_unreachable");
+    gate.unreachable(&gate.get(&origin.url("/x")));
     let record = gate.record("the allowance", |record| {
         record["reason"] == "operator_allow"
     });
@@ -379,7 +379,7 @@ fn an_override_decides_about_a_redirect_of_robots_txt() {
     });
     let hop = Reply::redirect(302, &keeper.url("/kept/robots.txt"));
     let site = Origin::http().on("/robots.txt", [hop]);
-    let record = gate.refused(&gate.get(&site.url("/page")), 403, "robots_unreachable");
+    let record = gate.unreachable(&gate.get(&site.url("/page")));
     assert_eq!(
         record["robots"]["unreachable"]["cause"], "denied_hop",
         "{record}"

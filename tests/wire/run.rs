@@ -1,5 +1,6 @@
 //! `crawlgate run`: the command's environment, arguments and exit code, and the summary at the end.
 
+mod counted;
 mod mismatch;
 mod older;
 
@@ -287,7 +288,7 @@ fn a_run_writes_its_summary_for_programs() {
     let line = said.lines().last().expect(&said);
     let facts = json(line);
     assert_eq!((code, &facts["exit_code"]), (Some(4), &4.into()), "{said}");
-    assert!(!said.contains("most denied origins"), "{said}");
+    assert!(!said.contains("most disallowed origins"), "{said}");
     assert_eq!(facts["format"], "crawlgate-run@1");
     assert_eq!(
         (&facts["requests"], &facts["forwarded"]),
@@ -329,7 +330,7 @@ fn a_run_writes_its_summary_for_programs() {
     let (code, said) = two_requests(&setup, &origin, &options);
     assert_eq!(code, Some(0), "{said}");
     assert!(
-        said.contains("most denied origins, had it been enforced"),
+        said.contains("most disallowed origins, had it been enforced"),
         "{said}"
     );
     let facts = json(&std::fs::read_to_string(&file).unwrap());

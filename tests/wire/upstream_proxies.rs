@@ -225,7 +225,7 @@ fn what_a_proxy_says_itself_is_never_taken_for_a_robots_txt() {
         let proxy = Proxy::http(origin.port(), answer);
         let gate = behind(&format!("http://{}", proxy.address));
         let answer = gate.get("http://far.test/open");
-        let record = gate.refused(&answer, 403, "robots_unreachable");
+        let record = gate.unreachable(&answer);
         assert_eq!(record["robots"]["state"], "unreachable", "{case}: {record}");
         let cause = &record["robots"]["unreachable"]["cause"];
         assert_eq!(cause, "upstream_proxy", "{case}");
@@ -259,12 +259,12 @@ fn a_proxy_that_lets_nothing_through_opens_no_site() {
     });
     for path in ["/private/1", "/open"] {
         let answer = gate.get(&format!("http://far.test{path}"));
-        gate.refused(&answer, 403, "robots_unreachable");
+        gate.unreachable(&answer);
     }
     LETS_THROUGH.store(true, SeqCst);
     // Until the next attempt nothing is known of the site.
     let answer = gate.get("http://far.test/private/2");
-    assert!([403, 503].contains(&answer.status), "{answer:?}");
+    assert!([502, 503].contains(&answer.status), "{answer:?}");
     assert_eq!(origin.seen_but_robots(), [""; 0]);
 }
 

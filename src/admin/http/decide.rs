@@ -4,7 +4,7 @@
 //!
 //! - `GET /decide?url=…&agent=…`, for programs that can build a URL; `squid-helper` asks this way.
 //! - `/ext-authz/…`, as Envoy's `ext_authz` filter asks over HTTP: the request's own method, path and Host, behind a
-//!   path prefix.
+//!   path prefix. Envoy takes 5xx for an error, which `failure_mode_allow` makes a yes, so such a refusal is 403 there.
 //! - `/auth`, as nginx's `auth_request` asks: the request in header fields of its own. nginx takes 2xx for yes, 401 and
 //!   403 for no and all else for an error, so every refusal is 403 there.
 //!
@@ -37,7 +37,7 @@ use super::AppState;
 use super::problem::Problem;
 use crate::client::Client;
 use crate::gate::Pacing;
-use crate::proxy::decide::{AnswerFormat, DecideRequest, Stopping, Subject};
+use crate::proxy::decide::{AnswerFormat, Audience, DecideRequest, Stopping, Subject};
 
 /// The path that Envoy asks at: `path_prefix` of its filter.
 const EXT_AUTHZ: &str = "/ext-authz";
@@ -112,7 +112,7 @@ async fn decide(State(app): State<AppState>, request: Request) -> Response {
         subject: asked.subject,
         headers: &headers,
         pacing: asked.pacing,
-        manner: answer_format(&request, false),
+        manner: answer_format(&request, Audience::Requester),
     };
     answer(&app, question).await
 }
@@ -134,7 +134,7 @@ async fn auth_request(State(app): State<AppState>, request: Request) -> Response
         subject: Subject::Url(url),
         headers: request.headers(),
         pacing: Pacing::AtOnce,
-        manner: answer_format(&request, true),
+        manner: answer_format(&request, Audience::Subrequest),
     };
     answer(&app, question).await
 }
@@ -163,21 +163,21 @@ async fn ext_authz(State(app): State<AppState>, request: Request) -> Response {
         subject: Subject::Url(url),
         headers,
         pacing: Pacing::AtOnce,
-        manner: answer_format(&request, false),
+        manner: answer_format(&request, Audience::Filter),
     };
     answer(&app, question).await
 }
 
 /// Decides, or says why there is no decision.
 async fn answer(app: &AppState, question: DecideRequest<'_>) -> Response {
-    let only_forbids = question.manner.only_forbids;
+    let audience = question.manner.audience;
     match app.proxy().decide(question).await {
         Ok(answer) => answer.map(Body::from),
         Err(Stopping) => {
             let why = "crawlgate stops and decides nothing any more; ask again when it is back";
-            match only_forbids {
-                true => Problem::new(StatusCode::FORBIDDEN, why),
-                false => Problem::busy(why),
+            match audience {
+                Audience::Subrequest | Audience::Filter => Problem::new(StatusCode::FORBIDDEN, why),
+                Audience::Requester | Audience::Crawler => Problem::busy(why),
             }
             .into_response()
         }
@@ -304,10 +304,10 @@ pub(super) fn peer_address(extensions: &Extensions) -> SocketAddr {
     connected.map_or((Ipv4Addr::LOCALHOST, 0).into(), |info| info.0)
 }
 
-fn answer_format(request: &Request, only_forbids: bool) -> AnswerFormat {
+fn answer_format(request: &Request, audience: Audience) -> AnswerFormat {
     AnswerFormat {
         is_head: request.method() == Method::HEAD,
-        only_forbids,
+        audience,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The report on a span, as the API and the console give it.
 
+use std::time::Duration;
+
 use http::StatusCode;
 
 use super::AppState;
@@ -11,6 +13,9 @@ use crate::clock::Moment;
 
 /// The span of a report unless the request names one.
 pub(super) const DEFAULT_SINCE: &str = "30d";
+
+/// Time for the records and counts so far to be written.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The parameters of a report.
 pub(super) const PARAMETERS: [&str; 5] = ["since", "until", "client", "origin", "log"];
@@ -53,6 +58,8 @@ pub(super) async fn report(
     let question = question(conditions, now)?;
     let logs = app.logs(wanted)?;
     let _export = app.export_permit()?;
+    // A log that cannot be written now is told of elsewhere.
+    let _ = tokio::time::timeout(PATIENCE, app.proxy().log().flush_counts()).await;
     let mut gathering = {
         let _permit = app.work_permit().await?;
         Gathering::begin(&logs, question).await?

@@ -9,6 +9,8 @@ use crate::usage::record::UsageRecord;
 
 use super::Missing;
 use crate::clock::Moment;
+use crate::entry::{Mode, Verdict, has_failed, outcome};
+use crate::policy::Outcome;
 use crate::store::Sha256;
 use crate::text::{from_hex, timestamp::rfc3339};
 
@@ -76,6 +78,33 @@ pub struct Evidence<'a> {
     /// The object without which the line was made: the store does not have what the entry names, or another body.
     #[serde(borrow, default)]
     pub missing: Option<Cow<'a, str>>,
+}
+
+impl Evidence<'_> {
+    /// Returns the outcome of the request.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let mode = Mode::from_name(&self.mode).unwrap_or(Mode::Enforce);
+        // A verdict of another version lets nothing look forwarded.
+        let verdict = Verdict::from_name(&self.verdict).unwrap_or(Verdict::Deny);
+        let has_failed = has_failed(self.error.as_deref(), self.status);
+        outcome(mode, verdict, &self.reason, has_failed)
+    }
+
+    /// Returns the answer in a few words: its status, and the error unless it is that of every refusal.
+    #[must_use]
+    pub fn answer(&self) -> String {
+        let error = self
+            .error
+            .as_deref()
+            .filter(|error| *error != "http_request_denied");
+        match (self.status, error) {
+            (Some(status), Some(error)) => format!("{status} {error}"),
+            (Some(status), None) => status.to_string(),
+            (None, Some(error)) => error.to_owned(),
+            (None, None) => "-".to_owned(),
+        }
+    }
 }
 
 /// The exemption of the client.

@@ -127,14 +127,20 @@ pub struct About {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Outcomes {
-    /// All requests.
-    pub requests: u64,
-    /// Requests that went out and were answered.
-    pub forwarded: u64,
+    /// All requests; null if the log does not tell which of the forwarded ones belong here.
+    pub requests: Option<u64>,
+    /// Requests that went out and were answered; null as for `requests`.
+    pub forwarded: Option<u64>,
     /// Requests that went out and failed.
     pub failed: u64,
-    /// Requests that were refused.
+    /// Requests that were refused: the sum of the next three.
     pub denied: u64,
+    /// Requests that the site disallows.
+    pub disallowed: u64,
+    /// Requests that were refused because a robots.txt was unreachable.
+    pub unreachable: u64,
+    /// Requests that the proxy or its operator refused.
+    pub refused_here: u64,
     /// Requests that were refused for now.
     pub deferred: u64,
     /// Of those that went out, requests that only report mode let out.
@@ -152,7 +158,7 @@ pub struct Summary {
     pub forwarded_without_record: u64,
     /// Of the refused ones, requests that were counted without a record of their own.
     pub refused_without_record: u64,
-    /// Requests that were judged by a robots.txt, or by the lack of one.
+    /// Requests with a record that tells the robots.txt, or the lack of one, by which they were judged.
     pub judged: u64,
     /// Of these, requests that came within 24 hours after the fetch of the robots.txt.
     pub judged_within_24h: u64,

@@ -32,8 +32,8 @@ pub(super) fn exceptions(figures: &Figures, names: &[Option<String>], limit: usi
     });
     let mut all = Exceptions {
         reported: reported.collect(),
-        reported_origins: most_asked(&figures.reported, limit),
-        opaque_tunnels: most_asked(&figures.opaque, limit),
+        reported_origins: most_asked(&figures.reported, limit, true),
+        opaque_tunnels: most_asked(&figures.opaque, limit, figures.knows_each_forwarded()),
         lost: Vec::new(),
         gaps: Vec::new(),
         started: Vec::new(),

@@ -106,6 +106,11 @@ impl Form {
         text
     }
 
+    /// Returns a number that the log may not tell.
+    fn known(&self, number: &Option<u64>) -> String {
+        number.map_or_else(|| "unknown".to_owned(), |number| self.n(&number))
+    }
+
     /// Returns a time to the second.
     fn when(&self, time: &str) -> String {
         time.get(..19).unwrap_or(time).replace('T', " ")

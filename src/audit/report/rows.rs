@@ -22,12 +22,16 @@ pub(super) fn time(millis: u64) -> String {
     time_text(Moment::from_millis(millis))
 }
 
-fn outcomes(sum: &Sum) -> Outcomes {
+/// Returns the requests by outcome. Unless `is_whole`, some that were forwarded may be missing in the sum.
+fn outcomes(sum: &Sum, is_whole: bool) -> Outcomes {
     Outcomes {
-        requests: sum.requests(),
-        forwarded: sum.forwarded,
+        requests: is_whole.then(|| sum.requests()),
+        forwarded: is_whole.then_some(sum.forwarded),
         failed: sum.failed,
-        denied: sum.denied,
+        denied: sum.denied(),
+        disallowed: sum.disallowed,
+        unreachable: sum.unreachable,
+        refused_here: sum.refused_here,
         deferred: sum.deferred,
         reported: sum.reported,
     }
@@ -35,7 +39,7 @@ fn outcomes(sum: &Sum) -> Outcomes {
 
 pub(super) fn summary(figures: &Figures) -> Summary {
     Summary {
-        outcomes: outcomes(&figures.total()),
+        outcomes: outcomes(&figures.total(), figures.knows_forwarded()),
         forwarded_without_record: figures.unrecorded,
         refused_without_record: figures.repeated,
         judged: figures.robots.judged,
@@ -78,24 +82,28 @@ pub(super) fn periods(figures: &Figures, length: usize) -> Vec<Period> {
     }
     let period = |(period, sum)| Period {
         period,
-        outcomes: outcomes(&sum),
+        outcomes: outcomes(&sum, figures.knows_forwarded()),
     };
     periods.into_iter().map(period).collect()
 }
 
-fn row((name, sum): (&String, &Sum)) -> Row {
+fn row((name, sum): (&String, &Sum), is_whole: bool) -> Row {
     Row {
         name: name.clone(),
         purpose: None,
-        outcomes: outcomes(sum),
+        outcomes: outcomes(sum, is_whole),
         first: time(sum.first),
         last: time(sum.last),
     }
 }
 
-/// Returns the most frequent rows of a table.
-pub(super) fn listed(table: &Table<String>, purpose: impl Fn(&String) -> Option<String>) -> Listed {
-    let rows = most_asked(table, TOP).into_iter().map(|row| Row {
+/// Returns the most frequent rows of a table. Unless `is_whole`, it has not all that were forwarded.
+pub(super) fn listed(
+    table: &Table<String>,
+    is_whole: bool,
+    purpose: impl Fn(&String) -> Option<String>,
+) -> Listed {
+    let rows = most_asked(table, TOP, is_whole).into_iter().map(|row| Row {
         purpose: purpose(&row.name),
         ..row
     });
@@ -106,19 +114,19 @@ pub(super) fn listed(table: &Table<String>, purpose: impl Fn(&String) -> Option<
     }
 }
 
-pub(super) fn most_asked(table: &Table<String>, limit: usize) -> Vec<Row> {
+pub(super) fn most_asked(table: &Table<String>, limit: usize, is_whole: bool) -> Vec<Row> {
     let rows = table.largest(limit, Sum::requests).into_iter();
-    rows.map(row).collect()
+    rows.map(|named| row(named, is_whole)).collect()
 }
 
-pub(super) fn most_refused(table: &Table<String>, limit: usize) -> Vec<Row> {
+pub(super) fn most_refused(table: &Table<String>, limit: usize, is_whole: bool) -> Vec<Row> {
     let rows = table.largest(limit, refused).into_iter();
-    rows.map(row).collect()
+    rows.map(|named| row(named, is_whole)).collect()
 }
 
 /// Returns the number of refused requests, those of report mode included.
 fn refused(sum: &Sum) -> u64 {
-    sum.denied
+    sum.denied()
         .saturating_add(sum.deferred)
         .saturating_add(sum.reported)
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{CodeCounts, Denials, EndedSession, Mismatched, Summary};
+use super::{Denials, EndedSession, Mismatched, OfKind, Summary};
 use crate::audit::record::Record;
+use crate::policy::Outcome;
 use crate::text::{DecisionId, public_url};
 
-/// Denials that are remembered one by one.
+/// Denials of each outcome that are remembered one by one.
 const FIRST: usize = 20;
 
 /// All facts of a summary.
@@ -20,6 +21,12 @@ pub struct Facts {
     pub forwarded: u64,
     /// Denials by reason.
     pub denied: Codes,
+    /// Of these, what the site disallows, by reason.
+    pub disallowed: Codes,
+    /// Of these, what cannot be judged, by the cause that robots.txt is unreachable.
+    pub unreachable: Codes,
+    /// Of these, what the proxy or its operator refuses, by reason.
+    pub refused_here: Codes,
     /// Requests put off, by reason.
     pub deferred: Codes,
     /// Requests that went out and failed, by error.
@@ -55,7 +62,8 @@ pub struct OriginFacts {
     pub origin: String,
     /// Its denials.
     pub denied: u64,
-    /// The rules that decided, or the reasons where none did; the rarer ones of many are left out.
+    /// The rules that decided, or else the reasons, or the causes that robots.txt is unreachable; the rarer ones of many are
+    /// left out.
     pub grounds: BTreeMap<String, u64>,
 }
 
@@ -68,6 +76,8 @@ pub struct Denial {
     pub url: String,
     /// The reason code.
     pub reason: String,
+    /// `disallowed`, `unreachable` or `refused_here`.
+    pub outcome: &'static str,
     /// The rule that decided, as the file has it.
     pub rule: Option<String>,
     /// The line of the rule.
@@ -82,20 +92,23 @@ pub(super) struct Remembered {
     id: DecisionId,
     url: Box<[u8]>,
     reason: &'static str,
+    outcome: Outcome,
     rule: Option<(Box<str>, u32)>,
     enforced: bool,
 }
 
 impl Remembered {
-    /// Remembers a denial, if it is among the first.
-    pub(super) fn add(first: &mut Vec<Self>, record: &Record<'_>) {
-        if first.len() >= FIRST {
+    /// Remembers a denial, if it is among the first with its outcome: a dead host hides no rule.
+    pub(super) fn add(first: &mut Vec<Self>, record: &Record<'_>, outcome: Outcome) {
+        let like = first.iter().filter(|one| one.outcome == outcome);
+        if like.count() >= FIRST {
             return;
         }
         first.push(Self {
             id: record.id,
             url: record.url.into(),
             reason: record.reason,
+            outcome,
             rule: record.rule.map(|rule| (rule.text.into(), rule.line)),
             enforced: record.mode != "report",
         });
@@ -107,6 +120,7 @@ impl Remembered {
             id: self.id.to_string(),
             url: String::from_utf8_lossy(&url).into_owned(),
             reason: self.reason.to_owned(),
+            outcome: self.outcome.as_str(),
             rule: self.rule.as_ref().map(|(text, _)| text.to_string()),
             line: self.rule.as_ref().map(|(_, line)| *line),
             enforced: self.enforced,
@@ -130,6 +144,9 @@ impl Summary {
             requests: totals.requests(),
             forwarded: totals.forwarded,
             denied: Codes::of(totals.denied),
+            disallowed: Codes::of(totals.disallowed),
+            unreachable: Codes::of(totals.unreachable),
+            refused_here: Codes::of(totals.refused_here),
             deferred: Codes::of(totals.deferred),
             failed: Codes::of(totals.failed),
             reported: Codes::of(totals.reported),
@@ -153,11 +170,12 @@ impl Codes {
 
 impl OriginFacts {
     fn of((origin, denials): (&String, &Denials)) -> Self {
-        let CodeCounts(grounds) = &denials.grounds;
+        let Denials(kinds) = denials;
+        let grounds = kinds.iter().flat_map(|OfKind { grounds, .. }| &grounds.0);
         Self {
             origin: origin.clone(),
-            denied: denials.count,
-            grounds: grounds.iter().cloned().collect(),
+            denied: denials.count(),
+            grounds: grounds.cloned().collect(),
         }
     }
 }
@@ -220,5 +238,17 @@ mod tests {
         let facts = summary.facts(false);
         assert_eq!(facts.first_denials.len(), FIRST);
         assert_eq!(facts.denied.count, 25);
+        let mut record = denial();
+        (record.reason, record.rule) = ("robots_unreachable", None);
+        summary.count(&record);
+        let facts = summary.facts(false);
+        let outcomes = facts.first_denials.iter().map(|one| one.outcome);
+        assert_eq!(outcomes.last(), Some("unreachable"));
+        assert_eq!(
+            facts.unreachable.codes,
+            [("status_503".to_owned(), 1)].into()
+        );
+        let counts = [&facts.disallowed, &facts.unreachable, &facts.refused_here];
+        assert_eq!(counts.map(|codes| codes.count), [25, 1, 0]);
     }
 }

@@ -105,7 +105,7 @@ impl Config {
                 soft_404: true,
                 soft_404_phrases: SOFT_404_PHRASES.map(str::to_owned).to_vec(),
                 deny_statuses: Vec::new(),
-                unreachable_status: 403,
+                unreachable_status: None,
                 user_agent: OWN.into(),
                 timing: Timing::default(),
                 cache: CacheConfig {
@@ -183,7 +183,7 @@ impl Config {
                 durability: Durability::Relaxed,
                 keep: Some(days(90)),
                 max_size: Some(10 * GIB),
-                refusals_per_minute: 6_000,
+                refusals_per_minute: None,
                 checkpoint_every: secs(600),
                 log_name: None,
                 quorum: 1,

@@ -21,8 +21,8 @@ use self::{
 use super::{
     Config, PortRange,
     keys::{
-        CRAWL_DELAY, DURABILITY, FINALLY, LOG_FORMATS, MISMATCH, MODES, ON_FAILURE, PROFILES,
-        RECORDED, SIGNAL_MODES, SYNCHRONOUS,
+        BY_CAUSE, CRAWL_DELAY, DURABILITY, FINALLY, LOG_FORMATS, MISMATCH, MODES, ON_FAILURE,
+        PROFILES, RECORDED, SIGNAL_MODES, SYNCHRONOUS,
     },
 };
 use TakesEffect::{AtReload, AtRestart};
@@ -108,7 +108,7 @@ const KEYS: &[Key] = &[
     ("robots.soft_404", AtReload, |config| config.robots.soft_404.to_string()),
     ("robots.soft_404_phrases", AtReload, |config| texts(&config.robots.soft_404_phrases)),
     ("robots.deny_statuses", AtReload, |config| list(&config.robots.deny_statuses, u16::to_string)),
-    ("robots.unreachable_status", AtReload, |config| config.robots.unreachable_status.to_string()),
+    ("robots.unreachable_status", AtReload, |config| config.robots.unreachable_status.map_or_else(|| quoted(BY_CAUSE), |status| status.to_string())),
     ("robots.user_agent", AtReload, |config| quoted(&config.robots.user_agent)),
     ("robots.cache.origins", AtRestart, |config| config.robots.cache.origins.to_string()),
     ("robots.cache.bytes", AtRestart, |config| size(config.robots.cache.bytes as u64)),
@@ -175,7 +175,7 @@ const KEYS: &[Key] = &[
     ("audit.durability", AtReload, |config| name(&DURABILITY, config.audit.durability)),
     ("audit.keep", AtReload, |config| or_forever(config.audit.keep)),
     ("audit.max_size", AtReload, |config| or_unlimited(config.audit.max_size, size)),
-    ("audit.refusals_per_minute", AtReload, |config| config.audit.refusals_per_minute.to_string()),
+    ("audit.refusals_per_minute", AtReload, |config| or_unlimited(config.audit.refusals_per_minute, whole)),
     ("audit.checkpoint_every", AtReload, |config| span(config.audit.checkpoint_every)),
     ("audit.log_name", AtRestart, |config| quoted(config.audit.log_name.as_ref().map_or("", |name| name.as_str()))),
     ("audit.quorum", AtRestart, |config| config.audit.quorum.to_string()),

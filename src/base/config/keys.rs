@@ -147,6 +147,9 @@ pub(super) const PURPOSES: [(&str, Purpose); 5] = [
 /// For `pace.requests_per_second`, `audit.max_size` and the like: no limit.
 pub(super) const UNLIMITED: &str = "unlimited";
 
+/// For `robots.unreachable_status`: the status follows the cause.
+pub(super) const BY_CAUSE: &str = "by_cause";
+
 /// For `robots.last_good_until` and `audit.keep`: no end.
 pub(super) const FOREVER: &str = "forever";
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::Digest;
 use super::value::{Octets, Text, Texts};
+use crate::policy::Outcome;
 
 /// The keys of all entries. One key has one meaning in every kind; the type is that of its value.
 #[expect(missing_docs, reason = "each is the name of its value")]
@@ -283,6 +284,17 @@ pub fn has_failed(error: Option<&str>, status: Option<u16>) -> bool {
         None => false,
         Some("client_closed") => status.is_none(),
         Some(_) => true,
+    }
+}
+
+/// Returns the outcome of a request with this record; `has_failed` is that of its error and status.
+#[must_use]
+pub fn outcome(mode: Mode, verdict: Verdict, reason: &str, has_failed: bool) -> Outcome {
+    match (verdict, mode) {
+        (Verdict::Allow, _) | (_, Mode::Report) if has_failed => Outcome::Failed,
+        (Verdict::Allow, _) | (_, Mode::Report) => Outcome::Forwarded,
+        (Verdict::Defer, Mode::Enforce) => Outcome::Deferred,
+        (Verdict::Deny, Mode::Enforce) => Outcome::of_denial(reason),
     }
 }
 

@@ -22,6 +22,24 @@ fn the_frozen_entries_have_every_reason() {
     );
 }
 
+#[test]
+fn every_reason_has_the_outcome_of_its_row_and_a_failure_is_none_of_a_refusal() {
+    use crate::policy::{Outcome, Reason};
+    for reason in Reason::ALL {
+        let row = reason.info().outcome;
+        let verdict = Verdict::from_name(reason.verdict().as_str()).unwrap();
+        let of = |mode, has_failed| outcome(mode, verdict, reason.as_str(), has_failed);
+        assert_eq!(of(Mode::Enforce, false), row, "{reason:?}");
+        assert_eq!(of(Mode::Report, false), Outcome::Forwarded, "{reason:?}");
+        assert_eq!(of(Mode::Report, true), Outcome::Failed, "{reason:?}");
+        let failed = match row {
+            Outcome::Forwarded => Outcome::Failed,
+            refused => refused,
+        };
+        assert_eq!(of(Mode::Enforce, true), failed, "{reason:?}");
+    }
+}
+
 fn encoded(decision: &Decision<'_>, bounds: Bounds) -> Vec<u8> {
     let mut out = Vec::new();
     decision.encode(bounds, &mut out);

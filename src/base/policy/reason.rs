@@ -1,8 +1,10 @@
 //! Verdicts and their reasons: the codes that answers, records and documentation share.
 
 mod info;
+mod outcome;
 
 pub use self::info::{Answer, Info, Replay};
+pub use self::outcome::Outcome;
 
 /// The treatment of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -148,7 +150,7 @@ impl Reason {
 
     /// Returns its verdict.
     pub fn verdict(self) -> Verdict {
-        self.info().verdict
+        self.info().outcome.verdict()
     }
 
     /// Tells whether it is enforced in every mode, because it does not depend on robots.txt, an override or the pace.

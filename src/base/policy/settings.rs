@@ -208,7 +208,7 @@ mod tests {
             ("withholding", |c| Arc::make_mut(&mut c.signals).withhold = false, false),
             ("the stamp", |c| Arc::make_mut(&mut c.signals).stamp = true, true),
             ("how long a request waits", |c| c.hold += Duration::from_secs(1), true),
-            ("the answer's status", |c| c.unreachable_status = 503, true),
+            ("the answer's status", |c| c.unreachable_status = Some(503), true),
             ("what is kept in memory", |c| c.cache.origins += 1, true),
         ];
         let config = Config::default().robots;

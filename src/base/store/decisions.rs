@@ -4,6 +4,7 @@ use super::HOUR;
 use super::Sha256;
 use crate::clock::Moment;
 use crate::entry::{Counted, Outline};
+use crate::policy::Outcome;
 use crate::policy::overrides::Override;
 
 /// A query for decisions, and their order.
@@ -29,6 +30,8 @@ pub struct DecisionQuery {
     pub verdict: Option<String>,
     /// The mode.
     pub mode: Option<String>,
+    /// The outcome of a denial, enforced or not: one of [`Outcome::DENIALS`].
+    pub denial: Option<Outcome>,
     /// True for requests that crawlgate let through and that failed after that, false for the others.
     pub failed: Option<bool>,
     /// True for acknowledged decisions, false for the others.

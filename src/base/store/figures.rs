@@ -23,6 +23,7 @@ pub use self::events::{Noted, NotedKind};
 use self::states::StateFacts;
 pub use self::states::{OutageFigures, Robots};
 use crate::entry::{Digest, Mode, Verdict};
+use crate::policy::Outcome;
 use crate::usage::Purpose;
 use crate::usage::record::UsageRecord;
 
@@ -38,19 +39,6 @@ const DAY: u64 = 86_400_000;
 /// Age up to which a robots.txt counts as fresh: RFC 9309, section 2.4, asks for no more.
 const FRESH: u64 = DAY;
 
-/// The outcome of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It went out and was answered.
-    Forwarded,
-    /// It went out and failed.
-    Failed,
-    /// It was refused.
-    Denied,
-    /// It was refused for now.
-    Deferred,
-}
-
 /// A number of requests by outcome, and their span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sum {
@@ -58,8 +46,12 @@ pub struct Sum {
     pub forwarded: u64,
     /// Requests that went out and failed.
     pub failed: u64,
-    /// Requests that were refused.
-    pub denied: u64,
+    /// Requests that the site disallows.
+    pub disallowed: u64,
+    /// Requests that were denied because a robots.txt was unreachable.
+    pub unreachable: u64,
+    /// Requests that the proxy or its operator refused.
+    pub refused_here: u64,
     /// Requests that were refused for now.
     pub deferred: u64,
     /// Of those that went out, requests that only report mode let out.
@@ -75,7 +67,9 @@ impl Default for Sum {
         Self {
             forwarded: 0,
             failed: 0,
-            denied: 0,
+            disallowed: 0,
+            unreachable: 0,
+            refused_here: 0,
             deferred: 0,
             reported: 0,
             first: u64::MAX,
@@ -88,9 +82,17 @@ impl Sum {
     /// Returns the number of all requests.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        let kept = self.denied.saturating_add(self.deferred);
+        let kept = self.denied().saturating_add(self.deferred);
         kept.saturating_add(self.forwarded)
             .saturating_add(self.failed)
+    }
+
+    /// Returns the number of denied requests.
+    #[must_use]
+    pub fn denied(&self) -> u64 {
+        self.disallowed
+            .saturating_add(self.unreachable)
+            .saturating_add(self.refused_here)
     }
 
     /// Counts `count` requests of one outcome between two times.
@@ -99,7 +101,9 @@ impl Sum {
         let of = match outcome {
             Outcome::Forwarded => &mut self.forwarded,
             Outcome::Failed => &mut self.failed,
-            Outcome::Denied => &mut self.denied,
+            Outcome::Disallowed => &mut self.disallowed,
+            Outcome::Unreachable => &mut self.unreachable,
+            Outcome::RefusedHere => &mut self.refused_here,
             Outcome::Deferred => &mut self.deferred,
         };
         *of = of.saturating_add(count);
@@ -115,7 +119,9 @@ impl Sum {
         let add = |to: &mut u64, more: u64| *to = to.saturating_add(more);
         add(&mut self.forwarded, other.forwarded);
         add(&mut self.failed, other.failed);
-        add(&mut self.denied, other.denied);
+        add(&mut self.disallowed, other.disallowed);
+        add(&mut self.unreachable, other.unreachable);
+        add(&mut self.refused_here, other.refused_here);
         add(&mut self.deferred, other.deferred);
         add(&mut self.reported, other.reported);
         self.first = self.first.min(other.first);
@@ -307,6 +313,20 @@ impl Figures {
     pub fn begin_log(&mut self, number: usize) {
         self.log = number;
         self.states.retain(|_, facts| facts.is_known());
+    }
+
+    /// Tells whether each request of the span is counted under its client, or whether some were counted for all origins
+    /// together, in a span that asks for one.
+    #[must_use]
+    pub fn knows_forwarded(&self) -> bool {
+        self.elsewhere == 0
+    }
+
+    /// Tells whether each request of the span has a record: the origin, the crawler and the robots.txt of others are
+    /// unknown.
+    #[must_use]
+    pub fn knows_each_forwarded(&self) -> bool {
+        self.knows_forwarded() && self.unrecorded == 0
     }
 
     /// Returns the sum over all days.

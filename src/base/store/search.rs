@@ -45,6 +45,7 @@ use self::words::{path_of, shown};
 use super::{DecisionQuery, StoreError, failed};
 use crate::clock::Moment;
 use crate::entry::{Decision, Mode, Verdict, has_failed, origin_parts};
+use crate::policy::Outcome;
 use crate::rep::{ComparisonPath, PathPattern};
 
 /// The conditions of a [`DecisionQuery`], prepared for many decisions.
@@ -207,6 +208,9 @@ impl Search {
         is(&self.query.mode, facts.mode.name())
             && is(&self.query.verdict, facts.verdict.name())
             && is(&self.query.reason, facts.reason)
+            && self.query.denial.is_none_or(|wanted| {
+                facts.verdict == Verdict::Deny && wanted == Outcome::of_denial(facts.reason)
+            })
             && wanted.is_none_or(|wanted| wanted == facts.has_failed())
     }
 

@@ -13,6 +13,7 @@ use crate::admin::http::health::readiness;
 use crate::admin::{
     Answer, NewOverride, RefreshedState, Request, Service, Status, WitnessReport, query,
 };
+use crate::audit::LogFailed;
 use crate::cli::override_sync::OverrideSync;
 use crate::cli::override_sync::news::MessageKind;
 use crate::clock::Moment;
@@ -56,7 +57,8 @@ impl Service for ProxyService {
                 Request::Status => Ok(Answer::Status(self.status())),
                 Request::Ready => Ok(Answer::Readiness(readiness(&self.proxy).await)),
                 Request::Fleet => self.fleet().await,
-                Request::Flush => flush(&self.proxy).await,
+                Request::Flush => flush(self.proxy.log().flush()).await,
+                Request::FlushCounts => flush(self.proxy.log().flush_counts()).await,
             };
             answer.unwrap_or_else(|error| Answer::Failed { error })
         })
@@ -214,7 +216,8 @@ impl Service for RunService {
     fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
         Box::pin(async move {
             let answer = match request {
-                Request::Flush => flush(&self.0).await,
+                Request::Flush => flush(self.0.log().flush()).await,
+                Request::FlushCounts => flush(self.0.log().flush_counts()).await,
                 _ => Err("`crawlgate run` takes no such request".to_owned()),
             };
             answer.unwrap_or_else(|error| Answer::Failed { error })
@@ -222,9 +225,9 @@ impl Service for RunService {
     }
 }
 
-/// Has the records made so far written.
-async fn flush(proxy: &Proxy) -> Result<Answer, String> {
-    match timeout(FLUSH_TIMEOUT, proxy.log().flush()).await {
+/// Waits until the records made so far are written.
+async fn flush(written: impl Future<Output = Result<(), LogFailed>>) -> Result<Answer, String> {
+    match timeout(FLUSH_TIMEOUT, written).await {
         Ok(Ok(())) => Ok(Answer::Flushed),
         Ok(Err(failure)) => Err(failure.to_string()),
         Err(_) => Err("the store takes too long".to_owned()),

@@ -7,6 +7,7 @@ use super::Format;
 use crate::audit::csv::{HEADING, row, to_csv};
 use crate::audit::replay::Evidence;
 use crate::cli::terminal::{Paint, Tone, fitted, printable};
+use crate::policy::Outcome;
 use crate::store::logs::Listed;
 use crate::tlog::KeyName;
 
@@ -32,7 +33,7 @@ enum Layout {
 }
 
 /// Width below which a table leaves out the year, the scheme, the agent and the rule.
-const ROOMY: usize = 150;
+const ROOMY: usize = 160;
 
 /// Width below which a URL gets a line of its own: behind the other cells, its path would not fit.
 const TIGHT: usize = 110;
@@ -41,6 +42,8 @@ const TIME: usize = 19;
 const SHORT_TIME: usize = 14;
 const ID: usize = 26;
 const REASON: usize = 18;
+const STATUS: usize = 6;
+const ANSWER: usize = 22;
 const AGENT: usize = 18;
 const EVENT: usize = 19;
 
@@ -96,7 +99,8 @@ impl LogPrinter {
                 Ok(format!("{:TIME$}  {log}{:EVENT$}  DETAILS\n", "TIME", "EVENT").into_bytes())
             }
             Format::Table => {
-                let cells = ["time", "id", "reason", "agent", "url", "rule"].map(str::to_owned);
+                let cells = ["time", "id", "reason", "status", "agent", "url", "rule"];
+                let cells = cells.map(str::to_owned);
                 let mut line = self.line(LOG, cells, None);
                 line.make_ascii_uppercase();
                 Ok(line.into_bytes())
@@ -194,24 +198,26 @@ impl LogPrinter {
             day_and_time(&evidence.time),
             evidence.id.to_string(),
             reason,
+            evidence.answer(),
             agent.map_or("*", String::as_str).to_owned(),
             evidence.url.to_string(),
             rule,
         ];
-        let tone = match &*evidence.verdict {
-            "allow" => Tone::Good,
-            "deny" => Tone::Bad,
-            _ => Tone::Remark,
+        let tone = match evidence.outcome() {
+            Outcome::Forwarded => Tone::Good,
+            Outcome::Failed | Outcome::Disallowed | Outcome::RefusedHere => Tone::Bad,
+            Outcome::Unreachable | Outcome::Deferred => Tone::Remark,
         };
         self.line(listed.log.as_str(), cells, Some(tone))
     }
 
-    fn line(&self, log: &str, cells: [String; 6], tone: Option<Tone>) -> String {
-        let [time, id, reason, agent, url, rule] = cells.each_ref().map(|cell| printable(cell));
+    fn line(&self, log: &str, cells: [String; 7], tone: Option<Tone>) -> String {
+        let [time, id, reason, answer, agent, url, rule] =
+            cells.each_ref().map(|cell| printable(cell));
         let log = self.name(log);
         let of_log = log.chars().count();
-        let colour = |reason: &str, width: usize| {
-            let padded = format!("{reason:width$}");
+        let colour = |text: &str, width: usize| {
+            let padded = format!("{text:width$}");
             match tone {
                 Some(tone) => self.paint.tone(tone, padded).to_string(),
                 None => padded,
@@ -219,40 +225,49 @@ impl LogPrinter {
         };
         match self.layout {
             Layout::Free => format!(
-                "{time:TIME$}  {id:ID$}  {log}{}  {agent:AGENT$}  {url}  {rule}\n",
-                colour(&reason, REASON)
+                "{time:TIME$}  {id:ID$}  {log}{}  {}  {agent:AGENT$}  {url}  {rule}\n",
+                colour(&reason, REASON),
+                colour(&answer, ANSWER)
             ),
             Layout::Columns(width) if width < TIGHT + of_log => {
                 let time = time.get(TIME - SHORT_TIME..).unwrap_or(&time);
                 let url = url.split_once("://").map_or(&*url, |(_, rest)| rest);
                 let url = with_path(url, width.saturating_sub(of_log + 5).max(8));
+                let used = SHORT_TIME + ID + REASON + 6;
+                let answer = fitted(&answer, width.saturating_sub(used + 1).max(STATUS));
                 let reason = fitted(&reason, REASON);
-                // The reason is the last cell on its line, so it needs no padding.
+                // The answer is the last cell on its line, so it needs no padding.
                 format!(
-                    "{time:SHORT_TIME$}  {id:ID$}  {}\n    {log}{url}\n",
-                    colour(&reason, 0)
+                    "{time:SHORT_TIME$}  {id:ID$}  {}  {}\n    {log}{url}\n",
+                    colour(&reason, REASON),
+                    colour(&answer, 0)
                 )
             }
             Layout::Columns(width) if width < ROOMY + of_log => {
                 let time = time.get(TIME - SHORT_TIME..).unwrap_or(&time);
-                let used = SHORT_TIME + ID + of_log + REASON + 6;
+                let used = SHORT_TIME + ID + of_log + REASON + STATUS + 8;
                 let url = url.split_once("://").map_or(&*url, |(_, rest)| rest);
                 let url = with_path(url, width.saturating_sub(used + 1).max(8));
                 let reason = fitted(&reason, REASON);
+                // The status alone: an error is in the wider tables.
+                let status = answer.split(' ').next().unwrap_or_default();
+                let answer = fitted(status, STATUS);
                 format!(
-                    "{time:SHORT_TIME$}  {id:ID$}  {log}{}  {url}\n",
-                    colour(&reason, REASON)
+                    "{time:SHORT_TIME$}  {id:ID$}  {log}{}  {}  {url}\n",
+                    colour(&reason, REASON),
+                    colour(&answer, STATUS)
                 )
             }
             Layout::Columns(width) => {
-                let used = TIME + ID + of_log + REASON + AGENT + 10;
+                let used = TIME + ID + of_log + REASON + ANSWER + AGENT + 12;
                 let rest = width.saturating_sub(used + 1);
                 let (reason, agent) = (fitted(&reason, REASON), fitted(&agent, AGENT));
                 let of_url = rest - rest / 3;
                 let (url, rule) = (with_path(&url, of_url), fitted(&rule, rest / 3));
-                let reason = colour(&reason, REASON);
+                let answer = fitted(&answer, ANSWER);
+                let (reason, answer) = (colour(&reason, REASON), colour(&answer, ANSWER));
                 format!(
-                    "{time:TIME$}  {id:ID$}  {log}{reason}  {agent:AGENT$}  {url:of_url$}  {rule}\n"
+                    "{time:TIME$}  {id:ID$}  {log}{reason}  {answer}  {agent:AGENT$}  {url:of_url$}  {rule}\n"
                 )
             }
         }

@@ -102,16 +102,25 @@ impl fmt::Display for OlderRobots {
     }
 }
 
+/// The summary of a run.
+#[derive(Serialize)]
+pub(super) struct OfRun<'a> {
+    pub(super) exit_code: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) exemption_not_taken: Option<&'a Exemption>,
+    #[serde(skip_serializing_if = "OlderRobots::is_empty")]
+    pub(super) older_robots: &'a OlderRobots,
+    /// Refusals that were counted without a record of their own.
+    pub(super) refused_without_record: u64,
+    #[serde(flatten)]
+    pub(super) facts: &'a Facts,
+}
+
 #[derive(Serialize)]
 struct Document<'a> {
     format: &'static str,
-    exit_code: u8,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    exemption_not_taken: Option<&'a Exemption>,
-    #[serde(skip_serializing_if = "OlderRobots::is_empty")]
-    older_robots: &'a OlderRobots,
     #[serde(flatten)]
-    facts: &'a Facts,
+    run: &'a OfRun<'a>,
 }
 
 impl Output {
@@ -129,20 +138,11 @@ impl Output {
         Ok(Some(Self::File(file)))
     }
 
-    /// Writes the summary of a run that ends with this exit code.
-    pub(super) fn write(
-        self,
-        exit_code: u8,
-        exemption_not_taken: Option<&Exemption>,
-        older_robots: &OlderRobots,
-        facts: &Facts,
-    ) -> Result<(), String> {
+    /// Writes the summary.
+    pub(super) fn write(self, run: &OfRun<'_>) -> Result<(), String> {
         let document = Document {
             format: FORMAT,
-            exit_code,
-            exemption_not_taken,
-            older_robots,
-            facts,
+            run,
         };
         let line = serde_json::to_string(&document).map_err(|error| error.to_string())?;
         let line = line + "\n";

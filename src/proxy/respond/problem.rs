@@ -15,6 +15,7 @@ use crate::proxy::framing::Violation;
 use crate::proxy::recorder::ExchangeRecorder;
 use crate::proxy::target::Unreadable;
 use crate::rep::Origin;
+use crate::robots::access::Cause;
 
 pub(super) struct Problem {
     pub(super) status: StatusCode,
@@ -203,10 +204,20 @@ fn decided(
         ..Problem::of(reason, detail)
     };
     match reason {
-        Reason::RobotsUnreachable => Problem {
-            status: StatusCode::from_u16(traits.unreachable_status).unwrap_or(problem.status),
-            ..problem
-        },
+        Reason::RobotsUnreachable => {
+            let (status, error) = match decision.cause().map(Cause::answer) {
+                Some((status, error)) => (status, Some(error)),
+                None => (problem.status, problem.error),
+            };
+            let fixed = traits.unreachable_status;
+            Problem {
+                status: fixed
+                    .and_then(|status| StatusCode::from_u16(status).ok())
+                    .unwrap_or(status),
+                error,
+                ..problem
+            }
+        }
         Reason::AddressProhibited => Problem {
             error: decision.prohibited.map(Prohibited::error_type).or(problem.error),
             ..problem

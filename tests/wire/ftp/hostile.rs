@@ -22,7 +22,7 @@ pub(super) fn impatient(section: &str, keys: [&str; 3]) -> CrawlgateProcess {
 #[track_caller]
 pub(super) fn unreachable(gate: &CrawlgateProcess, server: &FtpServer, cause: &str) {
     let answer = gate.get(&server.url("/open"));
-    let record = gate.refused(&answer, 403, "robots_unreachable");
+    let record = gate.unreachable(&answer);
     assert_eq!(record["robots"]["unreachable"]["cause"], cause, "{record}");
     assert_eq!(server.named(), [""; 0]);
 }

@@ -138,7 +138,7 @@ fn a_refusal_is_told_as_the_server_says_it() {
     let told = "530 Anonymous ?[1msessions must use encryption.";
     let server = FtpServer::with_rules("").says("USER", said);
     let answer = gate.get(&server.url("/open"));
-    let record = gate.refused(&answer, 403, "robots_unreachable");
+    let record = gate.unreachable(&answer);
     let detail = answer.problem()["detail"].as_str().unwrap().to_owned();
     assert!(
         detail.contains(&format!("its FTP server replied {told}")),

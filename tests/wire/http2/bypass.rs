@@ -120,7 +120,7 @@ fn the_port_and_the_scheme_of_a_stream_name_its_origin() {
     for authority in ["site.test:80", "site.test"] {
         let target = ("http", authority, "/private");
         let (_, problem) = exactly(&gate, place, "GET", target, &[]).unwrap();
-        let record = gate.refusal(&problem, 403, "robots_unreachable");
+        let record = gate.refusal(&problem, 502, "robots_unreachable");
         assert_eq!(
             (&record["robots"]["url"], &record["port"]),
             (&json!("http://site.test/robots.txt"), &json!(80))

@@ -19,6 +19,7 @@ use crate::admin::http::{Actor, AppState};
 use crate::admin::query::params::CONDITIONS;
 use crate::admin::query::{Conditions, InvalidParam};
 use crate::audit::live::{Line, LiveEvent, Watch};
+use crate::audit::replay::Evidence;
 use crate::entry::Entry;
 use crate::store::search::Search;
 
@@ -37,7 +38,8 @@ pub(super) fn routes() -> Router<AppState> {
 
 /// Decisions as they happen, as server-sent events
 ///
-/// Each event `decision` is an object with `recorded`, true if the decision is stored too, and `record`. Without
+/// Each event `decision` is an object with `recorded`, true if the decision is stored too, the `outcome` of the request, the
+/// status and error of its `answer`, and `record`. Without
 /// conditions, an event `event` is the line of a record that is no decision, once it is written. An event `missed` gives
 /// as `count` the number of events left out, because there were too many or the reader was slow.
 /// `since`, `until` and `acknowledged` do not apply here.
@@ -141,7 +143,15 @@ fn decision(line: &Line) -> Event {
     let Line {
         text, is_recorded, ..
     } = line;
-    // A record is a JSON object on one line.
-    let data = format!("{{\"recorded\":{is_recorded},\"record\":{text}}}");
+    let evidence = Evidence::read(text);
+    let (outcome, answer) = match &evidence {
+        Ok(evidence) => (evidence.outcome().as_str(), evidence.answer()),
+        // A line of ours can be read.
+        Err(_) => Default::default(),
+    };
+    // A record is a JSON object on one line, and the words beside it are ours.
+    let data = format!(
+        "{{\"recorded\":{is_recorded},\"outcome\":\"{outcome}\",\"answer\":\"{answer}\",\"record\":{text}}}"
+    );
     Event::default().event("decision").data(data)
 }

@@ -73,7 +73,7 @@ pub(super) fn octets(text: &[u8]) -> String {
 pub(super) fn headline(reason: &str, has_rule: bool) -> Option<String> {
     let reason = Reason::from_name(reason)?;
     let info = reason.info();
-    let words = match info.verdict {
+    let words = match reason.verdict() {
         Verdict::Allow if reason == Reason::RobotsAllow && has_rule => "a rule allows it",
         Verdict::Allow => info.meaning,
         Verdict::Deny | Verdict::Defer => info.answer.title,

@@ -22,9 +22,13 @@ use crate::audit::summary::sum;
 use crate::clock::Moment;
 use crate::config::{Recorded, format_moment};
 use crate::pace::Source;
+use crate::policy::{Outcome, Reason};
 use crate::rep::Origin;
 use crate::store::logs::{EntryKind, MergedList};
 use crate::store::{DecisionQuery, GroupBy, HOUR, Hourly, OriginQuery};
+
+/// Time for the records so far to be written.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Origins in a list.
 const ORIGINS: usize = 10;
@@ -45,8 +49,8 @@ pub(super) struct OverviewPage {
     recorded: String,
     figures: Vec<Figure>,
     busiest: Vec<OriginCount>,
-    denied: Vec<OriginCount>,
-    denied_of: Option<SearchExtent>,
+    disallowed: Vec<OriginCount>,
+    disallowed_of: Option<SearchExtent>,
     unreachable: Vec<OriginRow>,
     checks: Vec<Check>,
     is_ready: bool,
@@ -160,10 +164,12 @@ pub(super) async fn page(
         .find(|(known, ..)| Some(*known) == word.as_deref());
     let (word, range, step, bars) = *chosen.unwrap_or(&RANGES[0]);
     let now = app.now();
+    // The figures below have what the store is about to have. A log that cannot be written now is told of under health.
+    let _ = tokio::time::timeout(PATIENCE, app.proxy().log().flush()).await;
     let hours = hours(&app, now, step * bars as u64).await?;
     let is_denied = |one: &&Hourly| one.verdict != "allow";
     let denied: Vec<Hourly> = hours.iter().filter(is_denied).cloned().collect();
-    let (most_denied, denied_of) = most_denied(&app).await?;
+    let (most_disallowed, disallowed_of) = most_disallowed(&app).await?;
     let readiness = readiness(app.proxy()).await;
     let status = match app.service().answer(Request::Status).await {
         Answer::Status(status) => status,
@@ -195,8 +201,8 @@ pub(super) async fn page(
         recorded: number(hours.iter().map(|one| one.count).sum()),
         figures: figures(&app),
         busiest: busiest(&app),
-        denied: most_denied,
-        denied_of,
+        disallowed: most_disallowed,
+        disallowed_of,
         unreachable: unreachable(&app, now).await?,
         is_ready: readiness.ready,
         checks: readiness.checks,
@@ -275,6 +281,11 @@ fn figures(app: &AppState) -> Vec<Figure> {
             ..figure(name, sum(codes), &[("verdict", verdict), ("mode", mode)])
         }
     };
+    // No condition has several reasons: each part has its list.
+    let denial = |name, codes: &[(String, u64)]| Figure {
+        href: None,
+        ..by_reason(name, codes, "deny", "enforce")
+    };
     let now = |name, count: usize, href: Option<&str>| Figure {
         name,
         count: number(count as u64),
@@ -294,7 +305,21 @@ fn figures(app: &AppState) -> Vec<Figure> {
             href: forwarded_list.filter(|_| totals.reported.is_empty()),
             ..figure("Forwarded", forwarded, &[])
         },
-        by_reason("Denied", &totals.denied, "deny", "enforce"),
+        denial("Disallowed", &totals.disallowed),
+        Figure {
+            // The parts are causes, which no condition has.
+            parts: parts(&totals.unreachable, |_| None),
+            ..figure(
+                "Unreachable",
+                sum(&totals.unreachable),
+                &[
+                    ("verdict", "deny"),
+                    ("mode", "enforce"),
+                    ("reason", Reason::RobotsUnreachable.as_str()),
+                ],
+            )
+        },
+        denial("Refused here", &totals.refused_here),
         by_reason("Put off", &totals.deferred, "defer", "enforce"),
         Figure {
             parts: parts(&totals.failed, |_| None),
@@ -308,6 +333,13 @@ fn figures(app: &AppState) -> Vec<Figure> {
             "deny",
             "report",
         ));
+    }
+    let uncounted = app.proxy().log().refused_without_record();
+    if uncounted > 0 {
+        figures.push(Figure {
+            href: None,
+            ..figure("Of the refused, only counted", uncounted, &[])
+        });
     }
     let in_memory = gate.robots_cache().len();
     figures.push(now("Held now", gate.pace().held(), None));
@@ -347,15 +379,17 @@ fn busiest(app: &AppState) -> Vec<OriginCount> {
         .collect()
 }
 
-/// Returns the most denied origins of the records that one page looks at.
-async fn most_denied(app: &AppState) -> Result<(Vec<OriginCount>, Option<SearchExtent>), Problem> {
+/// Returns the origins that disallow most, enforced or not, of the records that one page looks at.
+async fn most_disallowed(
+    app: &AppState,
+) -> Result<(Vec<OriginCount>, Option<SearchExtent>), Problem> {
     if app.store().is_none() {
         return Ok((Vec::new(), None));
     }
     let logs = app.logs(None)?;
     let permit = app.work_permit().await?;
     let query = DecisionQuery {
-        verdict: Some("deny".to_owned()),
+        denial: Some(Outcome::Disallowed),
         newest_first: true,
         ..DecisionQuery::default()
     };

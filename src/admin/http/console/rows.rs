@@ -16,8 +16,11 @@ pub(super) struct DecisionRow {
     /// The log that has it, in a list of several.
     pub(super) log: Option<String>,
     pub(super) time: Timestamp,
-    pub(super) verdict: String,
+    /// The name of its outcome.
+    pub(super) outcome: &'static str,
     pub(super) reason: String,
+    /// The status and the error of the answer.
+    pub(super) answer: String,
     /// True if the decision was only reported and denied nothing.
     pub(super) is_report: bool,
     pub(super) method: String,
@@ -47,8 +50,9 @@ impl DecisionRow {
             open: (names.can_be_ticked && is_own && seen.is_none()).then(|| line(&evidence.id)),
             log: names.are_shown.then(|| line(listed.log.as_str())),
             time: Timestamp::at(decision.time, now),
-            verdict: line(&evidence.verdict),
+            outcome: evidence.outcome().as_str(),
             reason: line(&evidence.reason),
+            answer: line(&evidence.answer()),
             is_report: evidence.mode == "report" && evidence.verdict != "allow",
             method: line(&evidence.method),
             url: line(&evidence.url),

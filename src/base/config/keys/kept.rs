@@ -60,7 +60,7 @@ pub(super) fn audit<'t>(
     section.set(
         "refusals_per_minute",
         &mut to.refusals_per_minute,
-        integer(1..=10_000_000),
+        unless(UNLIMITED, integer(1..=10_000_000)),
     );
     let every = secs(1)..=days(365);
     section.set(

@@ -10,8 +10,8 @@ use super::super::{
     values::{boolean, bytes, choice, duration, integer, list, number, text, unless},
 };
 use super::{
-    FINALLY, FOREVER, LEAST_REDIRECTS, LEAST_SIZE_LIMIT, MEMORY, ONE_MS, PROFILES, SPAN, TIMEOUT,
-    UNLIMITED,
+    BY_CAUSE, FINALLY, FOREVER, LEAST_REDIRECTS, LEAST_SIZE_LIMIT, MEMORY, ONE_MS, PROFILES, SPAN,
+    TIMEOUT, UNLIMITED,
 };
 use crate::robots::identity::{LONGEST_OWN, user_agent};
 
@@ -53,7 +53,7 @@ pub(super) fn robots<'t>(
     section.set(
         "unreachable_status",
         &mut to.unreachable_status,
-        unreachable_status,
+        unless(BY_CAUSE, unreachable_status),
     );
     section.set(
         "user_agent",
@@ -86,8 +86,8 @@ fn deny_status(value: &Value<'_>) -> Read<u16> {
 
 fn unreachable_status(value: &Value<'_>) -> Read<u16> {
     match integer(0..=999)(value) {
-        Ok(status @ (403 | 503)) => Ok(status),
-        _ => Err(Refusal::new(value, "not one of 403, 503")),
+        Ok(status @ (403 | 502..=504)) => Ok(status),
+        _ => Err(Refusal::new(value, "not one of 403, 502, 503, 504")),
     }
 }
 

@@ -4,15 +4,15 @@
 
 use http::StatusCode;
 
-use super::{Reason, Verdict};
+use super::{Outcome, Reason};
 
 /// The facts of a reason.
 #[derive(Debug)]
 pub struct Info {
     /// The stable code.
     pub code: &'static str,
-    /// The verdict.
-    pub verdict: Verdict,
+    /// The outcome of a request that is treated so. The verdict follows from it.
+    pub outcome: Outcome,
     /// True if it is enforced in every mode, because it does not depend on robots.txt, an override or the pace.
     pub always_enforced: bool,
     /// The words of `crawlgate check`. "It" is the request.
@@ -69,7 +69,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
     match reason {
         Reason::RobotsAllow => &Info {
             code: "robots_allow",
-            verdict: Verdict::Allow,
+            outcome: Outcome::Forwarded,
             always_enforced: false,
             meaning: "no rule matches it",
             replay: Replay::Url,
@@ -77,7 +77,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::NoRules => &Info {
             code: "no_rules",
-            verdict: Verdict::Allow,
+            outcome: Outcome::Forwarded,
             always_enforced: false,
             meaning: "there are no rules for this agent",
             replay: Replay::Origin,
@@ -85,7 +85,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::RobotsUnavailable => &Info {
             code: "robots_unavailable",
-            verdict: Verdict::Allow,
+            outcome: Outcome::Forwarded,
             always_enforced: false,
             meaning: "the origin has no robots.txt",
             replay: Replay::Origin,
@@ -93,7 +93,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::RobotsTxt => &Info {
             code: "robots_txt",
-            verdict: Verdict::Allow,
+            outcome: Outcome::Forwarded,
             always_enforced: false,
             meaning: "robots.txt itself is always allowed",
             replay: Replay::Url,
@@ -101,7 +101,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::OperatorAllow => &Info {
             code: "operator_allow",
-            verdict: Verdict::Allow,
+            outcome: Outcome::Forwarded,
             always_enforced: false,
             meaning: "an override of the operator allows it",
             replay: Replay::Url,
@@ -109,7 +109,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::ClientExempt => &Info {
             code: "client_exempt",
-            verdict: Verdict::Allow,
+            outcome: Outcome::Forwarded,
             always_enforced: false,
             meaning: "robots.txt disallows it, and the operator has exempted the client from that",
             replay: Replay::Url,
@@ -117,7 +117,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::OperatorDeny => &Info {
             code: "operator_deny",
-            verdict: Verdict::Deny,
+            outcome: Outcome::RefusedHere,
             always_enforced: false,
             meaning: "an override of the operator denies it",
             replay: Replay::Url,
@@ -131,7 +131,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::RobotsDisallow => &Info {
             code: "robots_disallow",
-            verdict: Verdict::Deny,
+            outcome: Outcome::Disallowed,
             always_enforced: false,
             meaning: "a rule disallows it",
             replay: Replay::Url,
@@ -145,7 +145,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::PathGuard => &Info {
             code: "path_guard",
-            verdict: Verdict::Deny,
+            outcome: Outcome::Disallowed,
             always_enforced: false,
             meaning: "a rule disallows what the origin may read the path as",
             replay: Replay::Url,
@@ -159,13 +159,14 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::RobotsUnreachable => &Info {
             code: "robots_unreachable",
-            verdict: Verdict::Deny,
+            outcome: Outcome::Unreachable,
             always_enforced: false,
             meaning: "robots.txt cannot be had",
             replay: Replay::Origin,
             answer: Answer {
-                status: StatusCode::FORBIDDEN,
-                error_type: Some("http_request_denied"),
+                // Of an unknown cause; `Cause::answer` has the others.
+                status: StatusCode::SERVICE_UNAVAILABLE,
+                error_type: Some("destination_unavailable"),
                 title: "The origin's robots.txt cannot be had",
                 detail: "The robots.txt of {origin} cannot be had, so nothing may be crawled there \
                     for now; try again later.",
@@ -173,7 +174,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::OpaqueTunnel => &Info {
             code: "opaque_tunnel",
-            verdict: Verdict::Deny,
+            outcome: Outcome::RefusedHere,
             always_enforced: false,
             meaning: "the origin disallows something that a tunnel hides, or the tunnel carries \
                 neither TLS nor HTTP",
@@ -189,7 +190,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::RobotsPending => &Info {
             code: "robots_pending",
-            verdict: Verdict::Defer,
+            outcome: Outcome::Deferred,
             always_enforced: false,
             meaning: "robots.txt did not arrive in time",
             replay: Replay::Pending,
@@ -203,7 +204,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::Paced => &Info {
             code: "paced",
-            verdict: Verdict::Defer,
+            outcome: Outcome::Deferred,
             always_enforced: false,
             meaning: "it would have to wait longer for its origin's turn than [pace] max_hold",
             replay: Replay::Paced,
@@ -217,7 +218,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::AddressProhibited => &Info {
             code: "address_prohibited",
-            verdict: Verdict::Deny,
+            outcome: Outcome::RefusedHere,
             always_enforced: true,
             meaning: "it may not be reached from here: [egress] allow, or --allow, lets it",
             replay: Replay::Unjudged,
@@ -230,7 +231,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::Misdirected => &Info {
             code: "misdirected",
-            verdict: Verdict::Deny,
+            outcome: Outcome::RefusedHere,
             always_enforced: true,
             meaning: "the host names in the CONNECT, the TLS handshake and the request differ",
             replay: Replay::Unjudged,
@@ -244,7 +245,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::BadRequest => &Info {
             code: "bad_request",
-            verdict: Verdict::Deny,
+            outcome: Outcome::RefusedHere,
             always_enforced: true,
             meaning: "the request is malformed, or a proxy must refuse its form",
             replay: Replay::Unjudged,
@@ -257,7 +258,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::LogFailed => &Info {
             code: "log_failed",
-            verdict: Verdict::Defer,
+            outcome: Outcome::Deferred,
             always_enforced: true,
             meaning: "decisions cannot be recorded, so none are made",
             replay: Replay::Unrecorded,
@@ -271,7 +272,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::FleetCut => &Info {
             code: "fleet_cut",
-            verdict: Verdict::Defer,
+            outcome: Outcome::Deferred,
             always_enforced: true,
             meaning: "this instance has not heard from its fleet for too long, so it forwards nothing",
             replay: Replay::Unjudged,
@@ -285,7 +286,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::UsageDisallow => &Info {
             code: "usage_disallow",
-            verdict: Verdict::Deny,
+            outcome: Outcome::Disallowed,
             always_enforced: false,
             meaning: "the site disallows a use that this crawler declares",
             replay: Replay::Url,
@@ -299,7 +300,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::UsageWithheld => &Info {
             code: "usage_withheld",
-            verdict: Verdict::Deny,
+            outcome: Outcome::Disallowed,
             always_enforced: false,
             meaning: "its response disallows a use that this crawler declares",
             replay: Replay::Url,
@@ -314,7 +315,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::LicenseRequired => &Info {
             code: "license_required",
-            verdict: Verdict::Deny,
+            outcome: Outcome::Disallowed,
             always_enforced: false,
             meaning: "a licence applies that the operator does not list",
             replay: Replay::Url,
@@ -328,7 +329,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::UsagePending => &Info {
             code: "usage_pending",
-            verdict: Verdict::Defer,
+            outcome: Outcome::Deferred,
             always_enforced: false,
             meaning: "tdmrep.json was not known in time",
             replay: Replay::Pending,
@@ -341,7 +342,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::Unauthenticated => &Info {
             code: "unauthenticated",
-            verdict: Verdict::Deny,
+            outcome: Outcome::RefusedHere,
             always_enforced: true,
             meaning: "the request has no credentials of a client, and the proxy needs them",
             replay: Replay::Unjudged,
@@ -355,7 +356,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::UnknownClient => &Info {
             code: "unknown_client",
-            verdict: Verdict::Deny,
+            outcome: Outcome::RefusedHere,
             always_enforced: true,
             meaning: "the request matches no configured client",
             replay: Replay::Unjudged,
@@ -369,7 +370,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::AgentRequired => &Info {
             code: "agent_required",
-            verdict: Verdict::Deny,
+            outcome: Outcome::RefusedHere,
             always_enforced: false,
             meaning: "the crawler names no product token, and [agent] require_identity demands one",
             replay: Replay::Unjudged,
@@ -383,7 +384,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::AgentMismatch => &Info {
             code: "agent_mismatch",
-            verdict: Verdict::Deny,
+            outcome: Outcome::RefusedHere,
             always_enforced: false,
             meaning: "the User-Agent does not contain the product token that the crawler is judged \
                 as",
@@ -398,7 +399,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::QuotaSpent => &Info {
             code: "quota_spent",
-            verdict: Verdict::Defer,
+            outcome: Outcome::Deferred,
             always_enforced: true,
             meaning: "the client has used its rate or quota for now",
             replay: Replay::Unjudged,
@@ -411,7 +412,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::ClientLimit => &Info {
             code: "client_limit",
-            verdict: Verdict::Defer,
+            outcome: Outcome::Deferred,
             always_enforced: true,
             meaning: "the client is at its limit of connections or requests in progress",
             replay: Replay::Unjudged,
@@ -425,7 +426,7 @@ pub(super) fn row(reason: Reason) -> &'static Info {
         },
         Reason::Overloaded => &Info {
             code: "overloaded",
-            verdict: Verdict::Defer,
+            outcome: Outcome::Deferred,
             always_enforced: true,
             meaning: "the proxy is at a limit of [limits], has no file descriptor left, or all its \
                 connections to the origin are in use",
@@ -465,7 +466,7 @@ mod tests {
             assert!(info.code.bytes().all(is_code), "{reason:?}");
             assert!(is_new(&mut codes, info.code), "{reason:?}");
             assert!(is_new(&mut meanings, info.meaning), "{reason:?}");
-            let allows = info.verdict == Verdict::Allow;
+            let allows = info.outcome == Outcome::Forwarded;
             assert!(
                 allows || is_new(&mut titles, info.answer.title),
                 "{reason:?}"
@@ -477,7 +478,7 @@ mod tests {
     fn no_answer_to_a_refused_request_looks_like_success() {
         for reason in Reason::ALL {
             let Info {
-                verdict, answer, ..
+                outcome, answer, ..
             } = reason.info();
             let status = answer.status;
             assert!(
@@ -486,7 +487,8 @@ mod tests {
             );
             // A crawler that gets 5xx or 429 sends the request again.
             let is_for_now = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-            assert_eq!(is_for_now, *verdict != Verdict::Deny, "{reason:?}");
+            let refuses_for_good = matches!(outcome, Outcome::Disallowed | Outcome::RefusedHere);
+            assert_eq!(is_for_now, !refuses_for_good, "{reason:?}");
             let is_token = |octet: u8| octet.is_ascii_lowercase() || octet == b'_';
             let error_type = answer.error_type.unwrap_or_default();
             assert!(error_type.bytes().all(is_token), "{reason:?}");

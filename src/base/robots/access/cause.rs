@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use http::StatusCode;
+
 use super::codings::Codings;
 use super::ftp_reply::FtpReply;
 use super::tls_fault::TlsFault;
@@ -16,7 +18,9 @@ pub enum Cause {
     Ftp(FtpReply),
     /// The name did not resolve.
     Dns,
-    /// No connection: refused, unreachable network, reset while connecting.
+    /// The origin refused the connection.
+    Refused,
+    /// No connection: an unreachable network, or a proxy on the way that could not open it.
     Connect,
     /// No TLS session began.
     Tls(Arc<TlsFault>),
@@ -73,6 +77,7 @@ impl Cause {
             Cause::Encoding(Some(codings)) => return codings.code(),
             Cause::Tls(fault) => return fault.code(),
             Cause::Dns => "dns",
+            Cause::Refused => "refused",
             Cause::Connect => "connect",
             Cause::Timeout => "timeout",
             Cause::Incomplete => "incomplete",
@@ -116,6 +121,7 @@ impl Cause {
         }
         Some(match code {
             "dns" => Cause::Dns,
+            "refused" => Cause::Refused,
             "connect" => Cause::Connect,
             "timeout" => Cause::Timeout,
             "incomplete" => Cause::Incomplete,
@@ -136,11 +142,42 @@ impl Cause {
         })
     }
 
+    /// Returns the status and the error type (RFC 9209 2.3) of the answer to a request that is kept back for this cause.
+    ///
+    /// 502: no server spoke HTTP with us. 504: it did not in time. 503: it did, and its answer is no file for now; or this
+    /// machine has no room.
+    pub fn answer(&self) -> (StatusCode, &'static str) {
+        let (status, error_type) = match self {
+            Cause::Dns => (502, "dns_error"),
+            Cause::Refused => (502, "connection_refused"),
+            Cause::Connect | Cause::UpstreamProxy => (502, "destination_unavailable"),
+            Cause::Unaddressable => (502, "destination_ip_unroutable"),
+            Cause::Tls(fault) => (502, fault.error_type()),
+            Cause::Protocol | Cause::Redirect(_) => (502, "http_protocol_error"),
+            Cause::Encoding(_) => (502, "http_response_content_coding"),
+            Cause::Prohibited | Cause::ProhibitedHop => (502, "destination_ip_prohibited"),
+            Cause::Timeout => (504, "http_response_timeout"),
+            Cause::Incomplete | Cause::Length => (503, "http_response_incomplete"),
+            Cause::Status(_)
+            | Cause::Ftp(_)
+            | Cause::DisallowedHop
+            | Cause::UnjudgedHop
+            | Cause::DeniedHop
+            | Cause::HopChain => (503, "destination_unavailable"),
+            Cause::Exhausted => (503, "connection_limit_reached"),
+            Cause::Internal => (503, "proxy_internal_error"),
+        };
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        (status, error_type)
+    }
+
     /// Tells whether the failure is on the way to the origin: nothing shows that a server was reached.
     pub fn is_network(&self) -> bool {
         match self {
             Cause::Tls(fault) => **fault != TlsFault::ServerName,
-            Cause::Dns | Cause::Connect | Cause::Timeout | Cause::Incomplete => true,
+            Cause::Dns | Cause::Refused | Cause::Connect | Cause::Timeout | Cause::Incomplete => {
+                true
+            }
             _ => false,
         }
     }
@@ -191,6 +228,7 @@ impl fmt::Display for Cause {
             Cause::Status(status) => write!(f, "it answered {status}"),
             Cause::Ftp(reply) => reply.fmt(f),
             Cause::Dns => f.write_str("its name did not resolve"),
+            Cause::Refused => f.write_str("it refused the connection"),
             Cause::Connect => f.write_str("no connection could be made"),
             Cause::Tls(fault) => fault.fmt(f),
             Cause::Timeout => f.write_str("it did not answer in time"),

@@ -146,6 +146,7 @@ fn codes_are_read_back() {
         Cause::Ftp(reply),
         Cause::Redirect(304),
         Cause::Dns,
+        Cause::Refused,
         Cause::Connect,
         Cause::from(TlsFault::NotTls),
         Cause::Timeout,

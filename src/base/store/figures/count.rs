@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::states::Use;
-use super::{DAY, FRESH, Figures, Lookup, Outcome, OutcomeInMode, Sum};
+use super::{DAY, FRESH, Figures, Lookup, OutcomeInMode, Sum};
 use crate::entry::cbor::Reader;
-use crate::entry::{Decision, Digest, Entry, Mode, Verdict, has_failed, key};
+use crate::entry::{Decision, Digest, Entry, Mode, Verdict, has_failed, key, outcome};
+use crate::policy::Outcome;
 use crate::store::block::{Block, BlockError, NO_WORD, Word, WordKind};
 use crate::store::search::Search;
 use crate::store::search::words::{chain, client, origin, rule, shape_facts, shown, user_agent};
@@ -25,17 +26,15 @@ struct Traits<'a> {
 }
 
 /// Returns the outcome of a request by what its record says.
-pub(super) fn outcome_in_mode(mode: Mode, verdict: Verdict, has_failed: bool) -> OutcomeInMode {
-    let sent = match has_failed {
-        true => Outcome::Failed,
-        false => Outcome::Forwarded,
-    };
-    match (verdict, mode) {
-        (Verdict::Allow, _) => (sent, false),
-        (_, Mode::Report) => (sent, true),
-        (Verdict::Deny, Mode::Enforce) => (Outcome::Denied, false),
-        (Verdict::Defer, Mode::Enforce) => (Outcome::Deferred, false),
-    }
+pub(super) fn outcome_in_mode(
+    mode: Mode,
+    verdict: Verdict,
+    reason: &str,
+    has_failed: bool,
+) -> OutcomeInMode {
+    let is_reported = mode == Mode::Report && verdict != Verdict::Allow;
+    let outcome = outcome(mode, verdict, reason, has_failed);
+    (outcome, is_reported)
 }
 
 impl<'a> Traits<'a> {
@@ -49,7 +48,12 @@ impl<'a> Traits<'a> {
             verdict: facts.verdict,
             reason: facts.reason,
             error: facts.error,
-            outcome_in_mode: outcome_in_mode(facts.mode, facts.verdict, facts.ends_in_failure),
+            outcome_in_mode: outcome_in_mode(
+                facts.mode,
+                facts.verdict,
+                facts.reason,
+                facts.ends_in_failure,
+            ),
             is_opaque: value(key::OPAQUE).is_some(),
             policy: digest(key::POLICY),
             overridden: digest(key::OVERRIDE),
@@ -64,7 +68,12 @@ impl<'a> Traits<'a> {
             verdict: decision.verdict,
             reason: decision.reason,
             error,
-            outcome_in_mode: outcome_in_mode(decision.mode, decision.verdict, has_failed),
+            outcome_in_mode: outcome_in_mode(
+                decision.mode,
+                decision.verdict,
+                decision.reason,
+                has_failed,
+            ),
             is_opaque: decision.opaque,
             policy: decision.policy.copied(),
             overridden: decision.overridden.copied(),

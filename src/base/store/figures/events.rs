@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use super::count::outcome_in_mode;
-use super::{DAY, Figures, Outcome, Sum};
+use super::{DAY, Figures, OutcomeInMode, Sum};
 use crate::entry::{
     Digest, DropCause, Event, EventKind, Mode, Repeated, RowClient, Settings, Texts,
 };
+use crate::policy::Outcome;
 use crate::store::search::Search;
 
 /// Events to tell one by one.
@@ -173,7 +174,7 @@ impl Figures {
                     address: Some(*client),
                     name: client_name.map(|name| name.kept),
                 };
-                let outcome_in_mode = outcome_in_mode(*mode, *verdict, false);
+                let outcome_in_mode = outcome_in_mode(*mode, *verdict, reason, false);
                 let requests =
                     Self::together(search, client, *count, outcome_in_mode, (*first, *last));
                 let Some((sum, is_elsewhere)) = requests else {
@@ -220,7 +221,7 @@ impl Figures {
         search: &Search,
         client: Counted<'_>,
         count: u64,
-        outcome_in_mode: (Outcome, bool),
+        outcome_in_mode: OutcomeInMode,
         (first, last): (u64, u64),
     ) -> Option<(Sum, bool)> {
         if count == 0 || !client.is_wanted(search) {

@@ -46,7 +46,8 @@ impl StateFacts {
 /// The states that decisions rest on.
 #[derive(Clone, Debug, Default)]
 pub struct Robots {
-    /// Requests that were judged by a robots.txt, or the lack of one, that the store can name.
+    /// Requests that were judged by a robots.txt, or the lack of one, that the store can name. What an unreachable
+    /// robots.txt kept back was not judged.
     pub judged: u64,
     /// Of these, requests that came at most a day after the fetch.
     pub within_a_day: u64,
@@ -176,8 +177,10 @@ impl Figures {
             robots.lost += requests;
             return;
         };
-        robots.judged += requests;
-        robots.within_a_day += fresh;
+        if how == Use::Rules {
+            robots.judged += requests;
+            robots.within_a_day += fresh;
+        }
         robots.states.entry(state).or_default().add(sum);
         let Some(outage) = facts.outage.and_then(|place| robots.outages.get_mut(place)) else {
             return;

@@ -60,17 +60,43 @@ fn a_table_row_fits_the_width() {
     let decision = decision("enforce", RULE);
     assert_eq!(
         rows(Some(120), &decision),
-        "11-20 12:00:00  01KB7W3Y5E000000000VY7H1Q2  robots_disallow     site.example/a/rather/long/path\n"
+        "11-20 12:00:00  01KB7W3Y5E000000000VY7H1Q2  robots_disallow     403     site.example/a/rather/long/path\n"
     );
     assert_eq!(
         rows(Some(80), &decision),
-        "11-20 12:00:00  01KB7W3Y5E000000000VY7H1Q2  robots_disallow\n    site.example/a/rather/long/path\n"
+        "11-20 12:00:00  01KB7W3Y5E000000000VY7H1Q2  robots_disallow     403\n    site.example/a/rather/long/path\n"
     );
     assert_eq!(
         rows(None, &decision),
-        "2026-11-20 12:00:00  01KB7W3Y5E000000000VY7H1Q2  robots_disallow     ExampleBot          \
+        "2026-11-20 12:00:00  01KB7W3Y5E000000000VY7H1Q2  robots_disallow     403                     ExampleBot          \
          https://site.example/a/rather/long/path  Disallow: /a (line 3)\n"
     );
+}
+
+#[test]
+fn a_failure_shows_its_status_and_error_and_looks_like_no_success() {
+    let failed = |error: &str, status: &str| {
+        let mut decision = decision("enforce", "null");
+        for (old, new) in [
+            ("\"verdict\":\"deny\"", "\"verdict\":\"allow\""),
+            ("robots_disallow", "robots_allow"),
+            ("\"status\":403", &format!("\"status\":{status}")),
+            ("\"error\":null", &format!("\"error\":{error}")),
+        ] {
+            assert!(decision.record.contains(old), "{old}");
+            decision.record = decision.record.replace(old, new);
+        }
+        let mut printer = LogPrinter::new(Format::Table, false, None, true);
+        String::from_utf8(printer.rows(&[listed(&decision)]).unwrap()).unwrap()
+    };
+    let good = failed("null", "200");
+    let bad = failed("\"connection_refused\"", "502");
+    assert!(bad.contains("502 connection_refused"), "{bad}");
+    let colour = |row: &str| row.split("robots_allow").next().unwrap().to_owned();
+    assert_ne!(colour(&bad), colour(&good), "{bad}{good}");
+    let left = failed("\"client_closed\"", "null");
+    assert!(left.contains("client_closed"), "{left}");
+    assert_eq!(colour(&left), colour(&bad));
 }
 
 #[test]

@@ -113,8 +113,10 @@
   function rowOf(text) {
     let record;
     let recorded;
+    let outcome;
+    let answer;
     try {
-      ({ record, recorded } = JSON.parse(text));
+      ({ record, recorded, outcome, answer } = JSON.parse(text));
     } catch {
       return null;
     }
@@ -144,7 +146,7 @@
     cell("Time", "when").append(time);
     const reason = document.createElement("span");
     reason.className = "verdict";
-    if (["allow", "deny", "defer"].includes(record.verdict)) reason.classList.add(record.verdict);
+    reason.classList.add(outcome);
     reason.textContent = record.reason;
     const reasons = cell("Reason");
     reasons.append(reason);
@@ -154,6 +156,10 @@
       tag.textContent = "report";
       reasons.append(" ", tag);
     }
+    const answered = document.createElement("span");
+    answered.className = reason.className;
+    answered.textContent = answer;
+    cell("Answer").append(answered);
     const rule = cell("Rule", "long");
     if (record.rule) {
       const code = document.createElement("code");

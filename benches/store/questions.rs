@@ -107,7 +107,7 @@ pub(super) async fn ask(store: &Arc<dyn Store>) {
     let page = report.html().unwrap().len();
     println!(
         "  a report on {} requests, {page} octets: {:.1?}",
-        report.summary.outcomes.requests,
+        report.summary.outcomes.requests.unwrap_or_default(),
         began.elapsed()
     );
 }

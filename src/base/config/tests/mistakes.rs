@@ -405,7 +405,7 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
         (
             "another answer for unreachable",
             "[robots]\nunreachable_status = 429",
-            "config.toml:2: [robots] unreachable_status = 429: not one of \"by_cause\", 403, 502, 503, 504",
+            "config.toml:2: [robots] unreachable_status = 429: not one of 403, 502, 503, 504, or \"by_cause\"",
         ),
         (
             "freshness beyond its bound",

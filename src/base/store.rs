@@ -22,6 +22,7 @@ pub mod figures;
 pub mod log_key;
 pub mod logs;
 mod maintenance;
+mod miscount;
 mod origins;
 pub mod persist;
 pub mod public_keys;
@@ -47,6 +48,7 @@ use self::error::{behind, failed};
 use self::figures::Figures;
 pub use self::log_key::{LogKey, StoredCheckpoint};
 pub use self::maintenance::maintain;
+pub use self::miscount::Miscount;
 pub use self::origins::{
     Fetch, FetchSum, FetchSums, OriginQuery, OtherAnswer, SnapshotMeta, StoredOrigin, StoredState,
 };
@@ -177,6 +179,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Returns the numbers of the rotations that are damaged.
     fn damaged_rotations(&self) -> Pending<'_, Vec<u64>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Returns the decisions that the store counts and has no record of; `None` if there are none, or it counts none.
+    fn miscounted(&self) -> Pending<'_, Option<Miscount>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     /// Waits until the size of the newest checkpoint, 0 if there is none, is no longer `seen`, and returns it. A checkpoint

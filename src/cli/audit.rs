@@ -24,6 +24,7 @@ use super::fail;
 use super::store_file::StoreFileArgs;
 use crate::audit::verify::case::{Trusted, Uncovered};
 use crate::audit::verify::covering::CoveringCheckpoint;
+use crate::audit::verify::fault::LogFault;
 use crate::config::Config;
 use crate::store::log_key::last_witnessed;
 use crate::store::state_file::State;
@@ -252,7 +253,10 @@ fn execute(args: &AuditArgs, config: &Config) -> Result<CheckResult, String> {
                 let trusted = trusted.map_err(|error| error.to_string())?;
                 let state = state(config)?;
                 match &args.id {
-                    Some(id) => one::verify(id, args, &store, config, &trusted, state).await,
+                    Some(id) => {
+                        let state = state.unwrap_or_default();
+                        one::verify(id, args, &store, config, &trusted, state).await
+                    }
                     None => {
                         let kept = all::kept_checkpoints(args)?;
                         all::verify(args, store, &trusted, state, config, &kept, None).await
@@ -272,11 +276,19 @@ fn execute(args: &AuditArgs, config: &Config) -> Result<CheckResult, String> {
     })
 }
 
-/// Reads the state file. It comes before the records: the file is never ahead of them.
-fn state(config: &Config) -> Result<Option<State>, String> {
-    let path = store::named(config).map_err(|error| error.to_string())?;
-    let read = state_file::read(path).map_err(|error| error.to_string())?;
-    Ok(read.map(|(state, _)| state))
+/// Reads the state file; a fault if it is gone. It comes before the records: the file is never ahead of them.
+fn state(config: &Config) -> Result<Result<Option<State>, LogFault>, String> {
+    let failed = |error: StoreError| error.to_string();
+    let path = store::named(config).map_err(failed)?;
+    if let Some((state, _)) = state_file::read(path).map_err(failed)? {
+        return Ok(Ok(Some(state)));
+    }
+    Ok(match store::sqlite::is_state_gone(path).map_err(failed)? {
+        true => Err(LogFault::NoState {
+            store: path.to_owned(),
+        }),
+        false => Ok(None),
+    })
 }
 
 async fn checkpoint(store: &Arc<dyn Store>) -> Result<CheckResult, String> {

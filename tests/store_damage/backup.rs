@@ -73,16 +73,18 @@ fn a_store_is_copied_whole_while_it_is_written() {
         .collect();
     assert_eq!(names, [""; 0]);
 
-    // Each copy is a store in order, with the key beside it.
+    // Each copy is a store in order, with its state file and the key beside it.
     for name in ["one.db", "two.db", "three.db"] {
         let place = folder.join(name).with_extension("d");
         fs::create_dir(&place).unwrap();
-        fs::copy(folder.join(name), place.join("crawlgate.db")).unwrap();
-        fs::copy(
-            folder.join("crawlgate.log.key"),
-            place.join("crawlgate.log.key"),
-        )
-        .unwrap();
+        let state = Path::new(name).with_extension("log.state");
+        for (from, to) in [
+            (Path::new(name), "crawlgate.db"),
+            (&state, "crawlgate.log.state"),
+            (Path::new("crawlgate.log.key"), "crawlgate.log.key"),
+        ] {
+            fs::copy(folder.join(from), place.join(to)).unwrap();
+        }
         for (command, words) in [
             ("store", ["check"].as_slice()),
             ("audit", &["verify", "--all"]),

@@ -3,9 +3,10 @@
 //! A fault names entries by their index, from 0; its sentence names records by their number, from 1.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use crate::clock::Moment;
-use crate::store::Records;
+use crate::store::{Miscount, Records, state_file};
 use crate::text::time_text;
 
 /// A contradiction in the log.
@@ -102,6 +103,13 @@ pub enum LogFault {
         /// Its size.
         size: u64,
     },
+    /// The state file is gone.
+    NoState {
+        /// The store beside which it was.
+        store: PathBuf,
+    },
+    /// The store counts decisions of which the log has no record.
+    Counted(Miscount),
     /// No trusted key has signed these checkpoints.
     Key {
         /// The name of the key that has.
@@ -226,6 +234,8 @@ impl fmt::Display for LogFault {
                 f,
                 "the checkpoint of {size} records is missing: the state file beside the store names it"
             ),
+            Self::NoState { ref store } => f.write_str(&state_file::gone(store)),
+            Self::Counted(counted) => write!(f, "records are missing at the end: {counted}"),
             Self::Signature { size, by } => write!(
                 f,
                 "the signature of {by}, of {size} records, is not valid: the checkpoint was altered"

@@ -16,7 +16,7 @@ use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 use super::{Sha256, StoreError, StoreErrorKind};
 use crate::clock::Moment;
 use crate::text::{hex, pem};
-use crate::tlog::{Checkpoint, KeyKind, KeyName, Note, Signer, VerifierKey};
+use crate::tlog::{Checkpoint, KeyError, KeyKind, KeyName, Note, Signer, VerifierKey};
 use crate::whole_file::{PrivateFileError, place, read_private, replace};
 
 /// A signed size and root of the log, as the store keeps it.
@@ -301,6 +301,13 @@ pub(in crate::store) fn next_key_file(store: &Path) -> PathBuf {
 pub(in crate::store) fn default_key(public: [u8; 32]) -> Result<VerifierKey, StoreError> {
     let name = default_name(&public)?;
     Ok(VerifierKey::new(name, KeyKind::Ed25519, public))
+}
+
+/// Returns the name for a log that neither a key nor a checkpoint names.
+pub(in crate::store) fn unknown_name() -> Result<KeyName, StoreError> {
+    "unknown"
+        .parse()
+        .map_err(|error: KeyError| no_key(&error.to_string()))
 }
 
 /// Returns the name of a log without a configured one: `crawlgate/` and the beginning of the public key's SHA-256.

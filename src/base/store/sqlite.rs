@@ -68,6 +68,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+pub use self::agree::is_state_gone;
 pub(super) use self::agree::{finish_rotation, require_name};
 pub use self::backup::backup;
 use self::batch_retention::BatchRetention;
@@ -85,8 +86,8 @@ use super::rotation::{Rotation, RotationReason};
 use super::state_file::{StateFile, unwritable};
 use super::{
     Access, Acknowledgement, Appended, Batch, Belief, DecisionQuery, Extent, Fetch, FetchSums,
-    FleetOverrides, GroupBy, GroupCount, Hourly, LogKey, OriginQuery, Pending, Progress, Pruned,
-    Removed, Retention, Review, Reviewed, Sha256, ShipMark, Size, Store, StoreError,
+    FleetOverrides, GroupBy, GroupCount, Hourly, LogKey, Miscount, OriginQuery, Pending, Progress,
+    Pruned, Removed, Retention, Review, Reviewed, Sha256, ShipMark, Size, Store, StoreError,
     StoreErrorKind, StoredCheckpoint, StoredDecision, StoredOrigin, StoredRoot,
 };
 use crate::clock::Moment;
@@ -455,6 +456,12 @@ impl Store for Sqlite {
     fn damaged_rotations(&self) -> Pending<'_, Vec<u64>> {
         self.readers
             .ask(|connection| rotations::damaged(connection))
+    }
+
+    fn miscounted(&self) -> Pending<'_, Option<Miscount>> {
+        let blocks = Arc::clone(&self.blocks);
+        self.walker
+            .ask(move |connection| hours::miscounted(connection, &blocks))
     }
 
     fn signed(&self, seen: u64) -> Pending<'_, u64> {

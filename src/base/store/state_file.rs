@@ -2,7 +2,8 @@
 //!
 //! A database cannot tell that its end is missing: a log that is deleted after a kill, or an older copy in its place,
 //! looks whole. The note lies in a file of its own and names the size and the root of the log after its last write, and at
-//! its last checkpoint. It is at most as new as the store: the store commits first.
+//! its last checkpoint. It is at most as new as the store: the store commits first. It is made before the key and the first
+//! record, so a store without it has lost it.
 //!
 //! The note of a write costs one write without a wait for the disk, so a kill of the process leaves it true. The note of a
 //! checkpoint replaces the file (temporary file, fsync, rename), after the checkpoint itself is on the disk. Neither ever
@@ -14,13 +15,14 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use tracing::warn;
 
 use super::{Sha256, StoreError, StoreErrorKind};
 use crate::clock::Moment;
 use crate::text::{from_hex, hex};
 use crate::tlog::EMPTY_ROOT;
-use crate::whole_file::replace;
+use crate::whole_file::{place, replace};
 
 const TITLE: &str = "crawlgate log state 1";
 
@@ -117,8 +119,8 @@ pub fn read(store: &Path) -> Result<Option<(State, Moment)>, StoreError> {
     let store_error = |kind, what: &str| StoreError {
         kind,
         message: format!(
-            "{}: {what}; it names the last record of the store. Bring it back; or move it away: a new one is made, and \
-             whether records of the store are missing cannot be told",
+            "{}: {what}; it names the last record of the store. Bring it back; or move it away, and let `crawlgate audit \
+             fork` begin a new log, which says that later records may be missing",
             path.display()
         ),
     };
@@ -147,6 +149,22 @@ pub fn read(store: &Path) -> Result<Option<(State, Moment)>, StoreError> {
     }
 }
 
+/// Returns the words about a state file that is not there, and the way out.
+#[must_use]
+pub fn gone(store: &Path) -> String {
+    format!(
+        "{}: the state file of the store is gone, which names its last record: nothing tells whether the latest records are \
+         missing. Bring it back, with a backup its copy; or let `crawlgate audit fork` begin a new log behind the records at \
+         hand, which says that later ones may be missing",
+        state_file(store).display()
+    )
+}
+
+/// Writes a state file beside a copy of the store, unless one lies there.
+pub(super) fn copy_beside(state: &State, copy: &Path) -> io::Result<()> {
+    place(&state_file(copy), &state.text()).map(drop)
+}
+
 /// Returns the error of a state file that cannot be made.
 pub(super) fn unwritable(store: &Path, error: &io::Error) -> StoreError {
     StoreError {
@@ -167,6 +185,8 @@ pub(super) fn unwritable(store: &Path, error: &io::Error) -> StoreError {
 pub(super) struct StateFile {
     path: PathBuf,
     is_told: AtomicBool,
+    /// The content that this process has last read or written: a file that goes meanwhile is made anew with it.
+    known: Mutex<Option<State>>,
     /// True once a record is noted.
     has_record: AtomicBool,
 }
@@ -176,6 +196,7 @@ impl StateFile {
         Self {
             path: state_file(store),
             is_told: AtomicBool::default(),
+            known: Mutex::default(),
             has_record: AtomicBool::default(),
         }
     }
@@ -210,7 +231,11 @@ impl StateFile {
     /// When it cannot be written.
     pub(super) fn begin(&self, end: End) -> io::Result<()> {
         match self.path.try_exists()? {
-            true => Ok(()),
+            true => {
+                let text = fs::read_to_string(&self.path).unwrap_or_default(); // told by the first write
+                *self.known.lock() = State::parse(&text);
+                Ok(())
+            }
             false => self.update(true, |state| state.note_written(end)),
         }
     }
@@ -257,8 +282,10 @@ impl StateFile {
             old.read_to_string(&mut text)?;
         }
         let before = State::parse(&text);
-        let mut state = before.unwrap_or_default();
+        let mut known = self.known.lock();
+        let mut state = before.or(*known).unwrap_or_default();
         change(&mut state);
+        *known = Some(state);
         if before == Some(state) {
             return Ok(());
         }
@@ -332,7 +359,12 @@ mod tests {
         }
         fs::remove_file(&path).unwrap();
         file.wrote((9, [9; 32]));
-        assert_eq!(state().written, (9, [9; 32]), "made anew");
+        let anew = State {
+            key: [9; 32],
+            signed: (8, [8; 32]),
+            written: (9, [9; 32]),
+        };
+        assert_eq!(state(), anew, "made anew, with all that was known");
     }
 
     #[test]

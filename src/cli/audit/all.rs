@@ -102,7 +102,7 @@ pub(super) async fn verify(
     args: &VerifyArgs,
     store: Arc<dyn Store>,
     trusted: &Trusted,
-    state: Option<State>,
+    state: Result<Option<State>, LogFault>,
     config: &Config,
     kept: &[Note],
     name: Option<&KeyName>,
@@ -204,7 +204,7 @@ impl LogResult {
 async fn examine(
     store: &Arc<dyn Store>,
     trusted: &Trusted,
-    state: Option<State>,
+    state: Result<Option<State>, LogFault>,
     span: &Span,
     kept: &[Note],
 ) -> Result<LogResult, String> {
@@ -215,6 +215,10 @@ async fn examine(
     let damaged = store.damaged_rotations().await.map_err(failed)?;
     let damaged = damaged.into_iter().map(|seq| LogFault::Rotation { seq });
     let mut faults: Vec<LogFault> = damaged.collect();
+    let state = state.unwrap_or_else(|gone| {
+        faults.push(gone);
+        None
+    });
     let known = Known {
         keys: trusted.keys.clone(),
         checkpoints: &checkpoints,
@@ -238,6 +242,8 @@ async fn examine(
     let acknowledged = std::mem::take(&mut counts.acknowledged);
     let compared = acknowledged.end(store.as_ref(), dropped, &mut faults).await;
     compared.map_err(failed)?;
+    let counted = store.miscounted().await.map_err(failed)?;
+    faults.extend(counted.map(LogFault::Counted));
     bar.finish_and_clear();
     counts.doubt(&faults);
     Ok(LogResult {

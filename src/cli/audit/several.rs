@@ -26,7 +26,8 @@ pub(super) fn run(command: &Command, logs: &Logs, config: &Config) -> Result<Che
                 let store = store.map_err(|error| error.to_string())?;
                 let trusted = Trusted::of_store(&args.key, &config, &*store).await;
                 let trusted = trusted.map_err(|error| error.to_string())?;
-                one::verify(id, args, &store, &config, &trusted, state(&config)?).await
+                let state = state(&config)?.unwrap_or_default();
+                one::verify(id, args, &store, &config, &trusted, state).await
             }
             Command::Prove(args) => {
                 let id = args.id.as_deref().unwrap_or_default();

@@ -5,21 +5,24 @@
 //! ([`state_file`](crate::store::state_file)).
 //!
 //! A missing record that was signed, or a database that has lost all its records, is refused: a new record in such a
-//! place would contradict a signature. Other losses (a power cut takes the latest records, too) are reported, and an entry
-//! of the log says how many records were lost there.
+//! place would contradict a signature. So is a database whose state file is gone: nothing tells what it has lost, and its
+//! key may have signed it. Other losses (a power cut takes the latest records, too) are reported, and an entry of the log
+//! says how many records were lost there.
 
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use tracing::{error, warn};
+use tracing::error;
 
 use super::bounds;
 use super::entries::{self, Blocks, Head, StoredTree, checkpoint};
 use super::error::{Failure, said};
+use super::kind;
 use super::open::{self, beside, connect, probe};
 use super::rotations;
 use super::schema::{self, STEPS, SchemaVersion};
+use super::still;
 use super::write;
 use crate::clock::Moment;
 use crate::entry::EventKind;
@@ -103,6 +106,8 @@ pub(super) enum Relation {
     Misses(Missing),
     /// The root at this size is another one than the file says.
     Differs(u64),
+    /// There is no such file, and there must be one: it is made before the key and the first record.
+    Unknown,
 }
 
 /// Compares a database with a state file that was read before, and written at `at`.
@@ -131,10 +136,36 @@ fn relation(connection: &Connection, state: &State, at: Moment) -> Result<Relati
 
 /// Compares a database with the state file beside it.
 pub(super) fn look(connection: &Connection, path: &Path) -> Result<Relation, Failure> {
-    match state_file::read(path)? {
-        Some((state, at)) => relation(connection, &state, at),
+    let state = state_file::read(path)?;
+    beside_state(connection, path, state.as_ref())
+}
+
+fn beside_state(
+    connection: &Connection,
+    path: &Path,
+    state: Option<&(State, Moment)>,
+) -> Result<Relation, Failure> {
+    match state {
+        Some((state, at)) => relation(connection, state, *at),
+        None if was_begun(connection, path)? => Ok(Relation::Unknown),
         None => Ok(Relation::Agrees),
     }
+}
+
+/// Tells whether a store has a record, or the key that is made before the first one. A collected log has no file beside it.
+fn was_begun(connection: &Connection, path: &Path) -> Result<bool, Failure> {
+    let has_begun = entries::extent(connection)?.1 > 0 || log_key_file(path).exists();
+    Ok(has_begun && !kind::is_collected(connection)?)
+}
+
+/// Tells whether the state file of the store at `path` is gone.
+///
+/// # Errors
+/// When the store or the file cannot be read.
+pub fn is_state_gone(path: &Path) -> Result<bool, StoreError> {
+    let look = || look(&still::reader(path)?, path);
+    let relation = look().map_err(|failure: Failure| failure.at(path))?;
+    Ok(relation == Relation::Unknown)
 }
 
 /// Returns the size of the newest checkpoint that the state file names, if the database has neither that one nor a later one.
@@ -157,17 +188,7 @@ pub(super) fn require(
 ) -> Result<(), Failure> {
     let state = state_file::read(path)?;
     require_key(connection, path, state.as_ref().map(|(state, _)| state))?;
-    let Some((state, at)) = state else {
-        if entries::extent(connection)?.1 > 0 && log_key_file(path).exists() {
-            warn!(
-                file = %state_file::state_file(path).display(),
-                "the state file of the store is gone and is made anew: whether the latest records are missing cannot be \
-                 told"
-            );
-        }
-        return Ok(());
-    };
-    match relation(connection, &state, at)? {
+    match beside_state(connection, path, state.as_ref())? {
         Relation::Agrees => Ok(()),
         Relation::Misses(missing) if missing.is_refused && is_anothers_key(connection, path)? => {
             Err(foreign(path, missing.written))
@@ -187,6 +208,7 @@ pub(super) fn require(
             Ok(())
         }
         Relation::Differs(size) => Err(foreign(path, size)),
+        Relation::Unknown => Err(refused(state_file::gone(path))),
     }
 }
 
@@ -215,8 +237,9 @@ pub(super) fn foreign(path: &Path, size: u64) -> Failure {
     let (state, key) = (state.display(), key.display());
     refused(format!(
         "{}: its log of {size} records is not the one that {state} names: the store and the key beside it are of different \
-         stores, or the store was altered; bring back what belongs together; or move {state} and {key} away: a new key is \
-         made then, and `crawlgate audit verify` needs the public half of the one that has signed this log (--key)",
+         stores, or the store was altered; bring back what belongs together; or move {state} and {key} away, and let \
+         `crawlgate audit fork` begin a new log with a new key; `crawlgate audit verify` needs the public half of the one that \
+         has signed this log (--key)",
         path.display(),
     ))
 }
@@ -361,6 +384,8 @@ pub(super) fn examine(path: &Path, depth: Depth) -> Result<Option<String>, Failu
             Relation::Agrees => None,
             Relation::Misses(missing) => Some(missing.describe()),
             Relation::Differs(size) => Some(format!("the log of {size} records is another one")),
+            // A process at work knows the end by itself, and writes the file again.
+            Relation::Unknown => None,
         })
     };
     match look() {

@@ -8,7 +8,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::error::Failure;
 use super::{open, still};
-use crate::store::{Access, StoreError, StoreErrorKind};
+use crate::store::{Access, StoreError, StoreErrorKind, state_file};
 use crate::whole_file::NewFile;
 
 /// Pages to copy at a time: 8 MiB.
@@ -18,7 +18,8 @@ const STEP: i32 = 1_024;
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Copies the store at `path`, as it is when the copy begins, into a new file. Other processes go on reading and writing
-/// meanwhile. `progress` is told the copied octets, and how many there are. The file is there whole or not at all.
+/// meanwhile. `progress` is told the copied octets, and how many there are. The file is there whole or not at all. The state
+/// file is copied first, beside the new file, unless one lies there: it is never ahead of the copy.
 ///
 /// # Errors
 /// When the store cannot be read, or the file exists already or cannot be written.
@@ -29,6 +30,8 @@ pub fn backup(
 ) -> Result<(), StoreError> {
     open::require(path, Access::Read)?;
     let source = still::reader(path)?;
+    // A check tells of a damaged one.
+    let state = state_file::read(path).ok().flatten();
     let failed = |kind, what: &dyn std::fmt::Display| StoreError {
         kind,
         message: format!("{}: {what}", target.display()),
@@ -57,7 +60,9 @@ pub fn backup(
         }
         failure => failure.at(path),
     })?;
+    let state = state.map(|(state, _)| state);
     new.persist()
+        .and_then(|()| state.map_or(Ok(()), |state| state_file::copy_beside(&state, target)))
         .map_err(|error| failed(StoreErrorKind::Failed, &error))
 }
 

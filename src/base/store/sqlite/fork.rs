@@ -14,8 +14,10 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::agree::{self, Relation};
+use super::denials::{daily, recent};
 use super::entries::{self, Blocks, Head, checkpoint};
 use super::error::Failure;
+use super::hours;
 use super::kind;
 use super::open::{self, beside};
 use super::repair::{beyond, refuse_if_open};
@@ -26,7 +28,7 @@ use crate::entry::{Entry, EventKind};
 use crate::store::log_key::{self, LogKey, log_key_file};
 use crate::store::public_keys;
 use crate::store::state_file::{self, End, State, StateFile};
-use crate::store::{Access, Records, StoreError, StoreErrorKind};
+use crate::store::{Access, Miscount, Records, StoreError, StoreErrorKind};
 use crate::tlog::{KeyName, VerifierKey, hash_text};
 use crate::whole_file::sync_folder;
 
@@ -36,15 +38,18 @@ pub struct Fork {
     path: PathBuf,
     /// The name of the new log, if it has one of its own.
     name: Option<KeyName>,
-    /// The key of the lost log, under the name of that log.
-    old: VerifierKey,
-    state: State,
-    /// The size and root of the lost log.
+    /// The name of the lost log.
+    old: KeyName,
+    /// Its key; `None` where neither the key nor the state file is there.
+    old_key: Option<VerifierKey>,
+    /// The state file, and the time of the last write to the lost log; `None` if it is gone.
+    state: Option<(State, Moment)>,
+    /// The size and root of the lost log; as far as they are at hand, if the state file is gone.
     lost: End,
     /// Records at hand.
     size: u64,
-    /// Time of the last write to the lost log.
-    at: Moment,
+    /// Decisions that the store has counted and has no record of.
+    counted: Option<Miscount>,
     /// True if the entry is there already.
     is_noted: bool,
     /// The size that a witness knows and the store does not have.
@@ -75,18 +80,13 @@ impl Fork {
         refuse_if_open(path)?;
         let connection = open::reader(path)?;
         kind::refuse_collected(&connection, path).map_err(at)?;
-        let Some((state, written)) = state_file::read(path)? else {
-            return Err(refused(format!(
-                "{}: there is no such file, and it alone would tell which records are missing",
-                state_file::state_file(path).display()
-            )));
-        };
-        let fork = Self::look(&connection, path, name, (state, written), known).map_err(at)?;
-        if fork.name.as_ref() == Some(fork.old.name()) {
+        let state = state_file::read(path)?;
+        let fork = Self::look(&connection, path, name, state, known).map_err(at)?;
+        if fork.name.as_ref() == Some(&fork.old) {
             return Err(refused(format!(
                 "[audit] log_name = \"{0}\" names the log that the missing records belong to, and another history needs \
                  another name: set one, such as \"{0}-2\", and call this again",
-                fork.old.name()
+                fork.old
             )));
         }
         Ok(fork)
@@ -96,7 +96,7 @@ impl Fork {
         connection: &Connection,
         path: &Path,
         name: Option<KeyName>,
-        (state, at): (State, Moment),
+        state: Option<(State, Moment)>,
         known: Option<u64>,
     ) -> Result<Self, Failure> {
         if let Some((size, signed)) = beyond(connection)? {
@@ -109,42 +109,67 @@ impl Fork {
             ))
             .into());
         }
+        let key = LogKey::load(&log_key_file(path), None).ok();
+        let noted = noted(connection, state.as_ref(), key.as_ref())?;
         let (_, size) = entries::extent(connection)?;
-        let noted = fork_at_end(connection, size)?;
-        let is_noted = noted.is_some_and(|lost| [state.signed, state.written].contains(&lost));
-        let size = size - u64::from(is_noted);
-        if !is_noted {
-            require_loss(connection, path, &state, known.is_some())?;
+        let size = size - u64::from(noted.is_some());
+        let counted = hours::miscounted(connection, &Blocks::default())?;
+        if noted.is_none() {
+            require_loss(
+                connection,
+                path,
+                state.as_ref(),
+                known.is_some() || counted.is_some(),
+            )?;
         }
-        let public = match (state.key, LogKey::load(&log_key_file(path), None)) {
+        let present = key.as_ref().map(LogKey::vkey);
+        let public = match (&state, &present) {
             // A process that was killed before it could note its key.
-            ([0, ..], Ok(key)) if state.key == [0; 32] => *key.vkey().public(),
-            (noted, _) => noted,
+            (Some((state, _)), present) if state.key == [0; 32] => {
+                present.as_ref().map(|key| *key.public())
+            }
+            (Some((state, _)), _) => Some(state.key),
+            (None, present) => present.as_ref().map(|key| *key.public()),
         };
         let last = checkpoint::last(connection)?;
-        let old = last.and_then(|last| checkpoint::signer(&last, public));
-        // The key may have been replaced after the last checkpoint at hand: its file has the name of the log.
-        let old = old.or_else(|| {
-            let key = LogKey::load(&log_key_file(path), None).ok()?;
-            (*key.vkey().public() == public).then(|| key.vkey())
-        });
+        let named = last.as_ref().and_then(|last| Some(last.content()?.origin));
+        let old_key = match public {
+            None => None,
+            Some(public) => Some({
+                let signer = last.and_then(|last| checkpoint::signer(&last, public));
+                // The key may have been replaced after the last checkpoint at hand: its file has the name of the log.
+                let signer = signer.or_else(|| present.filter(|key| *key.public() == public));
+                match signer {
+                    Some(key) => key,
+                    None => log_key::default_key(public)?,
+                }
+            }),
+        };
+        let old = old_key.as_ref().map(|key| key.name().clone()).or(named);
         Ok(Self {
             path: path.to_owned(),
             name,
             old: match old {
                 Some(old) => old,
-                None => log_key::default_key(public)?,
+                None => log_key::unknown_name()?,
             },
-            lost: match noted.filter(|_| is_noted) {
-                Some(lost) => lost,
-                None if state.signed.0 > size || known.is_some() => state.signed,
-                None => state.written,
+            old_key,
+            lost: match (noted, &state) {
+                (Some(lost), _) => lost,
+                (None, Some((state, _))) if state.signed.0 > size || known.is_some() => {
+                    state.signed
+                }
+                (None, Some((state, _))) => state.written,
+                (None, None) => {
+                    let head = Head::read(connection)?;
+                    (head.size(), head.root())
+                }
             },
             state,
             size,
-            at,
-            is_noted,
+            is_noted: noted.is_some(),
             known,
+            counted,
         })
     }
 
@@ -152,30 +177,58 @@ impl Fork {
     #[must_use]
     pub fn describe(&self) -> String {
         let Self { lost, size, .. } = self;
-        let written = self.state.written.0;
-        let unsigned = written.saturating_sub(self.state.signed.0);
-        let missing = written.saturating_sub(*size);
         let mut text = match self.known {
             Some(known) => format!(
                 "missing   the end of the log: a witness knows a checkpoint of {known} records, which the store does not have\n"
             ),
             None => String::new(),
         };
-        if missing > 0 || self.known.is_none() {
-            text += &format!(
-                "missing   {} ({}), the last of them written at {}; {unsigned} of them were not signed\n",
-                Records::new(size + 1, written),
-                missing,
-                crate::text::time_text(self.at),
-            );
+        match &self.state {
+            None => {
+                text += "missing   unknown: the state file is gone, which names the last record\n";
+            }
+            Some((state, at)) => {
+                let (written, signed) = (state.written.0, state.signed.0);
+                let missing = written.saturating_sub(*size);
+                if missing > 0 || self.known.is_none() && self.counted.is_none() {
+                    text += &format!(
+                        "missing   {} ({}), the last of them written at {}; {} of them were not signed\n",
+                        Records::new(size + 1, written),
+                        missing,
+                        crate::text::time_text(*at),
+                        written.saturating_sub(signed),
+                    );
+                }
+            }
         }
+        if let Some(counted) = &self.counted {
+            text += &format!("counted   {counted}\n");
+        }
+        let at_least = if self.state.is_none() {
+            "at least "
+        } else {
+            ""
+        };
         text += &format!(
-            "lost log  {} of {} records, root {}\n",
-            self.old.name(),
+            "lost log  {} of {at_least}{} records, root {}\n",
+            self.old,
             lost.0,
             hash_text(&lost.1)
         );
         text + &format!("at hand   {size} records\n")
+    }
+
+    /// Returns the reason of the entry: what the operator says, and what no number of it tells.
+    fn reason(&self, reason: &str) -> String {
+        let unknown = self.state.is_none().then(|| {
+            "the state file was gone, so later records of that log may be missing".to_owned()
+        });
+        let counted = self.counted.as_ref().map(Miscount::to_string);
+        let more: Vec<String> = [unknown, counted].into_iter().flatten().collect();
+        match more.is_empty() {
+            true => reason.to_owned(),
+            false => format!("{reason} ({})", more.join("; ")),
+        }
     }
 
     /// Begins the new log. The store is then opened as always.
@@ -184,8 +237,10 @@ impl Fork {
     /// When a file cannot be written. Another call goes on from there.
     pub fn carry_out(&self, reason: &str, now: Moment) -> Result<Forked, StoreError> {
         let path = &*self.path;
-        public_keys::add_earlier_key(path, &self.old)
-            .map_err(|error| unwritable(&public_keys::earlier_keys_file(path), &error))?;
+        if let Some(old) = &self.old_key {
+            public_keys::add_earlier_key(path, old)
+                .map_err(|error| unwritable(&public_keys::earlier_keys_file(path), &error))?;
+        }
         if !self.is_noted {
             self.note(reason, now).map_err(|failure| failure.at(path))?;
         }
@@ -194,10 +249,11 @@ impl Fork {
         let mut aside = Vec::new();
         let key = log_key_file(path);
         if let Ok(present) = LogKey::load(&key, None)
+            && let Some(old) = &self.old_key
             && present
                 .vkeys()
                 .iter()
-                .any(|one| one.public() == self.old.public())
+                .any(|one| one.public() == old.public())
         {
             let to = self.aside(&key, now);
             fs::rename(&key, &to)
@@ -207,11 +263,13 @@ impl Fork {
         }
         let new = LogKey::load_or_create(&key, self.name.clone())?.vkey();
         let state = state_file::state_file(path);
-        let to = self.aside(&state, now);
-        fs::copy(&state, &to)
-            .and_then(|_| File::open(&to)?.sync_all())
-            .map_err(|error| unwritable(&to, &error))?;
-        aside.push(to);
+        if self.state.is_some() {
+            let to = self.aside(&state, now);
+            fs::copy(&state, &to)
+                .and_then(|_| File::open(&to)?.sync_all())
+                .map_err(|error| unwritable(&to, &error))?;
+            aside.push(to);
+        }
         StateFile::of(path)
             .reset(*new.public(), (head.size(), head.root()))
             .map_err(|error| state_file::unwritable(path, &error))?;
@@ -228,13 +286,20 @@ impl Fork {
         let transaction = write::begin(&mut connection)?;
         let mut head = Head::read(&transaction)?;
         let (size, root) = self.lost;
+        let reason = self.reason(reason);
         let kind = EventKind::Forked {
-            log: self.old.name().as_str(),
+            log: self.old.as_str(),
             size,
             root: &root,
-            reason: reason.into(),
+            reason: reason.as_str().into(),
         };
         write::event(&transaction, &mut head, now, kind)?;
+        if self.counted.is_some() {
+            // The entry says it from here on.
+            hours::recount(&transaction, &Blocks::default())?;
+            daily::count_anew(&transaction)?;
+            recent::cut_off(&transaction, head.size())?;
+        }
         transaction.commit()?;
         Ok(())
     }
@@ -245,8 +310,27 @@ impl Fork {
     }
 }
 
-/// Returns the size and root that the last entry of the log names as those of a lost one.
-fn fork_at_end(connection: &Connection, size: u64) -> Result<Option<End>, Failure> {
+/// Returns what the last entry says of a lost log, if a process that was killed on the way has written it.
+fn noted(
+    connection: &Connection,
+    state: Option<&(State, Moment)>,
+    key: Option<&LogKey>,
+) -> Result<Option<End>, Failure> {
+    let (_, size) = entries::extent(connection)?;
+    let Some((log, lost)) = fork_at_end(connection, size)? else {
+        return Ok(None);
+    };
+    let is_noted = match state {
+        Some((state, _)) => [state.signed, state.written].contains(&lost),
+        // Without a state file, only the key of that log, which goes aside next, tells that the entry is of this fork: the
+        // log may have been cut back to an earlier one.
+        None => lost.0 + 1 == size && key.is_some_and(|key| key.name().as_str() == log),
+    };
+    Ok(is_noted.then_some(lost))
+}
+
+/// Returns the name, the size and the root that the last entry of the log names as those of a lost one.
+fn fork_at_end(connection: &Connection, size: u64) -> Result<Option<(String, End)>, Failure> {
     let Some(last) = size.checked_sub(1) else {
         return Ok(None);
     };
@@ -258,9 +342,11 @@ fn fork_at_end(connection: &Connection, size: u64) -> Result<Option<End>, Failur
         false,
         |_, entry| {
             if let Ok(Entry::Event(event)) = Entry::read(entry)
-                && let EventKind::Forked { size, root, .. } = event.kind
+                && let EventKind::Forked {
+                    log, size, root, ..
+                } = event.kind
             {
-                found = Some((size, *root));
+                found = Some((log.to_owned(), (size, *root)));
             }
             Ok(false)
         },
@@ -268,20 +354,21 @@ fn fork_at_end(connection: &Connection, size: u64) -> Result<Option<End>, Failur
     Ok(found)
 }
 
-/// Fails unless the store lacks records for which it is refused, or which a witness knows.
+/// Fails unless the store lacks records for which it is refused, or which a witness or the store's own counts know.
 fn require_loss(
     connection: &Connection,
     path: &Path,
-    state: &State,
+    state: Option<&(State, Moment)>,
     is_known: bool,
 ) -> Result<(), Failure> {
-    agree::require_key(connection, path, Some(state))?;
+    agree::require_key(connection, path, state.map(|(state, _)| state))?;
     let loss = match agree::look(connection, path)? {
         Relation::Misses(missing) if agree::is_anothers_key(connection, path)? => {
             return Err(agree::foreign(path, missing.written()));
         }
         Relation::Misses(missing) if missing.is_refused() || is_known => return Ok(()),
         Relation::Agrees if is_known => return Ok(()),
+        Relation::Unknown => return Ok(()),
         Relation::Misses(missing) => format!(
             "{}; none of them was signed, so `crawlgate serve` notes the loss and goes on with the same log",
             missing.describe()

@@ -23,15 +23,17 @@ pub use self::salvage::{Rebuilt, rebuild};
 use super::agree::{self, Relation};
 use super::denials;
 use super::digests;
+use super::entries::Blocks;
 use super::error::{Failure, said};
 use super::header::Header;
+use super::hours;
 use super::objects;
 use super::open::PATIENCE;
 use super::schema::{self, APPLICATION, SchemaVersion};
 use super::{entries, open, read, still};
 use crate::clock::Moment;
 use crate::store::log_key::log_key_file;
-use crate::store::state_file::state_file;
+use crate::store::state_file::{self, state_file};
 use crate::store::{Access, Sha256, StoreError, StoreErrorKind};
 use crate::text::hex;
 use crate::text::json::printable;
@@ -149,6 +151,7 @@ fn beside(connection: &Connection, path: &Path, faults: &mut Faults) {
             "the log of {size} records is not the one that {} names",
             state_file(path).display()
         )),
+        Ok(Relation::Unknown) => faults.beside.push(state_file::gone(path)),
         // The state file, or a part of the database that another check names, too.
         Err(Failure::Store(error)) => faults.beside.push(error.message),
         Err(failure) => faults.unreadable(failure, path),
@@ -203,7 +206,7 @@ fn lenient(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
 type Check = fn(&Connection, &mut Faults) -> Result<(), Failure>;
 
 /// The checks of the database alone.
-const CHECKS: [Check; 12] = [
+const CHECKS: [Check; 13] = [
     structure,
     self::schema,
     references,
@@ -215,6 +218,7 @@ const CHECKS: [Check; 12] = [
     evidence::named,
     texts,
     self::objects,
+    counts,
     denials,
 ];
 
@@ -382,6 +386,17 @@ fn objects(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> 
         faults.damaged.push(format!(
             "object {}: its row is not what its body says",
             hex(sha256)
+        ));
+    }
+    Ok(())
+}
+
+/// Finds decisions that the store counts by hour or by day, and has no record of.
+fn counts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
+    if let Some(counted) = hours::miscounted(connection, &Blocks::default())? {
+        faults.altered.push(format!(
+            "records are missing at the end of the log: {counted}; bring back a backup, or let `crawlgate audit fork` begin \
+             a new log, which says so"
         ));
     }
     Ok(())

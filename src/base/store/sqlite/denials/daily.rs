@@ -274,6 +274,21 @@ fn drop_day(transaction: &Transaction<'_>, day: u64) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Returns the largest size of the log of which a day was counted.
+pub(in crate::store::sqlite) fn counted_size(connection: &Connection) -> Result<u64, Failure> {
+    let largest: i64 = connection
+        .prepare_cached("SELECT coalesce(max(size), 0) FROM denied_day")?
+        .query_row([], |row| row.get(0))?;
+    Ok(number(largest).max(noted(connection, SIZE)?))
+}
+
+/// Empties the tables of days, for the next refresh.
+pub(in crate::store::sqlite) fn count_anew(transaction: &Transaction<'_>) -> Result<(), Failure> {
+    transaction.execute_batch("DELETE FROM denied_daily; DELETE FROM denied_day")?;
+    note(transaction, FIRST, 0)?;
+    note(transaction, SIZE, 0)
+}
+
 /// Returns the oldest days, behind the newest ones that have `most` rows together.
 fn beyond(connection: &Connection, most: u64) -> Result<Vec<u64>, Failure> {
     let mut days =

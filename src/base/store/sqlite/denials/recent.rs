@@ -301,6 +301,14 @@ pub(in crate::store::sqlite) fn put(
     Ok(())
 }
 
+/// Drops the rows behind the end of the log.
+pub(in crate::store::sqlite) fn cut_off(connection: &Connection, size: u64) -> Result<(), Failure> {
+    connection
+        .prepare_cached("DELETE FROM recent_denial WHERE seq > ?1")?
+        .execute([integer(size)])?;
+    Ok(())
+}
+
 /// Drops the rows of dropped entries: those before an index.
 pub(in crate::store::sqlite) fn drop_before(
     transaction: &Transaction<'_>,

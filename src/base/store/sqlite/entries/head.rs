@@ -41,10 +41,18 @@ impl Memory {
             .prepare_cached("PRAGMA data_version")?
             .query_row([], |row| row.get(0))?;
         if self.version != Some(version) {
-            self.head = match self.head.tree.size() {
+            let head = match self.head.tree.size() {
                 0 => Head::read(connection)?,
                 _ => self.head.clone().follow(connection)?,
             };
+            // Rows of the tail that are gone leave the remembered end as it is.
+            let (size, end) = (self.head.size(), super::read::extent(connection)?.1);
+            if end < size {
+                return Err(Failure::Damaged(format!(
+                    "the log was cut from {size} records to {end} while it was open"
+                )));
+            }
+            self.head = head;
             self.version = Some(version);
         }
         Ok(self.head.clone())

@@ -12,6 +12,7 @@ use rusqlite::{Connection, Transaction};
 use rustix::fs::{FlockOperation, fcntl_lock};
 
 use super::super::agree::{self, Relation};
+use super::super::entries::Head;
 use super::super::error::Failure;
 use super::super::kind;
 use super::super::open::{self, PAGE, beside};
@@ -22,7 +23,7 @@ use crate::clock::Moment;
 use crate::config::Synchronous;
 use crate::entry::EventKind;
 use crate::store::log_key::log_key_file;
-use crate::store::state_file::state_file;
+use crate::store::state_file::{self, End, StateFile, state_file};
 use crate::store::{Access, Records, StoreError, StoreErrorKind, failed};
 
 /// The result of a rebuild.
@@ -64,7 +65,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
     let new = sibling_path(path, "rebuilding");
     remove(&new);
     let salvaged = salvage(path, &new, now).inspect_err(|_| remove(&new));
-    let (tables, report, is_new) = salvaged.map_err(|error| match error.kind {
+    let (tables, report, new_log) = salvaged.map_err(|error| match error.kind {
         StoreErrorKind::Full => StoreError {
             message: format!(
                 "{}: no room is left on the disk for the rebuilt store; make as much as the store takes; the store is as \
@@ -85,7 +86,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
         }
         // Nothing that the old key signs may contradict what it has signed: a new log gets a new key.
         for file in [log_key_file(path), state_file(path)] {
-            if is_new && file.exists() {
+            if new_log.is_some() && file.exists() {
                 fs::rename(
                     &file,
                     beside(&file, &format!(".damaged-{}", now.as_millis())),
@@ -94,7 +95,8 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
         }
         // Useless without its process.
         let _ = fs::remove_file(beside(path, "-shm"));
-        fs::rename(&new, path)
+        fs::rename(&new, path)?;
+        new_log.map_or(Ok(()), |end| StateFile::of(path).begin(end))
     };
     moved().map_err(|error| failed(format!("{}: {error}", path.display())))?;
     Ok(Rebuilt {
@@ -146,7 +148,8 @@ fn remove(path: &Path) {
     }
 }
 
-type Salvaged = (Vec<Saved>, Vec<String>, bool);
+/// The saved rows, the report, and the end of the log if it is a new one.
+type Salvaged = (Vec<Saved>, Vec<String>, Option<End>);
 
 fn salvage(path: &Path, new: &Path, now: Moment) -> Result<Salvaged, StoreError> {
     let mut target = open::writer(new, Synchronous::Normal)?;
@@ -163,15 +166,17 @@ fn salvage(path: &Path, new: &Path, now: Moment) -> Result<Salvaged, StoreError>
     if nothing_saved(&tables) {
         return Err(not_salvageable(path));
     }
-    let (mut report, mut is_new) = (Vec::new(), false);
+    let (mut report, mut new_log) = (Vec::new(), None);
     let mut last = || -> Result<(), Failure> {
         let transaction = target.transaction()?;
         for size in evidence::forged(&transaction, path)? {
             evidence::drop_checkpoint(&transaction, size, &mut report)?;
         }
-        is_new = drop_remains(&transaction, &mut tables, now, &mut report)?;
-        if !is_new {
-            is_new = note_missing(&transaction, path, now, &mut report)?;
+        let is_new = drop_remains(&transaction, &mut tables, now, &mut report)?
+            || note_missing(&transaction, path, now, &mut report)?;
+        if is_new {
+            let head = Head::read(&transaction)?;
+            new_log = Some((head.size(), head.root()));
         }
         transaction.commit()?;
         target.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
@@ -181,7 +186,7 @@ fn salvage(path: &Path, new: &Path, now: Moment) -> Result<Salvaged, StoreError>
     target
         .close()
         .map_err(|(_, error)| Failure::from(error).at(new))?;
-    Ok((tables, report, is_new))
+    Ok((tables, report, new_log))
 }
 
 /// Notes records that are missing at the end. Returns whether the log is a new one from here on: a checkpoint has named
@@ -201,6 +206,7 @@ fn note_missing(
             }
             // The next process that opens the store notes it.
         }
+        Ok(Relation::Unknown) => report.push(state_file::gone(path)),
         Ok(_) => {}
         // A damaged state file names its own way out.
         Err(Failure::Store(error)) => report.push(error.message),

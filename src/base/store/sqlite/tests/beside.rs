@@ -215,7 +215,8 @@ async fn a_store_beside_another_ones_files_is_refused() {
     fs::remove_file(state_file::state_file(&left.path())).unwrap();
     refused(&left, "this log was signed by another key than");
     fs::remove_file(log_key_file(&left.path())).unwrap();
-    begin(&left.path());
+    refused(&left, "the state file of the store is gone");
+    go_on_as_another_log(&left.path());
 
     // With both: the way out leads to a store again.
     for (mine, theirs) in [(&path, &other), (&other, &path)] {
@@ -228,8 +229,147 @@ async fn a_store_beside_another_ones_files_is_refused() {
             assert!(error.message.contains(file.to_str().unwrap()), "{error}");
             fs::remove_file(file).unwrap();
         }
-        begin(&left.path());
+        go_on_as_another_log(&left.path());
     }
+}
+
+/// Begins a new log behind the records of a store without a state file.
+fn go_on_as_another_log(path: &Path) {
+    let fork = Fork::of(path, None, None).unwrap();
+    fork.carry_out("a test", NOON).unwrap();
+    begin(path);
+}
+
+#[tokio::test]
+async fn a_store_without_its_state_file_is_refused_and_goes_on_as_a_log_that_says_so() {
+    let (_folder, path) = place();
+    let (store, key) = begin(&path);
+    record(&store, &rows(100)).await;
+    store.checkpoint(Arc::clone(&key), NOON).await.unwrap();
+    drop(store);
+    let root = state(&path).signed;
+    fs::remove_file(state_file::state_file(&path)).unwrap();
+    let error = open(&path).unwrap_err();
+    assert_eq!(error.kind, StoreErrorKind::Corrupt);
+    for want in [
+        "the state file of the store is gone",
+        "Bring it back",
+        "audit fork",
+    ] {
+        assert!(error.message.contains(want), "{error}");
+    }
+    let faults = repair::check(&path).unwrap();
+    assert!(
+        faults.damaged.is_empty() && faults.altered.is_empty(),
+        "{faults:?}"
+    );
+    let [gone] = &faults.beside[..] else {
+        panic!("{faults:?}")
+    };
+    assert!(
+        gone.contains("the state file of the store is gone"),
+        "{gone}"
+    );
+
+    // The files that a process has left that was killed after each step.
+    let forked = Left::of(&path);
+    let fork = Fork::of(&forked.path(), None, None).unwrap();
+    let said = fork.describe();
+    for want in [
+        "missing   unknown",
+        "of at least 100 records",
+        "at hand   100 records",
+    ] {
+        assert!(said.contains(want), "{said}");
+    }
+    fork.carry_out("a test", NOON).unwrap();
+    let left = Left::of(&path);
+    for (name, is_done, key_is, entries) in [
+        ("before all", false, Some(&left), 1),
+        ("after the entry", true, Some(&left), 1),
+        // It may be a log that was cut back to its first entry: what it says must not hide that.
+        ("after the key went aside", true, None, 2),
+    ] {
+        let cut = Left::of(&if is_done { &forked } else { &left }.path());
+        let _ = fs::remove_file(state_file::state_file(&cut.path()));
+        fs::remove_file(log_key_file(&cut.path())).unwrap();
+        if let Some(from) = key_is {
+            cut.take(&from.path(), KEY);
+        }
+        assert!(open(&cut.path()).is_err(), "{name}");
+        let fork = Fork::of(&cut.path(), None, None).expect(name);
+        fork.carry_out("a test", NOON).expect(name);
+        let (store, new) = begin(&cut.path());
+        assert_ne!(new.name(), key.name(), "{name}");
+        store.checkpoint(new, NOON).await.expect(name).expect(name);
+        let all = store.records(100, 9).await.unwrap();
+        assert_eq!(all.len(), entries, "{name}: {all:?}");
+        let want = format!(
+            "\"size\":100,\"root\":\"{}\",\"reason\":\"a test (the state file was gone, so later records of that log may be \
+             missing)\"",
+            crate::text::hex(root.1)
+        );
+        assert!(all[0].record.contains(&want), "{name}: {}", all[0].record);
+        drop(store);
+        assert!(repair::check(&cut.path()).unwrap().is_empty(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_process_at_work_makes_its_state_file_anew_and_finds_a_log_that_is_cut() {
+    let (_folder, path) = place();
+    let (store, key) = begin(&path);
+    record(&store, &rows(10)).await;
+    store.checkpoint(key, NOON).await.unwrap();
+    let signed = state(&path).signed;
+    fs::remove_file(state_file::state_file(&path)).unwrap();
+    record(&store, &rows(1)).await;
+    assert_eq!((state(&path).signed, state(&path).written.0), (signed, 11));
+    let other = shell(&path);
+    other
+        .execute_batch("DELETE FROM tail WHERE first >= 5")
+        .unwrap();
+    let error = Store::write(&store, ROW.batch()).await.unwrap_err();
+    assert!(error.message.contains("was cut from 11 records"), "{error}");
+}
+
+#[tokio::test]
+async fn decisions_that_were_counted_and_have_no_record_are_found() {
+    let (_folder, path) = place();
+    let (store, key) = begin(&path);
+    for _ in 0..3 {
+        record(&store, &rows(400)).await;
+    }
+    store.checkpoint(key, NOON).await.unwrap();
+    assert_eq!(store.miscounted().await.unwrap(), None);
+    drop(store);
+    let whole = Left::of(&path);
+    let cut = "DELETE FROM checkpoint; DELETE FROM tail WHERE first >= 400";
+    shell(&whole.path()).execute_batch(cut).unwrap();
+    let end = {
+        let head = Head::read(&super::super::open::reader(&whole.path()).unwrap()).unwrap();
+        (head.size(), head.root())
+    };
+    assert_eq!(end.0, 400);
+    // Without a key, the state file can be written anew.
+    let key = state(&whole.path()).key;
+    state_file::StateFile::of(&whole.path())
+        .reset(key, end)
+        .unwrap();
+    let faults = repair::check(&whole.path()).unwrap();
+    let missing = 1_200 - end.0;
+    let want = format!("have {missing} decisions more than the log");
+    assert!(
+        faults.altered.iter().any(|fault| fault.contains(&want)),
+        "{faults:?}"
+    );
+    let fork = Fork::of(&whole.path(), None, None).unwrap();
+    assert!(fork.describe().contains(&want), "{}", fork.describe());
+    fork.carry_out("a test", NOON).unwrap();
+    let (store, _) = begin(&whole.path());
+    let all = store.records(end.0, 9).await.unwrap();
+    assert!(all[0].record.contains(&want), "{}", all[0].record);
+    assert_eq!(store.miscounted().await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -384,15 +524,12 @@ async fn a_fork_needs_a_loss_that_was_signed_and_another_name() {
     drop(store);
     unsigned.remove("-wal");
     fs::remove_file(log_key_file(&unsigned.path())).unwrap();
-    let without_state = Left::of(&path);
-    fs::remove_file(state_file::state_file(&without_state.path())).unwrap();
     let foreign = rolled_back().await;
     foreign.take(&path, KEY);
     #[rustfmt::skip] // one row, one case
     let rows = [
         ("whole", Fork::of(&path, None, None), "no record that its state file names is missing"),
         ("without a signed loss", Fork::of(&unsigned.path(), None, None), "`crawlgate serve` notes the loss"),
-        ("without a state file", Fork::of(&without_state.path(), None, None), "it alone would tell"),
         ("with another key", Fork::of(&foreign.path(), None, None), "this log was signed by another key"),
     ];
     for (name, fork, want) in rows {

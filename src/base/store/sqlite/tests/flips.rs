@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::policy::overrides::{Action, OverrideId};
+use crate::store::state_file::state_file;
 use crate::store::tests::{absent, unreachable};
 
 /// Flipped bits, beside those of the first row of each table.
@@ -136,6 +137,7 @@ async fn no_flipped_bit_of_a_state_a_fetch_or_an_override_is_silent() {
         let mut flipped = file.clone();
         flipped[at] ^= 1 << bit;
         fs::write(&other, &flipped).unwrap();
+        fs::copy(state_file(&path), state_file(&other)).unwrap();
         if repair::check(&other).is_ok_and(|faults| faults.is_empty()) {
             silent.push((at, bit));
             continue;

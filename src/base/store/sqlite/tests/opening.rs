@@ -171,6 +171,8 @@ async fn a_store_overwritten_while_open_takes_no_more_records() {
     let size = whole.len();
     let other = fs::read(other).unwrap();
     let old = fs::read(old).unwrap();
+    let state_file = crate::store::state_file::state_file(&path);
+    let state = fs::read(&state_file).unwrap();
     let cases: [(&str, &[u8]); 6] = [
         ("emptied", b""),
         ("cut off in its first page", &whole[..50]),
@@ -181,7 +183,7 @@ async fn a_store_overwritten_while_open_takes_no_more_records() {
     ];
     for (name, octets) in cases {
         fs::write(&path, &whole).unwrap();
-        let _ = fs::remove_file(crate::store::state_file::state_file(&path));
+        fs::write(&state_file, &state).unwrap();
         let store = open(&path).unwrap();
         record(&store, &rows(10)).await;
         // The same file with other content.

@@ -61,6 +61,16 @@ impl Engine {
         [Self::start(), Self::valkey()].into_iter().flatten()
     }
 
+    /// Starts one engine of each kind and version that is installed, with further options.
+    #[track_caller]
+    pub(crate) fn each_version(options: &[&str]) -> impl Iterator<Item = Self> {
+        let programs = ["redis-server", "redis-8", "valkey-8", "valkey"].map(program);
+        programs
+            .into_iter()
+            .flatten()
+            .filter_map(|program| Self::of(program, options, false))
+    }
+
     /// Starts Valkey with a clock that can be set. Debian's Redis does not start with it: its allocator asks for the time.
     #[track_caller]
     pub(crate) fn with_clock() -> Option<Self> {

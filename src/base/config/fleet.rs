@@ -89,6 +89,69 @@ impl FromStr for Endpoint {
     }
 }
 
+/// The engine, as `[fleet] engine` names it: a host and a port, or a URL as other programs have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct EngineAddress {
+    /// The host and the port.
+    pub(super) endpoint: Endpoint,
+    /// True for a URL that asks for TLS.
+    pub(super) tls: bool,
+    /// The user in a URL.
+    pub(super) user: Option<String>,
+}
+
+/// The port of a URL that names none.
+const PORT: u16 = 6_379;
+
+impl FromStr for EngineAddress {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const ALLOWED: &str = "expected a host and a port, or a URL: \"valkey.example:6379\", \"valkeys://valkey.example:6379\"; a \
+                               URL begins with redis://, rediss://, valkey:// or valkeys://";
+        let Some((scheme, rest)) = text.split_once("://") else {
+            let endpoint = text.parse().map_err(|_| ALLOWED)?;
+            return Ok(Self {
+                endpoint,
+                tls: false,
+                user: None,
+            });
+        };
+        let tls = match scheme.to_ascii_lowercase().as_str() {
+            "redis" | "valkey" => false,
+            "rediss" | "valkeys" => true,
+            _ => return Err(ALLOWED),
+        };
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        if !matches!(path, "" | "0") {
+            return Err(
+                "a fleet lies in database 0, and takes no options in the URL: end it behind the port",
+            );
+        }
+        let (user, place) = match authority.rsplit_once('@') {
+            None => (None, authority),
+            Some((user, _)) if user.contains(':') => {
+                return Err(
+                    "a password does not belong in the URL: name its file in [fleet] password_file",
+                );
+            }
+            Some((user, place)) => (Some(user.to_owned()).filter(|user| !user.is_empty()), place),
+        };
+        let has_port = place
+            .rsplit_once(':')
+            .is_some_and(|(_, port)| !port.ends_with(']'));
+        let endpoint = match has_port {
+            true => place.parse(),
+            false => format!("{place}:{PORT}").parse(),
+        };
+        Ok(Self {
+            endpoint: endpoint.map_err(|_| ALLOWED)?,
+            tls,
+            user,
+        })
+    }
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.host.contains(':') {
@@ -123,6 +186,36 @@ mod tests {
             if let Some(read) = read {
                 assert_eq!(read.to_string(), text);
             }
+        }
+    }
+
+    #[test]
+    fn an_engine_is_a_host_and_a_port_or_a_url() {
+        #[rustfmt::skip] // one row, one case
+        let rows = [
+            ("valkey.example:6379", Some(("valkey.example:6379", false, None))),
+            ("redis://valkey.example:6380", Some(("valkey.example:6380", false, None))),
+            ("redis://valkey.example", Some(("valkey.example:6379", false, None))),
+            ("rediss://valkey.example:6380/", Some(("valkey.example:6380", true, None))),
+            ("valkey://127.0.0.1:1/0", Some(("127.0.0.1:1", false, None))),
+            ("VALKEYS://[2001:db8::7]", Some(("[2001:db8::7]:6379", true, None))),
+            ("valkeys://[2001:db8::7]:6380", Some(("[2001:db8::7]:6380", true, None))),
+            ("rediss://crawlgate@valkey.example", Some(("valkey.example:6379", true, Some("crawlgate")))),
+            ("rediss://crawlgate:secret@valkey.example", None),
+            ("rediss://:secret@valkey.example", None),
+            ("redis://valkey.example/1", None),
+            ("redis://valkey.example?db=1", None),
+            ("redis://valkey.example:0", None),
+            ("redis://", None),
+            ("http://valkey.example:6379", None),
+            ("unix:///run/valkey.sock", None),
+        ];
+        for (text, want) in rows {
+            let read = text.parse::<EngineAddress>().ok();
+            let endpoint = read.as_ref().map(|one| one.endpoint.to_string());
+            let found = read.as_ref().zip(endpoint.as_deref());
+            let found = found.map(|(one, at)| (at, one.tls, one.user.as_deref()));
+            assert_eq!(found, want, "{text}");
         }
     }
 

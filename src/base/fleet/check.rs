@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::survey::{Answer, EngineFacts, Role, product};
+use super::survey::{Answer, EngineFacts, Refusal, RefusalKind, Role, is_cluster, product};
 pub use super::survey::{SentinelFacts, Survey};
 use crate::config::{Endpoint, FleetConfig};
 
@@ -214,7 +214,7 @@ fn engine(checker: &mut Checker<'_>, at: &Endpoint, facts: &EngineFacts, survey:
     checker.ok("reachable", "it answers");
     let info = match &facts.info {
         Ok(info) => info,
-        Err(why) if why.to_string().contains("NOAUTH") => {
+        Err(why) if why.kind() == RefusalKind::Password => {
             let mend =
                 "name the file of the password in [fleet] password_file, and its user in user";
             let says = "it asks for a password, and there is none";
@@ -222,7 +222,7 @@ fn engine(checker: &mut Checker<'_>, at: &Endpoint, facts: &EngineFacts, survey:
             return;
         }
         Err(why) => {
-            let mend = permit(checker, "+info");
+            let mend = way_out(checker, why, "+info");
             let says = format!("INFO is refused: {why}");
             checker.failure("version", says, NOTHING_GOES, mend);
             return;
@@ -300,14 +300,9 @@ fn version(checker: &mut Checker<'_>, info: &BTreeMap<String, String>) {
     } else {
         checker.ok("version", product(info));
     }
-    if get("redis_mode") == "cluster" {
-        let breaks = "the names of one script lie on several nodes, which the engine refuses";
-        checker.failure(
-            "version",
-            "it runs in cluster mode",
-            breaks,
-            "use an engine with cluster-enabled no".to_owned(),
-        );
+    if is_cluster(info) {
+        let breaks = "the names of one script lie on several nodes, so no instance connects";
+        checker.failure("version", "it runs in cluster mode", breaks, NO_CLUSTER);
     }
 }
 
@@ -340,7 +335,7 @@ fn role(checker: &mut Checker<'_>, role: &Answer<Role>) {
             );
         }
         Err(why) => {
-            let mend = permit(checker, "+role");
+            let mend = way_out(checker, why, "+role");
             let says = format!("ROLE is refused: {why}");
             checker.failure("role", says, NOTHING_GOES, mend);
         }
@@ -349,7 +344,7 @@ fn role(checker: &mut Checker<'_>, role: &Answer<Role>) {
 
 fn scripts(checker: &mut Checker<'_>, facts: &EngineFacts) {
     if let Some(why) = &facts.scripts {
-        let mend = permit(checker, "+script|load +evalsha");
+        let mend = way_out(checker, why, "+script|load +evalsha");
         checker.failure(
             "scripts",
             format!("they are refused: {why}"),
@@ -359,8 +354,17 @@ fn scripts(checker: &mut Checker<'_>, facts: &EngineFacts) {
         return;
     }
     checker.ok("scripts", "they load");
-    if facts.refused.is_empty() {
+    if !facts.unknown.is_empty() {
+        let says = format!("the engine does not know {}", facts.unknown.join(", "));
+        let breaks =
+            "the scripts that use them fail, and what needs their answer is held or refused";
+        checker.failure("commands", says, breaks, RENAMED);
+    }
+    if facts.refused.is_empty() && facts.unknown.is_empty() {
         checker.ok("commands", format!("all {} are permitted", facts.commands));
+        return;
+    }
+    if facts.refused.is_empty() {
         return;
     }
     let rules: Vec<_> = facts
@@ -384,19 +388,40 @@ fn writes(checker: &mut Checker<'_>, facts: &EngineFacts) {
     let Some(why) = &facts.write else {
         return checker.ok("writes", "they are taken");
     };
-    let said = why.to_string();
-    let is_told = ["OOM", "NOPERM", "READONLY"]
-        .iter()
-        .any(|word| said.contains(word));
-    if !is_told {
-        let mend =
-            "see the log of the engine: often its disk is full, or its folder is not its own";
-        checker.failure(
-            "writes",
-            format!("they are refused: {said}"),
-            NOTHING_GOES,
-            mend,
-        );
+    match why.kind() {
+        RefusalKind::Memory | RefusalKind::Right | RefusalKind::Replica | RefusalKind::Cluster => {}
+        _ => {
+            let mend = way_out(checker, why, "+set");
+            let says = format!("they are refused: {why}");
+            checker.failure("writes", says, NOTHING_GOES, mend);
+        }
+    }
+}
+
+const NO_CLUSTER: &str = "use an engine with cluster-enabled no";
+
+const RENAMED: &str =
+    "give the commands back their names in the configuration of the engine (rename-command)";
+
+/// Returns the way out of a refusal: `rules` where a right is missing.
+fn way_out(checker: &Checker<'_>, why: &Refusal, rules: &str) -> String {
+    match why.kind() {
+        RefusalKind::Right => permit(checker, rules),
+        RefusalKind::UnknownCommand => RENAMED.to_owned(),
+        RefusalKind::Password => {
+            "name the file of the password in [fleet] password_file, and its user in user"
+                .to_owned()
+        }
+        RefusalKind::Cluster => NO_CLUSTER.to_owned(),
+        RefusalKind::Replica => "name the primary in [fleet] engine, or the sentinels".to_owned(),
+        RefusalKind::Loading => {
+            "wait until the engine has read its data, and check again".to_owned()
+        }
+        RefusalKind::Memory => checker.command("CONFIG SET maxmemory 2gb"),
+        RefusalKind::Other => {
+            "see the log of the engine: often its disk is full, or its folder is not its own"
+                .to_owned()
+        }
     }
 }
 

@@ -48,6 +48,10 @@ use crate::config::{Endpoint, FleetConfig};
 /// Time-outs in a row after which the connection is given up.
 const TIMEOUTS: u32 = 3;
 
+/// The way out where the engine is a node of a cluster.
+const NO_CLUSTER: &str =
+    "it runs in cluster mode: name an engine with cluster-enabled no in [fleet] engine";
+
 /// Octets of a word of a command, roughly: most commands are put together without growing.
 const WORD: usize = 24;
 
@@ -252,7 +256,7 @@ impl Engine {
             Ok(Value::Array(values)) if is_lost(values) => Outcome::Lost,
             Ok(_) => Outcome::Done,
             Err(Failure::Unreachable(_)) => Outcome::Unanswered,
-            Err(Failure::Refused(_) | Failure::NoScript) => Outcome::Refused,
+            Err(Failure::Refused(_) | Failure::Cluster(_) | Failure::NoScript) => Outcome::Refused,
         };
         self.counts.called(script.place(), outcome, sent.elapsed());
         result.map_err(CoordinatorError::from)
@@ -315,7 +319,8 @@ impl Engine {
         self.timeouts.store(0, Ordering::Release);
         value.map_err(|error| {
             let failure = Failure::of(&error);
-            if matches!(failure, Failure::Unreachable(_)) {
+            // The next connection finds the mode of the engine, and tells it.
+            if matches!(failure, Failure::Unreachable(_) | Failure::Cluster(_)) {
                 self.give_up(connection);
             }
             failure
@@ -364,6 +369,8 @@ enum Failure {
     /// The engine does not know the script, so it was not carried out.
     NoScript,
     Refused(Arc<str>),
+    /// The engine is a node of a cluster, which refuses for good.
+    Cluster(Arc<str>),
     Unreachable(Arc<str>),
 }
 
@@ -376,12 +383,27 @@ impl Failure {
                 ServerErrorKind::ReadOnly
                 | ServerErrorKind::MasterDown
                 | ServerErrorKind::BusyLoading,
-            ) => Failure::Unreachable(error.to_string().into()),
-            ErrorKind::Server(_) | ErrorKind::Extension => {
-                Failure::Refused(error.to_string().into())
-            }
-            _ => Failure::Unreachable(error.to_string().into()),
+            ) => Failure::Unreachable(words(error).into()),
+            // No name of another node is of use, and no two names of one script lie on one.
+            ErrorKind::Server(
+                ServerErrorKind::Moved
+                | ServerErrorKind::Ask
+                | ServerErrorKind::CrossSlot
+                | ServerErrorKind::ClusterDown
+                | ServerErrorKind::TryAgain,
+            ) => Failure::Cluster(words(error).into()),
+            ErrorKind::Server(_) | ErrorKind::Extension => Failure::Refused(words(error).into()),
+            _ => Failure::Unreachable(words(error).into()),
         }
+    }
+}
+
+/// Returns an answer in the words of the engine, with its code; another error in its own.
+fn words(error: &redis::RedisError) -> String {
+    match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        (Some(code), None) => code.to_owned(),
+        (None, _) => error.to_string(),
     }
 }
 
@@ -390,6 +412,7 @@ impl From<Failure> for CoordinatorError {
         match failure {
             Failure::NoScript => CoordinatorError::refused("it does not keep scripts"),
             Failure::Refused(why) => CoordinatorError::Refused(why),
+            Failure::Cluster(why) => CoordinatorError::refused(format_args!("{why}; {NO_CLUSTER}")),
             Failure::Unreachable(why) => CoordinatorError::Unreachable(why),
         }
     }

@@ -48,12 +48,22 @@ pub struct EngineFacts {
     /// The commands of the scripts that the user may not send for the names of this fleet; empty if the scripts are
     /// refused.
     pub refused: Vec<String>,
+    /// The commands of the scripts that the engine does not know by their names.
+    pub unknown: Vec<String>,
     /// The refusal of a write, which an engine without memory or disk refuses.
     pub write: Option<Refusal>,
     /// The number of commands that were asked for.
     pub commands: usize,
     /// The median time of an answer.
     pub round_trip: Duration,
+}
+
+/// Reads `name:value` lines.
+pub(super) fn fields_of_info(text: &str) -> BTreeMap<String, String> {
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines
+        .map(|(name, value)| (name.to_owned(), value.trim_end().to_owned()))
+        .collect()
 }
 
 /// Returns the program and its version, from the fields of `INFO`.
@@ -91,10 +101,54 @@ pub enum ServerFault {
     Unnamed,
 }
 
-/// The reason why a server refuses a command, in its words.
+/// The reason why a server refuses a command, in its words: a code, and what it says of it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Refusal(pub(super) String);
+
+/// The kind of a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RefusalKind {
+    /// The user has no right to the command, or to the name.
+    Right,
+    /// There is no command of this name: the configuration of the engine renames it, or takes it away.
+    UnknownCommand,
+    /// The engine asks for a password.
+    Password,
+    /// The memory is full.
+    Memory,
+    /// The engine is a replica.
+    Replica,
+    /// The engine is a node of a cluster.
+    Cluster,
+    /// The engine reads its data, and answers later.
+    Loading,
+    /// Another reason.
+    Other,
+}
+
+impl Refusal {
+    pub(super) fn kind(&self) -> RefusalKind {
+        match self.0.split(' ').next().unwrap_or_default() {
+            "NOPERM" => RefusalKind::Right,
+            "NOAUTH" => RefusalKind::Password,
+            "OOM" => RefusalKind::Memory,
+            "READONLY" | "MASTERDOWN" => RefusalKind::Replica,
+            "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" | "TRYAGAIN" => RefusalKind::Cluster,
+            "LOADING" => RefusalKind::Loading,
+            "ERR" if self.0.starts_with("ERR unknown command") => RefusalKind::UnknownCommand,
+            _ => RefusalKind::Other,
+        }
+    }
+}
+
+/// Tells whether an engine is a node of a cluster, from the fields of `INFO`. Valkey calls the field otherwise than Redis.
+pub(super) fn is_cluster(info: &BTreeMap<String, String>) -> bool {
+    let mode = |name: &str| info.get(name).is_some_and(|mode| mode == "cluster");
+    mode("redis_mode")
+        || mode("server_mode")
+        || info.get("cluster_enabled").is_some_and(|on| on == "1")
+}
 
 /// An answer, or the reason of its refusal.
 pub type Answer<T> = Result<T, Refusal>;

@@ -12,7 +12,9 @@ use crawlgate::fleet::engine::Engine as Redis;
 use serde_json::Value;
 
 use super::member;
-use crate::support::{CrawlgateProcess, Engine, Setup, client_config, origin_ca_pem};
+use crate::support::{
+    CrawlgateProcess, Engine, Origin, RULES, Setup, client_config, eventually, origin_ca_pem,
+};
 
 static PASSWORD: LazyLock<tempfile::NamedTempFile> = LazyLock::new(|| {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -195,11 +197,14 @@ fn the_check_asks_for_a_fleet() {
 
 #[test]
 fn the_user_of_the_docs_has_every_right_that_the_instances_need_and_no_other() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
+    for engine in Engine::each_version(&[]) {
+        the_user_of_the_docs_suffices(&engine);
+    }
+}
+
+fn the_user_of_the_docs_suffices(engine: &Engine) {
     let link = engine.link();
-    admit_user_of_the_docs(&engine);
+    admit_user_of_the_docs(engine);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -247,4 +252,99 @@ fn the_user_of_the_docs_has_every_right_that_the_instances_need_and_no_other() {
         found.iter().any(|mend| mend.contains("'~crawlgate:*'")),
         "{found:?}"
     );
+}
+
+/// Runs the check of an engine; returns its failures, with the way out of each.
+fn failures(setup: &Setup) -> Vec<(String, String, String)> {
+    let (code, out, said) = setup.run("fleet", &["check", "--json"]);
+    let told: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{said}"));
+    let all = told["findings"].as_array().unwrap().iter();
+    let faults = all.filter(|one| one["level"] == "failure");
+    let text = |one: &Value, name: &str| one[name].as_str().unwrap().to_owned();
+    let faults = faults.map(|one| (text(one, "check"), text(one, "says"), text(one, "mend")));
+    let faults: Vec<_> = faults.filter(|one| one.0 != "appendonly").collect();
+    assert_eq!(code, Some(1), "{out}{said}");
+    faults
+}
+
+#[test]
+fn a_cluster_a_replica_and_a_renamed_command_are_told_as_what_they_are() {
+    #[rustfmt::skip] // one row, one case
+    let rows: [(&[&str], &str, &str, &str); 3] = [
+        (&["--cluster-enabled", "yes"], "version", "it runs in cluster mode", "cluster-enabled no"),
+        (&["--replicaof", "127.0.0.1", "1"], "role", "a replica of 127.0.0.1:1", "set [fleet] engine = \"127.0.0.1:1\""),
+        (&["--rename-command", "EVALSHA", "EVALSHB"], "scripts", "unknown command 'EVALSHA'", "rename-command"),
+    ];
+    for (options, check, says, mend) in rows {
+        for engine in Engine::each_version(options) {
+            let link = engine.link();
+            let mut setup = Setup::new();
+            member(&mut setup, &link, "a1");
+            setup.write();
+            let found = failures(&setup);
+            let is_told = |one: &(String, String, String)| {
+                one.0 == check && one.1.contains(says) && one.2.contains(mend)
+            };
+            assert!(found.iter().any(is_told), "{options:?}: {found:?}");
+            let misleads = |one: &(String, String, String)| {
+                one.0 == "reachable" || one.1.contains("NOPERM") || one.2.contains("ACL SETUSER")
+            };
+            assert!(!found.iter().any(misleads), "{options:?}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn an_instance_says_that_its_engine_is_a_cluster_and_forwards_nothing() {
+    let origin = Origin::with_rules(RULES);
+    for engine in Engine::each_version(&["--cluster-enabled", "yes"]) {
+        let link = engine.link();
+        let gate = CrawlgateProcess::with(|setup| {
+            member(setup, &link, "a1");
+            setup.set("fleet", "patience", "\"2s\"");
+        });
+        gate.wait_said("it runs in cluster mode");
+        let answer = eventually("to be cut off", || {
+            let answer = gate.get(&origin.url("/open"));
+            (answer.status == 503).then_some(answer)
+        });
+        let body = String::from_utf8_lossy(&answer.body).into_owned();
+        assert!(body.contains("fleet_cut"), "{body}");
+    }
+    assert_eq!(origin.seen().len(), 0, "nothing is sent");
+}
+
+#[test]
+fn the_engine_is_named_by_a_url_as_other_programs_have_it() {
+    let Some(engine) = Engine::start() else {
+        return;
+    };
+    let link = engine.link();
+    for scheme in ["redis", "valkey"] {
+        let gate = CrawlgateProcess::with(|setup| {
+            member(setup, &link, scheme);
+            let url = format!("\"{scheme}://127.0.0.1:{}/0\"", link.port());
+            setup.set("fleet", "engine", &url);
+        });
+        gate.wait_said("the fleet's engine answers");
+    }
+    let mut setup = Setup::new();
+    for (url, says) in [
+        ("redis://:sesame@127.0.0.1:1", "password_file"),
+        ("redis://127.0.0.1:1/7", "database 0"),
+        (
+            "http://127.0.0.1:1",
+            "redis://, rediss://, valkey:// or valkeys://",
+        ),
+    ] {
+        member(&mut setup, &link, "a1");
+        setup.set("fleet", "engine", &format!("{url:?}"));
+        setup.write();
+        let (code, out, said) = setup.run("fleet", &["check"]);
+        assert_eq!(code, Some(2), "{out}{said}");
+        assert!(
+            said.contains(says) && !said.contains("sesame"),
+            "{url}: {said}"
+        );
+    }
 }

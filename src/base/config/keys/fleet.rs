@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::super::fleet::EngineAddress;
 use super::super::{
     Config, FleetConfig,
     read::Section,
@@ -18,7 +19,12 @@ pub(super) fn fleet(mut section: Section<'_, '_>, base: &Path, config: &mut Conf
     let is_per_address = config.pace.per_address;
     let has_store = config.store.path.is_some();
     let to: &mut FleetConfig = &mut config.fleet;
-    section.set("engine", &mut to.engine, unless("", service(str::parse)));
+    let mut address: Option<EngineAddress> = None;
+    section.set("engine", &mut address, unless("", service(str::parse)));
+    let has_tls = address.as_ref().is_some_and(|address| address.tls);
+    to.tls |= has_tls;
+    let user = address.as_ref().and_then(|address| address.user.clone());
+    to.engine = address.map(|address| address.endpoint);
     section.set(
         "sentinels",
         &mut to.sentinels,
@@ -41,6 +47,20 @@ pub(super) fn fleet(mut section: Section<'_, '_>, base: &Path, config: &mut Conf
     section.set("patience", &mut to.patience, duration(patience));
     let timeout = ONE_MS * 10..=Duration::from_secs(1);
     section.set("timeout", &mut to.timeout, duration(timeout));
+    section.require(to.tls || !has_tls, &["tls"], || {
+        "the URL of the engine asks for TLS: leave tls = false out, or begin the URL with redis:// or valkey://".to_owned()
+    });
+    section.require(
+        user.is_none() || to.user.is_none() || user == to.user,
+        &["user"],
+        || "the URL of the engine names another user: leave one of them out".to_owned(),
+    );
+    section.require(
+        user.as_deref().is_none_or(|user| word(user).is_ok()),
+        &["engine"],
+        || "the user in the URL has characters that no user has here".to_owned(),
+    );
+    to.user = to.user.take().or(user);
     let (one, several) = (to.engine.is_some(), !to.sentinels.is_empty());
     section.require(!(one && several), &["sentinels", "engine"], || {
         "the sentinels name the engine: set engine = \"\"".to_owned()

@@ -85,10 +85,11 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
             "config.toml:2: [fleet] cert = 'a.pem': a certificate is shown by TLS alone: set tls = true",
         ),
         (
-            "an engine as a URL",
-            "[fleet]\nengine = 'redis://127.0.0.1:6379'",
-            "config.toml:2: [fleet] engine = 'redis://127.0.0.1:6379': expected a host and a port: \
-             \"valkey.example:6379\", \"[2001:db8::7]:6379\", or \"\"",
+            "an engine of another kind",
+            "[fleet]\nengine = 'http://127.0.0.1:6379'",
+            "config.toml:2: [fleet] engine = 'http://127.0.0.1:6379': expected a host and a port, or a URL: \
+             \"valkey.example:6379\", \"valkeys://valkey.example:6379\"; a URL begins with redis://, rediss://, valkey:// or \
+             valkeys://, or \"\"",
         ),
         (
             "a client without a name",

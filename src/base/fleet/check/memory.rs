@@ -1,7 +1,7 @@
 //! Memory and disk of an engine: does it forget?
 
 use super::{Checker, Level, NOTHING_GOES, Settings};
-use crate::fleet::survey::Refusal;
+use crate::fleet::survey::{Refusal, RefusalKind};
 
 /// The share of its memory, in hundredths, from which an engine is said to be full soon.
 const FULL_SOON: u64 = 80;
@@ -12,7 +12,7 @@ pub(super) fn memory(
     settings: &Settings<'_>,
     refusal: Option<&Refusal>,
 ) {
-    let is_full = refusal.is_some_and(|why| why.to_string().contains("OOM"));
+    let is_full = refusal.is_some_and(|why| why.kind() == RefusalKind::Memory);
     match settings.get("maxmemory-policy", Some("maxmemory_policy")) {
         Some("noeviction") => checker.ok("eviction", "noeviction"),
         Some(policy) => {

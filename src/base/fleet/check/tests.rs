@@ -50,6 +50,7 @@ fn in_order() -> Survey {
             )),
             scripts: None,
             refused: Vec::new(),
+            unknown: Vec::new(),
             write: None,
             commands: 20,
             round_trip: Duration::from_millis(50),
@@ -109,7 +110,7 @@ fn an_engine_in_order_has_no_fault() {
 #[test]
 fn each_fault_is_found_alone_with_the_command_that_mends_it() {
     type Change = fn(&mut Survey);
-    let rows: [(&str, Level, &str, Change); 27] = [
+    let rows: [(&str, Level, &str, Change); 33] = [
         (
             "reachable",
             Level::Failure,
@@ -137,8 +138,38 @@ fn each_fault_is_found_alone_with_the_command_that_mends_it() {
         ("version", Level::Failure, "cluster-enabled no", |all| {
             tell(all, "redis_mode", "cluster");
         }),
+        ("version", Level::Failure, "cluster-enabled no", |all| {
+            tell(all, "server_mode", "cluster");
+        }),
+        ("scripts", Level::Failure, "rename-command", |all| {
+            engine_of(all).scripts = Some(refused(
+                "ERR unknown command 'EVALSHA', with args beginning with: '1936ff49611ceb6d905b220a10e63272993582c5' '0' '0' ",
+            ));
+        }),
+        ("scripts", Level::Failure, "cluster-enabled no", |all| {
+            engine_of(all).scripts = Some(refused("CLUSTERDOWN Hash slot not served"));
+        }),
+        ("scripts", Level::Failure, "wait until", |all| {
+            engine_of(all).scripts =
+                Some(refused("LOADING Redis is loading the dataset in memory"));
+        }),
+        ("commands", Level::Failure, "rename-command", |all| {
+            engine_of(all).unknown = vec!["ZADD".to_owned()];
+        }),
+        ("role", Level::Failure, "10.0.0.2:6379", |all| {
+            // The real texts of a replica.
+            let facts = engine_of(all);
+            facts.role = Ok(Role::Replica {
+                of: Some("10.0.0.2:6379".parse().unwrap()),
+            });
+            facts.write = Some(refused(
+                "READONLY You can't write against a read only replica.",
+            ));
+        }),
         ("version", Level::Failure, "+info", |all| {
-            engine_of(all).info = Err(refused("NOPERM"));
+            engine_of(all).info = Err(refused(
+                "NOPERM User crawlgate has no permissions to run the 'info' command",
+            ));
         }),
         (
             "role",
@@ -250,7 +281,9 @@ fn each_fault_is_found_alone_with_the_command_that_mends_it() {
             Level::Failure,
             "ACL SETUSER crawlgate '~crawlgate:*' +script|load",
             |all| {
-                engine_of(all).scripts = Some(refused("NOPERM"));
+                engine_of(all).scripts = Some(refused(
+                    "NOPERM User crawlgate has no permissions to run the 'evalsha' command",
+                ));
             },
         ),
         (
@@ -398,4 +431,45 @@ fn a_plain_engine_elsewhere_and_one_without_a_password_are_named() {
     engine_of(&mut survey).round_trip = Duration::from_millis(51);
     let found: Vec<_> = faults(&survey, &open).iter().map(|one| one.check).collect();
     assert_eq!(found, ["roundtrip"]);
+}
+
+/// `INFO` of real engines: by themselves, and as a node of a cluster.
+const ENGINES: [(&str, &str, &str); 4] = [
+    (
+        "Redis 7.0.15",
+        include_str!("info/redis-7.0.15.txt"),
+        include_str!("info/redis-7.0.15-cluster.txt"),
+    ),
+    (
+        "Redis 8.0.2",
+        include_str!("info/redis-8.0.2.txt"),
+        include_str!("info/redis-8.0.2-cluster.txt"),
+    ),
+    (
+        "Valkey 8.1.1",
+        include_str!("info/valkey-8.1.1.txt"),
+        include_str!("info/valkey-8.1.1-cluster.txt"),
+    ),
+    (
+        "Valkey 9.1.2",
+        include_str!("info/valkey-9.1.2.txt"),
+        include_str!("info/valkey-9.1.2-cluster.txt"),
+    ),
+];
+
+#[test]
+fn each_engine_is_known_by_its_own_words_and_no_cluster_passes() {
+    for (name, alone, cluster) in ENGINES {
+        let version = |text: &str| {
+            let mut survey = in_order();
+            engine_of(&mut survey).info = Ok(crate::fleet::survey::fields_of_info(text));
+            let all = judge(&survey, &config());
+            let version = all.into_iter().filter(|one| one.check == "version");
+            version.map(|one| (one.level, one.says)).collect::<Vec<_>>()
+        };
+        let known = (Level::Ok, name.to_owned());
+        assert_eq!(version(alone), [known.clone()], "{name}");
+        let refused = (Level::Failure, "it runs in cluster mode".to_owned());
+        assert_eq!(version(cluster), [known, refused], "{name}");
+    }
 }

@@ -14,9 +14,9 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use super::script::Script;
-use super::{Engine, Settings};
+use super::{Engine, NO_CLUSTER, Settings, words};
 use crate::config::Endpoint;
-use crate::fleet::survey::{Refusal, ServerFault};
+use crate::fleet::survey::{Refusal, ServerFault, fields_of_info, is_cluster};
 use crate::retry::delay;
 
 /// The time for a connection, with TLS and the loading of the scripts.
@@ -68,6 +68,9 @@ pub(super) enum ConnectError {
     /// A restart of the engine would not be seen.
     #[error("{0} does not tell its run_id (INFO server)")]
     NoRunId(Endpoint),
+    /// The engine is a node of a cluster: the names of one script lie on several nodes.
+    #[error("{0} cannot be used: {NO_CLUSTER}")]
+    Cluster(Endpoint),
     /// The engine is no primary.
     #[error("{0} is a replica: name the primary, or the sentinels")]
     Replica(Endpoint),
@@ -200,7 +203,10 @@ impl Engine {
         };
         // The engine refuses each of the questions below for one reason.
         let said = |error: redis::RedisError| match error.clone().into_server_errors().as_deref() {
-            Some([(_, first), ..]) => ConnectError::server(&at, Refusal(first.to_string())),
+            Some([(_, first), ..]) => {
+                let first = redis::RedisError::from(first.clone());
+                ConnectError::server(&at, Refusal(words(&first)))
+            }
             _ => ConnectError::server(&at, error),
         };
         let mut link = connection.link();
@@ -214,12 +220,8 @@ impl Engine {
         let (server, role, digests): (String, Value, Vec<String>) = answers
             .map_err(said)
             .and_then(|answers| read(answers).map_err(said))?;
-        let field = |name: &str| {
-            let mut lines = server.lines();
-            lines
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-                .unwrap_or_default()
-        };
+        let server = fields_of_info(&server);
+        let field = |name: &str| server.get(name).map_or("", String::as_str);
         let version = field("redis_version");
         let major = version
             .split('.')
@@ -228,6 +230,9 @@ impl Engine {
         if major.is_none_or(|major| major < VERSION) {
             let version = version.to_owned();
             return Err(ConnectError::Version { at, version });
+        }
+        if is_cluster(&server) {
+            return Err(ConnectError::Cluster(at));
         }
         field("run_id").clone_into(&mut connection.run_id);
         if connection.run_id.is_empty() {

@@ -9,11 +9,11 @@ use tokio::time::timeout;
 use super::Engine;
 use super::connection::{CONNECT, ConnectError};
 use super::reply::text_of;
-use super::survey::{ask, fields_of_info, pairs};
+use super::survey::{ask, pairs};
 use crate::clock::Moment;
 use crate::config::Endpoint;
 use crate::fleet::coordinator::{CoordinatorError, EngineReport, MemberRow, Observed};
-use crate::fleet::survey::product;
+use crate::fleet::survey::{fields_of_info, product};
 
 impl Engine {
     /// Asks the engine over a connection of its own.

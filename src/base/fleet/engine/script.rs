@@ -71,6 +71,17 @@ impl Script {
         calls.filter_map(|call| call.split('\'').next()).collect()
     }
 
+    /// Returns the number of arguments of a command, the least that it takes; its name comes first, if it has one.
+    pub(super) fn arguments(command: &str) -> usize {
+        match command {
+            "TIME" => 0,
+            "GET" | "DEL" | "HGETALL" | "PTTL" | "ZCARD" => 1,
+            "SET" | "HGET" | "HMGET" | "HDEL" | "PEXPIRE" | "ZREM" | "ZSCORE" => 2,
+            "XADD" => 4,
+            _ => 3,
+        }
+    }
+
     /// Returns the names of all, by their places.
     pub(super) fn names() -> [&'static str; Script::ALL.len()] {
         Script::ALL.map(|(script, _)| script.name())

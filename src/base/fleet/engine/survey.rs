@@ -9,10 +9,10 @@ use tokio::time::{Instant, timeout};
 use super::connection::CONNECT;
 use super::reply::text_of;
 use super::script::Script;
-use super::{Engine, Failure, Settings};
+use super::{Engine, Settings, words};
 use crate::config::Endpoint;
 use crate::fleet::survey::{
-    Answer, EngineFacts, Refusal, Role, SentinelFacts, ServerFault, Survey,
+    Answer, EngineFacts, Refusal, Role, SentinelFacts, ServerFault, Survey, fields_of_info,
 };
 
 /// Answers to measure the median of.
@@ -70,9 +70,9 @@ impl Engine {
             &*self.keys.generation,
             &self.keys.turns("https://check.example")[0],
         ];
-        let (scripts, refused) = match try_scripts(&mut link, &names).await? {
-            Ok(refused) => (None, refused),
-            Err(why) => (Some(why), Vec::new()),
+        let (scripts, [refused, unknown]) = match try_scripts(&mut link, &names).await? {
+            Ok(tried) => (None, tried),
+            Err(why) => (Some(why), Default::default()),
         };
         // There is nothing of this name, so an engine that takes writes changes nothing.
         let mut write = redis::cmd("SET");
@@ -94,6 +94,7 @@ impl Engine {
             settings: settings.map(|value| pairs(&value)),
             scripts,
             refused,
+            unknown,
             write,
             commands: Script::commands().len(),
             round_trip: times.get(ROUNDS / 2).copied().unwrap_or_default(),
@@ -128,11 +129,12 @@ impl Settings {
     }
 }
 
-/// Loads every script, and returns the commands in them that the user may not send for these names.
+/// Loads every script, and returns the commands in them that the user may not send for these names, and those that the
+/// engine does not know.
 async fn try_scripts(
     link: &mut MultiplexedConnection,
     names: &[&str],
-) -> Result<Answer<Vec<String>>, RedisError> {
+) -> Result<Answer<[Vec<String>; 2]>, RedisError> {
     let load = |text: &str| {
         let mut command = redis::cmd("SCRIPT");
         command.arg("LOAD").arg(text);
@@ -151,11 +153,15 @@ async fn try_scripts(
     command.arg(text_of(&digest).unwrap_or_default()).arg(0);
     command.arg(names.len()).arg(names);
     for word in Script::commands() {
-        command.arg(word);
+        command.arg(word).arg(Script::arguments(word));
     }
-    let refused = ask(link, command).await?;
-    Ok(refused.and_then(|refused| match refused {
-        Value::Array(refused) => Ok(refused.iter().filter_map(text_of).collect()),
+    let tried = ask(link, command).await?;
+    let texts = |list: &[Value]| list.iter().filter_map(text_of).collect();
+    Ok(tried.and_then(|tried| match &tried {
+        Value::Array(lists) => match &lists[..] {
+            [Value::Array(refused), Value::Array(unknown)] => Ok([texts(refused), texts(unknown)]),
+            _ => Err(Refusal("a strange answer".to_owned())),
+        },
         _ => Err(Refusal("a strange answer".to_owned())),
     }))
 }
@@ -171,19 +177,12 @@ pub(super) async fn ask(
     let answer = link.send_packed_command(&command).await;
     match answer.and_then(Value::extract_error) {
         Ok(value) => Ok(Ok(value)),
-        Err(error) => match Failure::of(&error) {
-            Failure::Unreachable(_) => Err(error),
-            Failure::Refused(_) | Failure::NoScript => Ok(Err(Refusal(error.to_string()))),
+        // An answer, also of an engine that another connection would be better at.
+        Err(error) => match error.code() {
+            Some(_) => Ok(Err(Refusal(words(&error)))),
+            None => Err(error),
         },
     }
-}
-
-/// Reads `name:value` lines.
-pub(super) fn fields_of_info(text: &str) -> BTreeMap<String, String> {
-    let lines = text.lines().filter_map(|line| line.split_once(':'));
-    lines
-        .map(|(name, value)| (name.to_owned(), value.trim_end().to_owned()))
-        .collect()
 }
 
 /// Reads a list of names, each before its value.

@@ -1,13 +1,19 @@
--- Names the commands that this user may not send for all of some names. Sends none of them.
--- ARGV 1 so many names follow  2... names  then commands
+-- Names the commands that this user may not send for all of some names, and those that the engine does not know. Sends none.
+-- ARGV 1 so many names follow  2... names  then commands, each before the number of its arguments
 local names = tonumber(ARGV[1])
-local refused = {}
-for k = names + 2, #ARGV do
+local refused, unknown = {}, {}
+for k = names + 2, #ARGV, 2 do
   for n = 2, names + 1 do
-    if not redis.acl_check_cmd(ARGV[k], ARGV[n]) then
+    -- Redis 8 asks for as many arguments as the command takes.
+    local words, count = {ARGV[n], '0', '0', '0'}, tonumber(ARGV[k + 1])
+    local known, may = pcall(redis.acl_check_cmd, ARGV[k], unpack(words, 1, count))
+    if not known then
+      unknown[#unknown + 1] = ARGV[k]
+      break
+    elseif not may then
       refused[#refused + 1] = ARGV[k]
       break
     end
   end
 end
-return refused
+return {refused, unknown}

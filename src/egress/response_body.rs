@@ -28,6 +28,10 @@ const DISCARDING: Duration = Duration::from_secs(1);
 /// The body of an origin's response, holding the connection, or the place on one, that it comes by.
 pub struct ResponseBody(Octets);
 
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the large one is the frequent one, and a box would cost each answer an allocation"
+)]
 enum Octets {
     Http1(Exclusive),
     /// Boxed: it is larger, and should not burden the answers by HTTP/1.1.

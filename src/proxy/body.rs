@@ -33,6 +33,10 @@ pub struct Answer {
 }
 
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "the large one is the frequent one, and a box would cost each answer an allocation"
+)]
 enum Content {
     /// Written by crawlgate.
     Own(Option<Bytes>),

@@ -378,9 +378,9 @@ fn all_origins(figures: &Figures) -> Result<Vec<u8>, String> {
         "last",
     ];
     // Empty where it is unknown.
-    let known = |count: u64| {
-        let is_known = figures.knows_each_forwarded();
-        is_known.then(|| count.to_string()).unwrap_or_default()
+    let known = |count: u64| match figures.knows_each_forwarded() {
+        true => count.to_string(),
+        false => String::new(),
     };
     let row = |(origin, sum): (&String, &Sum)| {
         let counts = [

@@ -180,13 +180,16 @@ impl<'a> Chain<'a> {
             return TlsFault::BadSignature;
         }
         let algorithms: Vec<Box<str>> = self.all().map(|(_, one)| algorithm(one)).collect();
-        let is_old = |name: &&Box<str>| {
+        let is_old = |name: &str| {
             let name = name.to_ascii_lowercase();
             ["sha1", "md5", "md2", "dsa-with"]
                 .iter()
                 .any(|old| name.contains(old))
         };
-        let old = algorithms.iter().find(is_old).or(algorithms.first());
+        let old = algorithms
+            .iter()
+            .find(|name| is_old(name))
+            .or(algorithms.first());
         old.map_or(TlsFault::Certificate, |name| {
             TlsFault::SignatureAlgorithm(name.clone())
         })

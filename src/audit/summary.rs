@@ -554,6 +554,7 @@ mod tests {
                 .flat_map(|Denials(kinds)| kinds)
                 .all(|denials| denials.grounds.0.len() <= RULES)
         );
+        drop(rest);
         let text = summary.to_string();
         assert!(
             text.contains("     10005  https://often.example  Disallow: /0 (and 7 more)"),

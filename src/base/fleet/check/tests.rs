@@ -468,7 +468,7 @@ fn each_engine_is_known_by_its_own_words_and_no_cluster_passes() {
             version.map(|one| (one.level, one.says)).collect::<Vec<_>>()
         };
         let known = (Level::Ok, name.to_owned());
-        assert_eq!(version(alone), [known.clone()], "{name}");
+        assert_eq!(version(alone), std::slice::from_ref(&known), "{name}");
         let refused = (Level::Failure, "it runs in cluster mode".to_owned());
         assert_eq!(version(cluster), [known, refused], "{name}");
     }

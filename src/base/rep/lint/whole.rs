@@ -134,8 +134,9 @@ mod tests {
     #[test]
     fn a_page_is_found_behind_what_may_stand_before_it() {
         use LintKind::{Html, Xml};
+        type Case<'a> = (&'a str, &'a str, Option<(u32, LintKind)>);
         #[rustfmt::skip] // one row, one case
-        let cases: &[(&str, &str, Option<(u32, LintKind)>)] = &[
+        let cases: &[Case<'_>] = &[
             ("a page", "<!DOCTYPE html>\n<html>", Some((1, Html))),
             ("without a declaration", "<HTML lang=en>", Some((1, Html))),
             ("a part of one", "\n\n  <head><title>", Some((3, Html))),

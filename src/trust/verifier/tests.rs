@@ -146,7 +146,7 @@ fn each_fault_of_a_certificate_has_its_own_words_and_facts() {
         row("a CA as a server", &[&root.leaf(authority)], "certificate_of_a_ca:CN=a server", "an authority, not of a server");
         row("for clients alone", &[&root.leaf(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth])], "certificate_purpose", "not for servers");
         row("outside of the constraints", &[&narrow.leaf(plain), &narrow.der], "certificate_constraints", "outside the constraints");
-        row("an old algorithm", &[sha1], "certificate_signature_algorithm:RSA-SHA1", "signed with RSA-SHA1");
+        row("an old algorithm", &[sha1], "certificate_signature_algorithm:sha1WithRSAEncryption", "signed with sha1WithRSAEncryption");
         row("under a short key", &[by_weak, weak_root], "certificate_weak_key:1024", "1024 bits");
         row("of version 1", &[version_1], "certificate_version", "version 3");
         row("rubbish", &[&rubbish], "certificate_unreadable", "cannot be read");

@@ -415,7 +415,7 @@ fn decisions_about_ftp_are_proven_from_the_store() {
         .is_origins(200, "y");
     gate.denied(&gate.get(&server.url("/private/x;type=i")));
     let refused = FtpServer::start().says("greeting", "421 no");
-    unreachable(&gate, &refused, "status_503");
+    unreachable(&gate, &refused, "ftp_421:no");
     gate.wait_records(4);
     let (code, said, error) = gate.beside("audit", &["verify", "--all", "--json"]);
     assert_eq!(code, Some(0), "{said} {error}");

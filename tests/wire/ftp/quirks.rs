@@ -162,7 +162,8 @@ fn a_refusal_is_told_as_the_server_says_it() {
     }
     let missing = FtpServer::start().file("open", "x");
     gate.get(&missing.url("/open")).is_origins(200, "x");
-    let (_, shown, _) = gate.beside("check", &[&missing.url("/open")]);
+    let words = ["show", &missing.url("")];
+    let shown = gate.beside_until("origins", &words, |out| out.contains("unavailable"));
     assert!(shown.contains("replied 550 no such file"), "{shown}");
     assert!(!shown.contains("404"), "{shown}");
 }

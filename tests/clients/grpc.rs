@@ -68,13 +68,13 @@ fn python_grpc() {
     };
     assert_eq!(one, &json!(["heard one", "3", "OK"]));
     assert_eq!(many, &json!(["heard two", "heard three", 0, "OK"]));
-    assert_eq!(denial[0], "PERMISSION_DENIED", "{denial}");
-    assert!(denial[1].as_str().unwrap().contains("403"), "{denial}");
+    assert_eq!(denial[0], "UNAVAILABLE", "{denial}");
+    assert!(denial[1].as_str().unwrap().contains("503"), "{denial}");
 
     for (path, verdict, status) in [
         ("/test.Open/One", "allow", 200),
         ("/test.Open/Many", "allow", 200),
-        ("/test.Other/One", "deny", 403),
+        ("/test.Other/One", "deny", 503),
     ] {
         let record = record(&outcome, &format!("https://{authority}{path}"));
         assert_eq!(

@@ -83,7 +83,7 @@ fn a_user_signs_in_reviews_and_is_offered_no_act_beyond_its_role() {
     let id = gate.deny(&origin, "/private/diary");
     let later = gate.deny(&origin, "/private/later");
     let reserved = reserve(&gate, &origin);
-    assert_eq!(gate.process.get(&dead.url("/x")).status, 502);
+    assert_eq!(gate.process.get(&dead.url("/x")).status, 503);
     let bearer = "Accept: text/html\r\nAuthorization: Bearer 0123456789abcdef\r\n";
     let told = gate.ask(
         "GET",
@@ -169,7 +169,7 @@ fn people_can_use_every_page() {
     }
     let reserved = reserve(&gate, &origin);
     gate.deny(&changing, "/old");
-    assert_eq!(gate.process.get(&dead.url("/x")).status, 502);
+    assert_eq!(gate.process.get(&dead.url("/x")).status, 503);
     let of = encoded(&origin.url(""));
     let told = page(&gate, &format!("/origin?of={of}"));
     let (_, robots) = told.split_once("href=\"/robots/").expect("a file");

@@ -4,7 +4,7 @@ use http::Version;
 
 use crate::forms::{csrf, post};
 use crate::support::ftp::FtpServer;
-use crate::support::{AdminGate, Origin, RULES, Response, eventually};
+use crate::support::{AdminGate, Origin, RULES, Reply, Response, eventually};
 
 pub const BROWSER: &str = "Accept: text/html,application/xhtml+xml\r\n";
 
@@ -64,7 +64,8 @@ pub fn encoded(text: &str) -> String {
 #[test]
 fn a_failure_does_not_look_like_success() {
     let gate = AdminGate::open();
-    let origin = Origin::with_rules(RULES);
+    let last = Reply::with(200, "Connection: close\r\n", "page /open");
+    let origin = Origin::with_rules(RULES).on("/open", [last]);
     gate.process
         .get(&origin.url("/open"))
         .is_origins(200, "page /open");

@@ -16,6 +16,7 @@ mod support;
 mod browser;
 mod forms;
 mod links;
+mod outcomes;
 mod pages;
 mod report;
 mod self_test;

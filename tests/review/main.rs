@@ -19,6 +19,7 @@ mod kept;
 mod log;
 mod replaced;
 mod replay;
+mod shortened;
 mod store_file;
 mod test_store;
 mod verify;

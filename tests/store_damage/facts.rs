@@ -275,6 +275,7 @@ fn a_damaged_fact_is_named_and_nothing_else_is_lost() {
         }
         Whole {
             store: fs::read(&place.path).unwrap(),
+            state: fs::read(place.setup.dir().join("crawlgate.log.state")).unwrap(),
             ..whole
         }
     };

@@ -11,10 +11,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::DECISIONS;
 use crate::support::{CrawlgateProcess, Origin, RULES, Setup};
 
-/// An intact store that a gate has filled: the file, and the key that signed its log.
+/// An intact store that a gate has filled: the file, the key that signed its log, and the file that names its last record.
 pub struct Whole {
     pub store: Vec<u8>,
     pub key: Vec<u8>,
+    pub state: Vec<u8>,
     pub page: usize,
     /// Pages up to the last one that holds more than what is made anew: rows for other programs are written last.
     pub kept: usize,
@@ -42,10 +43,12 @@ impl Whole {
         let kept = usize::try_from(kept).unwrap();
         let store = fs::read(path).unwrap();
         let key = fs::read(gate.setup.dir().join("crawlgate.log.key")).unwrap();
+        let state = fs::read(gate.setup.dir().join("crawlgate.log.state")).unwrap();
         let page = usize::from(u16::from_be_bytes([store[16], store[17]]));
         Self {
             store,
             key,
+            state,
             page,
             kept,
         }
@@ -64,6 +67,7 @@ impl Whole {
         fs::write(&key, &self.key).unwrap();
         // The gate refuses a key that other users can read.
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(setup.dir().join("crawlgate.log.state"), &self.state).unwrap();
         Place { setup, path }
     }
 }

@@ -146,7 +146,7 @@ impl Head {
             .optional()?;
         let is_same = match tail {
             Some(first) => number(first) == self.tail,
-            None => self.tail_count() == 0 && end_of_blocks(connection)? == self.tail,
+            None => self.tail_count() == 0 && super::read::end_of_blocks(connection)? == self.tail,
         };
         if !is_same {
             return Self::read(connection);
@@ -196,20 +196,6 @@ pub(in crate::store::sqlite) fn reading(
         true => Ok(Some(connection.unchecked_transaction()?)),
         false => Ok(None),
     }
-}
-
-/// Returns the index behind the last block.
-pub(super) fn end_of_blocks(connection: &Connection) -> Result<u64, Failure> {
-    let mut last =
-        connection.prepare_cached("SELECT first + count FROM block ORDER BY first DESC LIMIT 1")?;
-    let end: Option<i64> = last.query_row([], |row| row.get(0)).optional()?;
-    if let Some(end) = end {
-        return Ok(number(end));
-    }
-    // Blocks of the last segment may be gone; its root stays.
-    let mut last = connection.prepare_cached("SELECT coalesce(max(number) + 1, 0) FROM segment")?;
-    let segments: i64 = last.query_row([], |row| row.get(0))?;
-    Ok(number(segments) * SEGMENT)
 }
 
 pub(super) fn hole(index: u64) -> Failure {

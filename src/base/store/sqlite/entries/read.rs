@@ -13,7 +13,6 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::frames::Frames;
-use super::head::end_of_blocks;
 use crate::entry::{Entry, time_of};
 use crate::store::block::Block;
 use crate::store::search::decisions_by_id;
@@ -332,6 +331,21 @@ fn next_run(connection: &Connection, at: u64) -> Result<Option<u64>, Failure> {
 }
 
 /// Returns the entry of an index.
+
+/// Returns the index behind the last block.
+pub(super) fn end_of_blocks(connection: &Connection) -> Result<u64, Failure> {
+    let mut last =
+        connection.prepare_cached("SELECT first + count FROM block ORDER BY first DESC LIMIT 1")?;
+    let end: Option<i64> = last.query_row([], |row| row.get(0)).optional()?;
+    if let Some(end) = end {
+        return Ok(number(end));
+    }
+    // Blocks of the last segment may be gone; its root stays.
+    let mut last = connection.prepare_cached("SELECT coalesce(max(number) + 1, 0) FROM segment")?;
+    let segments: i64 = last.query_row([], |row| row.get(0))?;
+    Ok(number(segments) * SEGMENT)
+}
+
 #[cfg(test)]
 pub(super) fn entry(
     connection: &Connection,

@@ -19,6 +19,13 @@ pub fn forget_the_end(db: &TestStore) {
     std::fs::remove_file(db.state_file()).unwrap();
 }
 
+/// Puts the state file of a log without records in the place of the right one, and takes the counts out.
+fn replace_the_end(db: &TestStore) {
+    let (early, _) = TestStore::with(&[]);
+    std::fs::copy(early.state_file(), db.state_file()).unwrap();
+    db.tamper("DELETE FROM hourly; DELETE FROM recent_denial; DELETE FROM denied_daily; DELETE FROM denied_day");
+}
+
 /// Runs `attack` on the store of `make`, which was whole before, and checks the faults that are told.
 pub fn check(name: &str, make: fn() -> TestStore, attack: Attack, found: &[&str]) {
     const VERIFY: [&str; 3] = ["audit", "verify", "--all"];
@@ -343,8 +350,9 @@ fn undetected_attacks_are_documented() {
         let kept = db.keep_checkpoint("kept");
         attack(&db);
         db.tamper("DELETE FROM checkpoint");
-        forget_the_end(&db);
-        assert_eq!(db.run(&["audit", "verify", "--all"]).code, 0, "{name}");
+        replace_the_end(&db);
+        let said = db.run(&["audit", "verify", "--all"]);
+        assert_eq!(said.code, 0, "{name}: {said:?}");
         // Unless the operator has kept a checkpoint elsewhere.
         let kept = ["--checkpoint", kept.to_str().unwrap()];
         let said = db.run(&[&["audit", "verify", "--all"], &kept[..]].concat());

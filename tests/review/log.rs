@@ -94,7 +94,7 @@ fn a_table_is_for_people() {
     let lines: Vec<&str> = said.out.lines().collect();
     assert!(lines[0].starts_with("TIME                 ID"), "{said:?}");
     let want = format!(
-        "2026-11-20 12:00:04  {}  path_guard          ExampleBot          https://site.example/x/../secret  Disallow: /secret (line 6)",
+        "2026-11-20 12:00:04  {}  path_guard          403                     ExampleBot          https://site.example/x/../secret  Disallow: /secret (line 6)",
         ids[4]
     );
     assert_eq!(lines[1..], [want]);

@@ -41,9 +41,10 @@ static SELF_SIGNED: LazyLock<(rcgen::Certificate, KeyPair)> = LazyLock::new(|| {
     (params.self_signed(&key).unwrap(), key)
 });
 
-/// Returns the certificate that signed itself.
-pub(crate) fn self_signed_pem() -> String {
-    SELF_SIGNED.0.pem()
+/// Returns the certificate that signed itself, and its key.
+pub(crate) fn self_signed_pem() -> (String, String) {
+    let (certificate, key) = &*SELF_SIGNED;
+    (certificate.pem(), key.serialize_pem())
 }
 
 /// The CA that the gates under test trust for origins.

@@ -101,7 +101,7 @@ fn the_id_in_each_answer_of_ours_is_found_with_what_the_crawler_was_told() {
     let cases: Vec<(&str, String, u16, bool)> = vec![
         ("a rule", get(&denied), 403, false),
         ("a reading of the path", get(&origin.url("/a/../private")), 403, false),
-        ("an unreachable robots.txt", get(&down.url("/")), 403, false),
+        ("an unreachable robots.txt", get(&down.url("/")), 503, false),
         ("a prohibited address", get("http://10.0.0.1/"), 403, true),
         ("a request that is not for a proxy", get("/x"), 400, true),
         ("a malformed head", "GET http://x/ HTTP/1.1\r\nHost x\r\n\r\n".to_owned(), 400, true),

@@ -235,7 +235,7 @@ fn sigterm_lets_a_websocket_end() {
 fn a_crawler_that_breaks_its_websocket_off_has_hung_up() {
     let gate = CrawlgateProcess::start();
     let origin = Origin::https().on("/socket", [Reply::raw(SWITCH).echo()]);
-    let mut wire = gate.intercept(&origin.authority(), "127.0.0.1");
+    let mut wire = gate.intercept(&origin.authority(), "site.test");
     let answer = wire.exchange(upgrade("/socket", &origin.authority()));
     assert_eq!(answer.status, 101, "{answer:?}");
     // Without a close of the WebSocket or of the TLS session.

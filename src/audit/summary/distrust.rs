@@ -95,11 +95,13 @@ impl fmt::Display for EndedSession {
             count,
         } = self;
         f.write_str(origin.as_deref().unwrap_or("further hosts"))?;
-        let of_origin = origin.as_deref().and_then(|origin| origin.split_once("//"));
-        let of_origin = of_origin.map(|(_, host)| host);
-        match server_name.as_deref() {
-            Some(name) if of_origin != Some(name) => write!(f, " (as {name})")?,
-            _ => {}
+        let authority = origin.as_deref().and_then(|origin| origin.split_once("//"));
+        let is_of_origin = |name: &str| {
+            let rest = authority.and_then(|(_, authority)| authority.strip_prefix(name));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+        };
+        if let Some(name) = server_name.as_deref().filter(|name| !is_of_origin(name)) {
+            write!(f, " (as {name})")?;
         }
         match alert {
             Some(alert) => write!(f, " alert {alert} {count}"),
@@ -116,15 +118,15 @@ mod tests {
     fn sessions_are_counted_by_host_name_and_alert_within_a_bound() {
         let counted = EndedSessions::default();
         for _ in 0..2 {
-            counted.add("https://site.example", Some("site.example"), Some(48));
+            counted.add("https://site.example:8443", Some("site.example"), Some(48));
         }
         counted.add("https://site.example", Some("other.example"), None);
-        counted.add("https://192.0.2.1", None, Some(200));
+        counted.add("https://192.0.2.1:8443", None, Some(200));
         let text = Line(&counted.all()).to_string();
         assert_eq!(
             text,
-            "https://site.example alert unknown_ca 2, https://site.example (as other.example) closed 1, \
-             https://192.0.2.1 alert 200 1"
+            "https://site.example:8443 alert unknown_ca 2, https://site.example (as other.example) closed 1, \
+             https://192.0.2.1:8443 alert 200 1"
         );
         for number in 0..2 * KINDS {
             counted.add(&format!("https://{number}.example"), None, Some(48));

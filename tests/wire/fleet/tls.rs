@@ -5,12 +5,16 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use crate::support::peer::{Peer, program};
+use crate::support::pki::self_signed_pem;
 use crate::support::{Origin, RULES, Setup, origin_ca_pem, origin_pem};
 
 /// Starts an engine that demands client certificates of the test CA, and shows one for `name`.
 fn engine(name: &str) -> Option<Peer> {
+    engine_with(origin_pem(name))
+}
+
+fn engine_with((certificate, key): (String, String)) -> Option<Peer> {
     program("redis-server")?;
-    let (certificate, key) = origin_pem(name);
     Some(Peer::start("redis-server", &[], |port, folder| {
         let file = |name: &str, text: &str| {
             let path = folder.join(name);
@@ -66,6 +70,21 @@ fn an_instance_joins_by_tls_with_a_certificate_of_its_own() {
 }
 
 #[test]
+fn an_engine_may_show_a_self_signed_certificate_that_extra_roots_names() {
+    let Some(engine) = engine_with(self_signed_pem()) else {
+        return;
+    };
+    let gate = super::joined(|setup| {
+        member(setup, &engine);
+        let (certificate, _) = self_signed_pem();
+        fs::write(setup.dir().join("self-signed.pem"), certificate).unwrap();
+        setup.set("tls", "extra_roots", "[\"self-signed.pem\"]");
+    });
+    let (code, out, said) = gate.beside("fleet", &["check"]);
+    assert_eq!(code, Some(0), "{out}{said}");
+}
+
+#[test]
 fn the_check_tells_what_is_wrong_with_a_certificate() {
     let (Some(right), Some(stranger)) = (engine("127.0.0.1"), engine("elsewhere.test")) else {
         return;
@@ -75,7 +94,7 @@ fn the_check_tells_what_is_wrong_with_a_certificate() {
     // What is set, the engine, and the words of the finding.
     type Row<'r> = (&'r [(&'r str, &'r str, &'r str)], &'r Peer, &'r str);
     let rows: [Row<'_>; 4] = [
-        (&[roots], &right, "issued by CN=test origins' CA"),
+        (&[roots], &right, "issued under CN=test origins' CA"),
         (&[], &stranger, "for elsewhere.test, not for it"),
         (
             &[("fleet", "cert", no), ("fleet", "key", no)],

@@ -1,5 +1,6 @@
 //! The connection to the engine: made, checked, and made anew.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use redis::aio::{AsyncStream, MultiplexedConnection};
 use redis::{AsyncConnectionConfig, RedisConnectionInfo, Value};
 use rustls::pki_types::ServerName;
+use rustls::{CertificateError, OtherError};
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
@@ -18,6 +20,7 @@ use super::{Engine, NO_CLUSTER, Settings, words};
 use crate::config::Endpoint;
 use crate::fleet::survey::{Refusal, ServerFault, fields_of_info, is_cluster};
 use crate::retry::delay;
+use crate::robots::access::tls_fault::TlsFault;
 
 /// The time for a connection, with TLS and the loading of the scripts.
 pub(super) const CONNECT: Duration = Duration::from_secs(2);
@@ -257,7 +260,7 @@ impl Settings {
             None => Box::pin(stream),
             Some(tls) => {
                 let name = ServerName::try_from(at.host.clone())?;
-                let stream = tls.connect(name, stream).await?;
+                let stream = tls.connect(name, stream).await.map_err(in_words)?;
                 protocol = stream.get_ref().1.protocol_version();
                 Box::pin(stream)
             }
@@ -293,4 +296,19 @@ fn read(answers: Vec<Value>) -> Result<(String, Value, Vec<String>), redis::Redi
 fn joined(errors: &[ConnectError]) -> String {
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     errors.join("; ")
+}
+
+/// Returns an error of a handshake with the fault that the verifier has found in place of the library's name for it.
+fn in_words(error: io::Error) -> io::Error {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let fault = match tls {
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(fault)))) => {
+            fault.downcast_ref::<TlsFault>()
+        }
+        _ => None,
+    };
+    match fault {
+        Some(fault) => io::Error::new(error.kind(), fault.clone()),
+        None => error,
+    }
 }

@@ -15,7 +15,7 @@ use crate::text::time_text;
 const MOST: usize = 160;
 
 /// The reason that no TLS session with an origin begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum TlsFault {
     /// A certificate has expired.
     Expired(Holder, Moment),
@@ -259,6 +259,13 @@ fn time(text: &str) -> Option<Moment> {
 }
 
 impl Error for TlsFault {}
+
+impl fmt::Debug for TlsFault {
+    /// Writes the words: rustls shows an error inside its own in this form.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 impl fmt::Display for TlsFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -330,8 +330,6 @@ fn next_run(connection: &Connection, at: u64) -> Result<Option<u64>, Failure> {
     Ok(next.map(number))
 }
 
-/// Returns the entry of an index.
-
 /// Returns the index behind the last block.
 pub(super) fn end_of_blocks(connection: &Connection) -> Result<u64, Failure> {
     let mut last =
@@ -346,6 +344,7 @@ pub(super) fn end_of_blocks(connection: &Connection) -> Result<u64, Failure> {
     Ok(number(segments) * SEGMENT)
 }
 
+/// Returns the entry of an index.
 #[cfg(test)]
 pub(super) fn entry(
     connection: &Connection,

@@ -24,7 +24,7 @@ use super::pin::{Pin, Turn};
 use super::pool::{Lease, Pool};
 
 /// Schemes that authenticate a connection.
-const SCHEMES: [&[u8]; 4] = [b"ntlm", b"negotiate", b"kerberos", b"nego2"];
+const SCHEMES: [&[u8]; 5] = [b"ntlm", b"negotiate", b"kerberos", b"nego2", b"credssp"];
 
 /// Origins with a pinned connection, for each crawler connection.
 const MAX_PINS: usize = 16;

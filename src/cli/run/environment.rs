@@ -210,10 +210,10 @@ pub fn child_environment(
     inherited: &BTreeMap<String, String>,
 ) -> Variables {
     let path = |path: &Path| path.to_string_lossy().into_owned();
-    // Removed, not empty: Emacs takes an empty `no_proxy` for "every host".
+    // Removed, not empty: Emacs takes an empty `no_proxy` for "every host". `GOPROXY` names a mirror of modules.
     let mut variables: Variables = inherited
         .keys()
-        .filter(|name| name.to_ascii_lowercase().ends_with("proxy"))
+        .filter(|name| name.to_ascii_lowercase().ends_with("proxy") && *name != "GOPROXY")
         .map(|name| (name.clone(), None))
         .collect();
     let mut set = |names: &[&str], value: &str| {

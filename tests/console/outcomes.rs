@@ -1,7 +1,7 @@
 //! What became of requests, as the pages count and colour it.
 
 use crate::pages::page;
-use crate::support::{AdminGate, Origin, RULES, Reply, eventually};
+use crate::support::{AdminGate, Origin, RULES, Reply};
 
 #[test]
 fn a_failure_does_not_look_like_success() {

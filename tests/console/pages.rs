@@ -4,7 +4,7 @@ use http::Version;
 
 use crate::forms::{csrf, post};
 use crate::support::ftp::FtpServer;
-use crate::support::{AdminGate, Origin, RULES, Reply, Response, eventually};
+use crate::support::{AdminGate, Origin, RULES, Response, eventually};
 
 pub const BROWSER: &str = "Accept: text/html,application/xhtml+xml\r\n";
 

@@ -125,10 +125,13 @@ impl FrameOrigin {
     }
 }
 
+/// The frames that answer a stream of a connection.
+type Script<'s> = &'s dyn Fn(usize, u32) -> Vec<Vec<u8>>;
+
 fn serve(
     mut tls: StreamOwned<ServerConnection, TcpStream>,
     connection: usize,
-    (script, http1): (&dyn Fn(usize, u32) -> Vec<Vec<u8>>, Option<&str>),
+    (script, http1): (Script<'_>, Option<&str>),
     (log, heads): (&Mutex<Vec<SeenFrame>>, &Mutex<Vec<Head>>),
 ) -> io::Result<()> {
     while tls.conn.is_handshaking() {

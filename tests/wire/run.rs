@@ -357,7 +357,7 @@ fn a_summary_comes_for_a_command_that_does_not_start_and_not_where_it_cannot_be_
     assert_eq!(code, Some(127), "{said}");
     let facts = std::fs::read_to_string(&file).unwrap();
     assert!(
-        facts.contains("\"exit_code\":127,\"requests\":0,"),
+        facts.contains("\"exit_code\":127,\"refused_without_record\":0,\"requests\":0,"),
         "{facts}"
     );
     let touched = setup.dir().join("touched");

@@ -1,7 +1,8 @@
 //! A log whose end was taken out, by one without its key.
 
+use crate::attacks::{Attack, check, forget_the_end};
 use crate::forger::Forger;
-use crate::test_store::{TestStore, many_cases, signed, some_cases};
+use crate::test_store::{TestStore, signed, some_cases};
 
 /// Takes the end of the log out, with all that names it.
 fn shorten(db: &TestStore) {

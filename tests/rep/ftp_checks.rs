@@ -84,9 +84,7 @@ fn entries(data: &[u8], format: Format, is_of_login: bool, length: usize) -> Vec
     let mut listing = Listing::new(format).of_login(is_of_login);
     let mut entries = Vec::new();
     for piece in data.chunks(length) {
-        listing
-            .push(piece, |entry| entries.push(entry))
-            .expect("an end");
+        listing.push(piece, |entry| entries.push(entry)).unwrap();
     }
     listing.finish(|entry| entries.push(entry));
     entries
@@ -103,7 +101,7 @@ fn listing(data: &[u8], format: Format) {
     assert!(at_login.iter().eq(found.iter().filter(beginning)));
 
     let mut page = Page::new(DIRECTORY.to_owned(), Listing::new(format));
-    let mut text = page.push(data).expect("an end");
+    let mut text = page.push(data).unwrap();
     text.extend(page.finish());
     let text = String::from_utf8(text).unwrap();
     let empty = {

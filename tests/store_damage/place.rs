@@ -121,6 +121,17 @@ impl Place {
         (output.status.code().expect("it ended by itself"), said)
     }
 
+    /// Asserts that a repaired store is in order, if need be behind the checkpoint that a start signs.
+    #[track_caller]
+    pub fn is_in_order(&self, name: &str) {
+        let (mut code, mut checked) = self.store("check");
+        if checked.contains("`crawlgate serve` signs another one when it starts") {
+            assert_eq!(self.serve(), Serve::Listened, "{name}: {checked}");
+            (code, checked) = self.store("check");
+        }
+        assert_eq!(code, 0, "{name}: the repaired store is in order: {checked}");
+    }
+
     /// Counts the decisions that the program lists.
     pub fn decisions(&self) -> usize {
         let mut command = self.setup.command("log");

@@ -1,3 +1,5 @@
+//! Longer than 400 lines of code because most of it is one table of faults.
+
 mod engines;
 
 use std::io;

@@ -25,7 +25,8 @@ fn a_page_that_comes_broken_by_http2_is_asked_for_by_http1() {
         let fields = [(":status", "200"), ("content-length", "5")];
         vec![frame_origin::head(stream, &fields, true)]
     };
-    let cases: [(&str, fn(u32) -> Frames); 4] = [
+    type Case<'a> = (&'a str, fn(u32) -> Frames);
+    let cases: [Case<'_>; 4] = [
         ("Connection", |stream| {
             with_field(stream, "connection", "keep-alive")
         }),

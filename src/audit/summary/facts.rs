@@ -242,8 +242,8 @@ mod tests {
         (record.reason, record.rule) = ("robots_unreachable", None);
         summary.count(&record);
         let facts = summary.facts(false);
-        let outcomes = facts.first_denials.iter().map(|one| one.outcome);
-        assert_eq!(outcomes.last(), Some("unreachable"));
+        let last = facts.first_denials.last().map(|one| one.outcome);
+        assert_eq!(last, Some("unreachable"));
         assert_eq!(
             facts.unreachable.codes,
             [("status_503".to_owned(), 1)].into()

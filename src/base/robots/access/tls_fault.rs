@@ -1,7 +1,7 @@
 //! The faults for which no TLS session with an origin begins, with their facts.
 //!
 //! One fault feeds the answer, `check`, `origins`, the service's log and the record: each writes it by [`fmt::Display`], as
-//! the end of a sentence about the origin, or by [`TlsFault::code`], from which it is read again. Names and issuers are
+//! the end of a sentence about the origin, or by `TlsFault::code`, from which it is read again. Names and issuers are
 //! foreign text, so they are cut and printable.
 
 use std::error::Error;

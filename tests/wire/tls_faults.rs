@@ -251,12 +251,12 @@ fn clients_that_do_not_trust_the_local_ca_are_named_by_the_summary_of_a_run() {
     assert_eq!(origin.connections(), 0);
 
     // A client that verifies after the handshake closes without a word.
-    let gate_trusting = "import socket,ssl,os\n\
+    let credulous = "import socket,ssl,os\n\
+        c=ssl.create_default_context(); c.check_hostname=False; c.verify_mode=ssl.CERT_NONE\n\
         proxy=os.environ['https_proxy'].split('//')[1].split(':')\n\
         s=socket.create_connection((proxy[0],int(proxy[1])))\n\
         s.sendall(b'CONNECT site.test:443 HTTP/1.1\\r\\nHost: site.test:443\\r\\n\\r\\n')\n\
         assert b' 200 ' in s.recv(4096)\n\
-        c=ssl.create_default_context(); c.check_hostname=False; c.verify_mode=ssl.CERT_NONE\n\
         t=c.wrap_socket(s, server_hostname='site.test')\n\
         t.close()\n";
     if Command::new("python3").arg("--version").output().is_err() {
@@ -264,7 +264,8 @@ fn clients_that_do_not_trust_the_local_ca_are_named_by_the_summary_of_a_run() {
     }
     let mut run = setup.command("run");
     let output = run
-        .args(["--summary", &file, "--", "python3", "-c", gate_trusting])
+        .env("CRAWLGATE_LOG__LEVEL", "debug")
+        .args(["--summary", &file, "--", "python3", "-c", credulous])
         .output()
         .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();

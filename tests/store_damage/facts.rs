@@ -363,5 +363,12 @@ fn lead_out(place: &Place, fact: &Fact) {
             }
         }
     }
-    assert_eq!(place.serve(), Serve::Listened, "{name}");
+    match place.serve() {
+        Serve::Listened => {}
+        // The state file names what was written: no process goes on behind another record.
+        Serve::Refused(said) => {
+            let is_told = said.contains("or the store was altered");
+            assert!(name == "another record" && is_told, "{name}: {said}");
+        }
+    }
 }

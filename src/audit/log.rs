@@ -27,6 +27,7 @@ use tracing::error;
 pub use self::error::LogError;
 use self::error::LogPlace;
 use self::settings::Settings;
+pub use super::repeats::Exceeds;
 use super::{
     backlog::Backlog,
     counts::Counts,
@@ -36,7 +37,7 @@ use super::{
     live::{Line, Live, Watch},
     queue::{Bounds, Queue, QueuedState},
     record::Record,
-    repeats::{Allowance, NO_DENIALS, Refusal},
+    repeats::{Allowance, Refusal},
     rotate::Rotation,
     sink::{Sink, Stream},
     writer::{self, Output, WriterDelays},
@@ -92,15 +93,6 @@ pub struct Log {
     refusals_per_minute: AtomicU64,
     /// The settings that were recorded last.
     settings: Mutex<Option<Settings>>,
-}
-
-/// The limit that a request exceeds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exceeds {
-    /// No limit.
-    Nothing,
-    /// The client's rate or its quota.
-    ItsAllowance,
 }
 
 #[derive(Debug)]
@@ -318,15 +310,10 @@ impl Log {
             return true;
         }
         let limit = self.refusals_per_minute.load(Ordering::Relaxed);
-        let allowance = match exceeds {
-            Exceeds::Nothing if record.is_denial_of_a_client() => match limit {
-                u64::MAX => return true,
-                limit => Allowance::Ordinary(limit),
-            },
-            Exceeds::Nothing => Allowance::Ordinary(limit.min(NO_DENIALS)),
-            Exceeds::ItsAllowance => Allowance::Exceeded,
-        };
-        writer.queue.admits(&Refusal::of(record), allowance)
+        match Allowance::of(record, exceeds, limit) {
+            Some(allowance) => writer.queue.admits(&Refusal::of(record), allowance),
+            None => true,
+        }
     }
 
     #[cold]

@@ -22,7 +22,7 @@ use crate::text::DecisionId;
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
 
 /// Single records of refusals that are no denials of a client, for each reason in a minute.
-pub(super) const NO_DENIALS: u64 = 6_000;
+const NO_DENIALS: u64 = 6_000;
 
 /// Clients and reasons with counts of their own; beyond, there is one count for each reason.
 const MAX_CLIENTS: usize = 4_096;
@@ -108,6 +108,15 @@ pub(super) enum Admission {
     Counted,
 }
 
+/// The limit that a request exceeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exceeds {
+    /// No limit.
+    Nothing,
+    /// The client's rate or its quota.
+    ItsAllowance,
+}
+
 /// The number of refusals recorded one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Allowance {
@@ -115,6 +124,20 @@ pub(super) enum Allowance {
     Ordinary(u64),
     /// A small number, for a request beyond its client's limits.
     Exceeded,
+}
+
+impl Allowance {
+    /// Returns the allowance of a refusal, where each client and reason has this limit; `None` without any. `u64::MAX` is no
+    /// limit.
+    pub(super) fn of(record: &Record<'_>, exceeds: Exceeds, limit: u64) -> Option<Allowance> {
+        match exceeds {
+            Exceeds::ItsAllowance => Some(Allowance::Exceeded),
+            Exceeds::Nothing if !record.is_denial_of_a_client() => {
+                Some(Allowance::Ordinary(limit.min(NO_DENIALS)))
+            }
+            Exceeds::Nothing => (limit < u64::MAX).then_some(Allowance::Ordinary(limit)),
+        }
+    }
 }
 
 impl Repeats {

@@ -2,8 +2,6 @@
 //!
 //! The grounds of records go the same way before them: fetched robots.txt ([`Log::origin_updated`]) and the settings in
 //! force ([`Log::policy`]). So the store keeps no record without its grounds.
-//!
-//! Longer than 400 lines of code because it is one type, most of it a call into its queue.
 
 mod error;
 mod settings;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::eventually;
-use super::peer::program;
+use super::peer::{free_port, program};
 
 /// A redis-server, or another program of its kind, on a Unix socket of its own; killed when it is dropped.
 pub(crate) struct Engine {
@@ -65,10 +65,14 @@ impl Engine {
     #[track_caller]
     pub(crate) fn each_version(options: &[&str]) -> impl Iterator<Item = Self> {
         let programs = ["redis-server", "redis-8", "valkey-8", "valkey"].map(program);
-        programs
-            .into_iter()
-            .flatten()
-            .filter_map(|program| Self::of(program, options, false))
+        programs.into_iter().flatten().filter_map(|program| {
+            let (mut options, port) = (options.to_vec(), free_port().to_string());
+            // A node of a cluster listens for the others.
+            if options.contains(&"--cluster-enabled") {
+                options.extend(["--cluster-port", port.as_str()]);
+            }
+            Self::of(program, &options, false)
+        })
     }
 
     /// Starts Valkey with a clock that can be set. Debian's Redis does not start with it: its allocator asks for the time.

@@ -36,7 +36,7 @@ pub(crate) fn program(name: &str) -> Option<String> {
 
 /// Returns a free port below those that the kernel picks. The other tests take and leave these all the time, for listeners
 /// and for connections.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
     let lowest = range.split_whitespace().next().unwrap();
     let lowest = lowest.parse::<u16>().unwrap();

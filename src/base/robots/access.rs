@@ -7,6 +7,7 @@
 mod cause;
 mod codings;
 mod ftp_reply;
+mod plain_text;
 pub mod tls_fault;
 
 use std::fmt;

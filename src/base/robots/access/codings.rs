@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::plain_text::PlainText;
+
 /// Octets of a value that are kept: the origin chooses their number.
 const KEPT: usize = 32;
 
@@ -30,33 +32,21 @@ impl CodingField {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Codings {
     field: CodingField,
-    value: [u8; KEPT],
-    length: usize,
+    value: PlainText<KEPT>,
 }
 
 impl Codings {
     /// Keeps the beginning of a value. Octets that are no plain text become `?`.
     pub fn new(field: CodingField, value: &[u8]) -> Codings {
-        let mut kept = [0; KEPT];
-        for (to, octet) in kept.iter_mut().zip(value) {
-            let is_plain = matches!(octet, b' '..=b'~') && !matches!(octet, b'"' | b'\\');
-            *to = if is_plain { *octet } else { b'?' };
-        }
         Codings {
             field,
-            value: kept,
-            length: value.len().min(KEPT),
+            value: PlainText::new(value),
         }
-    }
-
-    fn value(&self) -> &str {
-        let value = self.value.get(..self.length).unwrap_or_default();
-        std::str::from_utf8(value).unwrap_or_default()
     }
 
     /// Returns one word for records; [`Codings::from_code`] reads it.
     pub(super) fn code(&self) -> String {
-        format!("{}{}", self.field.code(), self.value())
+        format!("{}{}", self.field.code(), self.value.as_str())
     }
 
     /// Reads the word that [`Codings::code`] wrote.
@@ -64,7 +54,7 @@ impl Codings {
         let of = |field: CodingField| {
             let value = code.strip_prefix(field.code())?;
             let codings = Codings::new(field, value.as_bytes());
-            (codings.value() == value).then_some(codings)
+            (codings.value.as_str() == value).then_some(codings)
         };
         CodingField::ALL.into_iter().find_map(of)
     }
@@ -76,6 +66,6 @@ impl fmt::Display for Codings {
             CodingField::Content => "Content-Encoding",
             CodingField::Transfer => "Transfer-Encoding",
         };
-        write!(f, "{name}: {}", self.value())
+        write!(f, "{name}: {}", self.value.as_str())
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::numbered;
+use super::plain_text::PlainText;
 use crate::ftp::reply::Reply;
 
 /// Octets of the text that are kept: the server chooses their number.
@@ -12,8 +13,7 @@ const KEPT: usize = 96;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FtpReply {
     code: u16,
-    text: [u8; KEPT],
-    length: usize,
+    text: PlainText<KEPT>,
 }
 
 impl FtpReply {
@@ -23,15 +23,9 @@ impl FtpReply {
     }
 
     fn new(code: u16, text: &[u8]) -> FtpReply {
-        let mut kept = [0; KEPT];
-        for (to, octet) in kept.iter_mut().zip(text) {
-            let is_plain = matches!(octet, b' '..=b'~') && !matches!(octet, b'"' | b'\\');
-            *to = if is_plain { *octet } else { b'?' };
-        }
         FtpReply {
             code,
-            text: kept,
-            length: text.len().min(KEPT),
+            text: PlainText::new(text),
         }
     }
 
@@ -40,27 +34,27 @@ impl FtpReply {
         self.code
     }
 
-    fn text(&self) -> &str {
-        let text = self.text.get(..self.length).unwrap_or_default();
-        std::str::from_utf8(text).unwrap_or_default()
-    }
-
     /// Returns one word for records, with the text behind it; [`FtpReply::from_word`] reads it.
     pub(super) fn word(&self) -> String {
-        format!("ftp_{}:{}", self.code, self.text())
+        format!("ftp_{}:{}", self.code, self.text.as_str())
     }
 
     /// Reads what [`FtpReply::word`] wrote.
     pub(super) fn from_word(word: &str) -> Option<FtpReply> {
         let (code, text) = word.split_once(':')?;
         let reply = FtpReply::new(numbered(code, "ftp_")?, text.as_bytes());
-        (reply.text() == text).then_some(reply)
+        (reply.text.as_str() == text).then_some(reply)
     }
 }
 
 impl fmt::Display for FtpReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "its FTP server replied {} {}", self.code, self.text())
+        write!(
+            f,
+            "its FTP server replied {} {}",
+            self.code,
+            self.text.as_str()
+        )
     }
 }
 

@@ -188,6 +188,48 @@ mod tests {
         assert_eq!(read_in(&by_address, 64).await.0, Hello::Tls(None));
     }
 
+    /// Returns a ClientHello with a second server name, which rustls refuses.
+    fn with_second_name(whole: &[u8], name: &[u8]) -> Vec<u8> {
+        let mut octets = whole.to_vec();
+        let longer = |octets: &mut [u8], at: usize, by: usize| {
+            let length = usize::from(u16::from_be_bytes([octets[at], octets[at + 1]])) + by;
+            octets[at..at + 2]
+                .copy_from_slice(&u16::try_from(length).expect("short").to_be_bytes());
+        };
+        let mut at = 5 + 4 + 2 + 32;
+        at += 1 + usize::from(octets[at]);
+        at += 2 + usize::from(u16::from_be_bytes([octets[at], octets[at + 1]]));
+        at += 1 + usize::from(octets[at]);
+        let length = u8::try_from(name.len()).expect("short");
+        let head = [0, 0, 0, length + 5, 0, length + 3, 0, 0, length];
+        let second = [&head[..], name].concat();
+        for at in [3, 7, at] {
+            longer(&mut octets, at, second.len());
+        }
+        octets.splice(at + 2..at + 2, second);
+        octets
+    }
+
+    #[tokio::test]
+    async fn a_second_server_name_is_refused() {
+        for (first, second) in [
+            ("site.example", "site.example"),
+            ("site.example", "-ite.example"),
+            ("site.example", "other.example"),
+        ] {
+            let octets = with_second_name(&hello(first), second.as_bytes());
+            assert_eq!(read_in(&octets, 64).await.0, Hello::Unreadable, "{second}");
+        }
+        let mut odd = with_second_name(&hello("site.example"), b"-ite.example");
+        let at = memchr::memmem::find(&odd, b"site.example").expect("named");
+        odd[at] = b'-';
+        assert_eq!(
+            read_in(&odd, 64).await.0,
+            Hello::Unreadable,
+            "twice the same"
+        );
+    }
+
     #[tokio::test]
     async fn octets_that_are_no_hello_are_told_apart() {
         let whole = hello("site.example");

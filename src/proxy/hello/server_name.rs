@@ -1,5 +1,6 @@
 //! Reads the server name of a ClientHello (RFC 8446 4.1.2, RFC 6066 3) that rustls refuses for that name.
 
+use crate::ca::Authority;
 use crate::proxy::hello::TLS_HANDSHAKE;
 
 /// The handshake message.
@@ -8,7 +9,8 @@ const CLIENT_HELLO: u8 = 1;
 /// The extension.
 const SERVER_NAME: &[u8] = &[0, 0];
 
-/// Returns the one host name that a ClientHello asks for; `None` if there is none, or the message is not whole.
+/// Returns the one host name that a ClientHello asks for; `None` if there is none, or the message is not whole. A name that rustls
+/// takes is none: it refused that message for another fault, and the origin may read the message otherwise.
 pub(super) fn in_records(mut records: &[u8]) -> Option<String> {
     let mut message = Vec::new();
     while let Some((TLS_HANDSHAKE, rest)) = records.split_first().map(|(kind, rest)| (*kind, rest))
@@ -30,6 +32,7 @@ pub(super) fn in_records(mut records: &[u8]) -> Option<String> {
     vector(hello, 2)?; // cipher suites
     vector(hello, 1)?; // compression
     let extensions = &mut vector(hello, 2)?;
+    let mut found = None;
     while !extensions.is_empty() {
         let kind = take(extensions, 2)?;
         let body = &mut vector(extensions, 2)?;
@@ -37,11 +40,13 @@ pub(super) fn in_records(mut records: &[u8]) -> Option<String> {
             let list = &mut vector(body, 2)?;
             let is_host = take(list, 1)? == [0];
             let name = vector(list, 2)?;
-            let is_one = list.is_empty() && body.is_empty() && is_host;
-            return String::from_utf8(name.to_vec()).ok().filter(|_| is_one);
+            if !is_host || !list.is_empty() || !body.is_empty() || found.is_some() {
+                return None;
+            }
+            found = String::from_utf8(name.to_vec()).ok();
         }
     }
-    None
+    found.filter(|name| !Authority::can_name(name))
 }
 
 /// Takes octets from the front.

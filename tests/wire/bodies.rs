@@ -90,6 +90,12 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
             Reply::raw(format!("{head}{:x}\r\n{RULES}\r\n", RULES.len())).close(),
         ),
         (
+            "nothing of a coded file, and no length",
+            "incomplete",
+            Reply::raw("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nConnection: close\r\n\r\n")
+                .close(),
+        ),
+        (
             "a chunk size that is no number",
             "protocol",
             Reply::raw(format!("{head}zz\r\n{RULES}\r\n0\r\n\r\n")).close(),

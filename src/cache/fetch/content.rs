@@ -11,8 +11,9 @@ use async_compression::tokio::bufread::{
     BrotliDecoder, DeflateDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder,
 };
 use async_compression::zstd::DParameter;
-use http::header::{CONTENT_ENCODING, HeaderName, TRANSFER_ENCODING};
-use http::{HeaderMap, Response};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING};
+use http::response::Parts;
+use http::{HeaderMap, Response, Version};
 use http_body::Body as _;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -56,8 +57,20 @@ pub(super) async fn read(response: Response<ResponseBody>, limit: usize) -> Resu
         _ => limit.saturating_add(CODED),
     };
     let body = received(body, most).await?;
+    if body.is_empty() && !codings.is_empty() && ends_with_connection(&head) {
+        return Err(Cause::Incomplete);
+    }
     let undecodable = |_| undecodable(&head.headers, CodingField::Content);
     decode(body, &codings, limit).await.map_err(undecodable)
+}
+
+/// Tells whether the end of the connection alone ends the body (RFC 9112 section 6.3): a server that stops before the first
+/// octet of a coded file sends the same.
+fn ends_with_connection(head: &Parts) -> bool {
+    let names_length = |name| head.headers.contains_key(name);
+    head.version < Version::HTTP_2
+        && !names_length(CONTENT_LENGTH)
+        && !names_length(TRANSFER_ENCODING)
 }
 
 /// Reads a body to its end, or `most` octets of it.
@@ -201,7 +214,12 @@ async fn undone(coding: Coding, mut coded: &[u8], most: usize) -> io::Result<Vec
         decoder.take(left as u64).read_to_end(&mut content).await?;
         is_due = coding.goes_on(coded);
     }
-    Ok(content)
+    // Nothing checks a deflate stream: what follows may be a part of the file.
+    let is_cut = coding == Coding::Deflate && content.len() < most && !coded.is_empty();
+    match is_cut {
+        true => Err(io::ErrorKind::InvalidData.into()),
+        false => Ok(content),
+    }
 }
 
 impl Coding {
@@ -383,6 +401,14 @@ mod tests {
                 let content = decoded(&[body, begins].concat(), codings, 1000).await;
                 assert!(content.is_err(), "{name} before a part that is cut");
             }
+        }
+        // A deflate stream has no check that tells its end from the end of a part.
+        for body in [
+            all(ZlibEncoder::new(FILE)).await,
+            all(DeflateEncoder::new(FILE)).await,
+        ] {
+            let content = decoded(&[&body[..], b"\n"].concat(), &[Coding::Deflate], 1000).await;
+            assert!(content.is_err(), "a deflate stream before a line end");
         }
         // A frame to skip is no content, and the frame behind it counts.
         let skipped = [0x50, 0x2a, 0x4d, 0x18, 1, 0, 0, 0, 7];

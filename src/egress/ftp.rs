@@ -161,7 +161,7 @@ struct Session<'a> {
     presence: Presence,
 }
 
-/// What SIZE and MDTM have said of a file.
+/// The answers to SIZE and MDTM about a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Presence {
     /// Nothing yet.

@@ -105,7 +105,7 @@ fn advice(why: &str) -> &'static str {
     let has = |word: &str| why.to_ascii_lowercase().contains(word);
     if has("auth") || has("wrongpass") || has("noauth") || has("password") {
         "correct [fleet] user and password_file, or the user at the engine (ACL SETUSER)"
-    } else if has("certificate") || has("unknownissuer") || has("tls") || has("handshake") {
+    } else if has("certificate") || has("tls") || has("handshake") {
         "name the CA of the engine's certificate in [tls] extra_roots, and the certificate that the engine asks for in \
          [fleet] cert and key"
     } else {

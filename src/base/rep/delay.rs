@@ -1,8 +1,8 @@
 //! The values of `Crawl-delay` and `Request-rate`, which no RFC defines.
 //!
-//! The plain forms are a number of seconds, and a number of requests in a time: `1/10`, `1/10s`, `1/5m`, `2/1h`, with the
-//! hours that it holds for behind it. Authors write others whose meaning is as plain: `1,5`, `2 sec`, `1000ms`. All that may
-//! mean two times is unreadable, as `1,500` is.
+//! The plain forms are a number of seconds, and a number of requests in a time: `1/10`, `1/10s`, `1/5m`, `2/1h`, or with
+//! the hours of the day behind it. Authors write other forms with one meaning: `1,5`, `2 sec`, `1000ms`. A form with two
+//! meanings is unreadable, such as `1,500`.
 
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::clock::Moment;
 use crate::text::time_text;
 
-/// What the counts know of missing records.
+/// The missing records that the counts tell of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Miscount {
     /// Number of decisions without a record, the beginning of their first hour and the end of their last one.

@@ -44,8 +44,8 @@ const NODE: &str = include_str!("node.cjs");
 
 /// [`Files`] in a directory of their own, removed on drop.
 ///
-/// Every user may read them, because a command may give up root before it does. There is no secret in them, except in
-/// what comes from the user's own start-up file of Wget.
+/// Every user may read them, because a command may give up root before it does. They hold no secret, except the
+/// start-up file of Wget, which begins with the user's own one.
 #[derive(Debug)]
 pub struct ClientFiles {
     directory: TempDir,

@@ -40,7 +40,7 @@ fn is_utf8(mut rest: &[u8]) -> bool {
     true
 }
 
-/// Returns what follows the character of UTF-8 whose escapes `rest` begins with.
+/// Returns the rest behind the escapes of one UTF-8 character.
 fn character(mut rest: &[u8]) -> Option<&[u8]> {
     let mut octets = [0; 4];
     for at in 0..octets.len() {

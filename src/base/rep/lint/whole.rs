@@ -27,7 +27,7 @@ pub(super) fn unreadable(text: &[u8]) -> Option<LintKind> {
     is_utf32(text).then_some(LintKind::Utf32)
 }
 
-/// Tells whether a file is UTF-32, with its mark or without. UTF-16 whose first character is NUL has the same mark.
+/// Tells whether a file is UTF-32, with its mark or without. UTF-16 that begins with NUL has the same mark.
 pub(super) fn is_utf32(text: &[u8]) -> bool {
     let big = text.strip_prefix(&[0, 0, 0xfe, 0xff]).unwrap_or(text);
     let little = text.strip_prefix(&[0xff, 0xfe, 0, 0]).unwrap_or(text);

@@ -5,8 +5,8 @@
 //! ([`state_file`](crate::store::state_file)).
 //!
 //! A missing record that was signed, or a database that has lost all its records, is refused: a new record in such a
-//! place would contradict a signature. So is a database whose state file is gone: nothing tells what it has lost, and its
-//! key may have signed it. Other losses (a power cut takes the latest records, too) are reported, and an entry of the log
+//! place would contradict a signature. A database without its state file is refused, too: nothing tells what it has lost,
+//! and its key may have signed that. Other losses (a power cut takes the latest records, too) are reported, and an entry of the log
 //! says how many records were lost there.
 
 use std::path::Path;

@@ -104,7 +104,7 @@ pub(super) fn miscounted(
     blocks: &Blocks,
 ) -> Result<Option<Miscount>, Failure> {
     let _reading = entries::reading(connection)?;
-    // What a collected copy lacks, its gaps tell.
+    // The gaps of a collected copy tell its missing records.
     if kind::is_collected(connection)? {
         return Ok(None);
     }

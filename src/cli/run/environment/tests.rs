@@ -17,7 +17,7 @@ fn files() -> Files {
     }
 }
 
-/// Returns what a command gets whose environment has these variables.
+/// Returns the changes for a command that inherits these variables.
 fn environment(inherited: &[(&str, &str)]) -> Variables {
     let inherited = inherited
         .iter()
@@ -120,7 +120,7 @@ fn an_inherited_variable_that_excepts_hosts_or_names_another_proxy_is_removed() 
         let variables = environment(&[(name, "http://elsewhere.test")]);
         assert_eq!(variables[name], ours, "{name}");
     }
-    // What is no setting of a proxy stays.
+    // Other variables stay.
     let variables = environment(&[("PROXY_LIST", "1"), ("PATH", "/bin")]);
     assert!(!variables.contains_key("PROXY_LIST") && !variables.contains_key("PATH"));
 }

@@ -132,6 +132,21 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
             coded("gzip", RULES.as_bytes()),
         ),
         (
+            "gzip in parts with padding between them",
+            "content_encoding:gzip",
+            coded("gzip", &[&gzip(RULES)[..], b"\0\0", &gzip(RULES)].concat()),
+        ),
+        (
+            "zstd before rules",
+            "content_encoding:zstd",
+            coded("zstd", &[&zstd(RULES), RULES.as_bytes()].concat()),
+        ),
+        (
+            "gzip under a name that stands for text",
+            "content_encoding:binary",
+            coded("binary", &gzip(RULES)),
+        ),
+        (
             "plain text that calls itself brotli",
             "content_encoding:br",
             coded("br", RULES.as_bytes()),

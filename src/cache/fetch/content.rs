@@ -1,7 +1,8 @@
 //! The content of an answer: its body with the content codings undone (RFC 9110 section 8.4).
 //!
-//! A body counts when it is whole, and is read and inflated to a limit at most. What follows a complete gzip, zstd or
-//! brotli stream is no part of the file: servers append line ends, NULs and comments to what they have compressed.
+//! A body counts when it is whole, and is read and inflated to a limit at most. Text and NULs that follow a complete gzip,
+//! zstd or brotli stream are no part of the file: servers append line ends, padding and comments to what they have
+//! compressed. Rules, and octets that may be another part, show that the file is longer.
 
 use std::future::poll_fn;
 use std::io;
@@ -18,6 +19,7 @@ use http_body::Body as _;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::egress::{ResponseBody, ResponseError};
+use crate::rep::{ParseOptions, Robots};
 use crate::robots::access::{Cause, CodingField, Codings};
 
 /// The codings in our requests. [`codings`] understands these, and their older names.
@@ -32,17 +34,9 @@ const CODED: usize = 64 * 1024;
 /// Binary logarithm of the largest zstd window: 8 MiB (RFC 9659 section 3).
 const ZSTD_WINDOW: u32 = 23;
 
-/// Values of Content-Encoding that leave the body as it is. Only `identity` is registered; browsers and libraries read the
-/// others so, which are charsets, names from MIME, and a framing that a storage service has undone.
-const IDENTITY: [&str; 7] = [
-    "identity",
-    "none",
-    "utf-8",
-    "binary",
-    "7bit",
-    "8bit",
-    "aws-chunked",
-];
+/// Values of Content-Encoding that leave a text as it is. None is registered; browsers and libraries read them so. They are
+/// charsets, names from MIME, and a framing that a storage service has undone.
+const OF_TEXT: [&str; 6] = ["none", "utf-8", "binary", "7bit", "8bit", "aws-chunked"];
 
 /// Reads the decoded body, at most `limit` octets of it.
 ///
@@ -60,8 +54,29 @@ pub(super) async fn read(response: Response<ResponseBody>, limit: usize) -> Resu
     if body.is_empty() && !codings.is_empty() && ends_with_connection(&head) {
         return Err(Cause::Incomplete);
     }
-    let undecodable = |_| undecodable(&head.headers, CodingField::Content);
-    decode(body, &codings, limit).await.map_err(undecodable)
+    let undecodable = || undecodable(&head.headers, CodingField::Content);
+    let content = decode(body, &codings, limit).await;
+    let content = content.map_err(|_| undecodable())?;
+    // The name may stand for a coding that was not undone.
+    match names_text(&head.headers) && !content.iter().all(is_of_text) {
+        true => Err(undecodable()),
+        false => Ok(content),
+    }
+}
+
+/// Tells whether the answer names a coding that stands for a text as it is.
+fn names_text(headers: &HeaderMap) -> bool {
+    let names = names(headers, &CONTENT_ENCODING).unwrap_or_default();
+    names.into_iter().any(is_text_name)
+}
+
+fn is_text_name(name: &str) -> bool {
+    OF_TEXT.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Tells whether an octet occurs in text, in any encoding that ASCII is a part of.
+fn is_of_text(octet: &u8) -> bool {
+    !octet.is_ascii_control() || octet.is_ascii_whitespace()
 }
 
 /// Tells whether the end of the connection alone ends the body (RFC 9112 section 6.3): a server that stops before the first
@@ -142,7 +157,8 @@ fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, Cause> {
     let mut codings = Vec::new();
     for name in names(headers, &CONTENT_ENCODING).ok_or_else(refused)? {
         codings.push(match name.to_ascii_lowercase().as_str() {
-            name if IDENTITY.contains(&name) => continue,
+            "identity" => continue,
+            name if is_text_name(name) => continue,
             "gzip" | "x-gzip" => Coding::Gzip,
             "deflate" => Coding::Deflate,
             "br" => Coding::Brotli,
@@ -214,9 +230,7 @@ async fn undone(coding: Coding, mut coded: &[u8], most: usize) -> io::Result<Vec
         decoder.take(left as u64).read_to_end(&mut content).await?;
         is_due = coding.goes_on(coded);
     }
-    // Nothing checks a deflate stream: what follows may be a part of the file.
-    let is_cut = coding == Coding::Deflate && content.len() < most && !coded.is_empty();
-    match is_cut {
+    match content.len() < most && !coding.may_precede(coded) {
         true => Err(io::ErrorKind::InvalidData.into()),
         false => Ok(content),
     }
@@ -237,6 +251,21 @@ impl Coding {
             Coding::Brotli | Coding::Deflate => false,
         }
     }
+
+    /// Tells whether octets that follow a complete stream are surely no part of the file. Nothing checks a deflate stream:
+    /// it may have ended early.
+    fn may_precede(self, rest: &[u8]) -> bool {
+        let is_stray = |octet: &u8| *octet == 0 || is_of_text(octet);
+        rest.is_empty() || self != Coding::Deflate && rest.iter().all(is_stray) && !has_rules(rest)
+    }
+}
+
+/// Tells whether a text has lines that say what a crawler may do.
+fn has_rules(text: &[u8]) -> bool {
+    // Padding with NULs is no beginning of a line.
+    let start = text.iter().position(|octet| *octet != 0);
+    let text = text.get(start.unwrap_or(text.len())..).unwrap_or_default();
+    Robots::parse(text, ParseOptions::default()).has_rules()
 }
 
 /// Tells whether data begins like zlib (RFC 1950 section 2.2). A raw deflate stream with this first octet would begin
@@ -384,7 +413,20 @@ mod tests {
         let zstd = all(ZstdEncoder::new(FILE)).await;
         let brotli = all(BrotliEncoder::new(FILE)).await;
         let twice = all(BrotliEncoder::new(&*[&gzip[..], b"\n"].concat())).await;
-        let strays: [&[u8]; 4] = [b"\r\n", b"\0\0\0\0\0\0\0\0", b"<!-- cached -->", b"\x1f"];
+        let strays: [&[u8]; 4] = [
+            b"\r\n",
+            b"\0\0\0\0\0\0\0\0",
+            b"<!-- cached -->",
+            b"\0\0# caf\xe9 of 2026: Disallow: /\n",
+        ];
+        let padded = [b"\0\0", &gzip[..]].concat();
+        let parts: [&[u8]; 5] = [
+            &padded,
+            &brotli,
+            b"\x1f",
+            b"\nDisallow: /other\n",
+            b"\0\0user agent: *",
+        ];
         #[rustfmt::skip] // one row, one case
         let cases = [
             ("gzip", &gzip, &[Coding::Gzip][..], &[0x1f, 0x8b, 8, 0][..]),
@@ -396,6 +438,10 @@ mod tests {
             for stray in strays {
                 let content = decoded(&[body, stray].concat(), codings, 1000).await;
                 assert_eq!(content.expect(name), FILE, "{name} before {stray:?}");
+            }
+            for part in parts {
+                let content = decoded(&[body, part].concat(), codings, 1000).await;
+                assert!(content.is_err(), "{name} before {part:?}");
             }
             if !begins.is_empty() {
                 let content = decoded(&[body, begins].concat(), codings, 1000).await;

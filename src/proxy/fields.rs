@@ -6,7 +6,7 @@
 mod hops;
 mod known;
 mod length;
-mod path_names;
+mod target_names;
 mod proxy_status;
 mod trailers;
 pub mod usage;
@@ -36,7 +36,7 @@ pub fn to_origin(headers: &mut HeaderMap, origin: &Origin, may_switch: bool) -> 
         && lists(headers, &UPGRADE, b"websocket");
     let found = strip(headers, |known| match known {
         Known::KeepAlive | Known::ProxyConnection | Known::ProxyAuthorization => false,
-        Known::PathName => false,
+        Known::TargetName => false,
         Known::Connection => wants_websocket || takes_trailers,
         Known::Te => takes_trailers && !wants_websocket,
         Known::Upgrade => wants_websocket,
@@ -79,7 +79,7 @@ pub fn to_crawler(headers: &mut HeaderMap) {
         Known::ContentLength => !is_coded,
         // It says `chunked` or is refused; hyper leaves it out if the crawler knows no chunks.
         Known::TransferEncoding | Known::ProxyAuthorization | Known::ProxyStatus => true,
-        Known::PathName => true,
+        Known::TargetName => true,
     });
     if found.has(Known::ContentLength) && !is_coded {
         normalize_content_length(headers);
@@ -144,7 +144,7 @@ fn strip(headers: &mut HeaderMap, is_kept: impl Fn(Known) -> bool) -> Found {
     let Some(first) = first.or((!listed.is_empty()).then_some(0)) else {
         return found;
     };
-    let have_names = !found.has(Known::PathName);
+    let have_names = !found.has(Known::TargetName);
     if listed.is_empty() && have_names && first + dropped == headers.keys_len() {
         // No other field follows that a removal could move.
         let dropped = Known::ALL
@@ -186,7 +186,7 @@ fn listed(headers: &HeaderMap) -> Vec<HeaderName> {
         .filter_map(|name| HeaderName::from_bytes(name).ok())
         // Framing and addressing are never optional, whatever a crawler lists.
         .filter(|name| ![HOST, VIA].contains(name))
-        .filter(|name| Known::of(name).is_none_or(|known| known == Known::PathName))
+        .filter(|name| Known::of(name).is_none_or(|known| known == Known::TargetName))
         .collect()
 }
 

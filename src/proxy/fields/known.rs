@@ -2,7 +2,7 @@
 
 use http::HeaderName;
 
-use super::path_names::names_path;
+use super::target_names::names_target;
 
 /// A field that gets special treatment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum Known {
     ContentLength,
     ProxyStatus,
     /// Every field that names another path to a server than the request line does, which was judged.
-    PathName,
+    TargetName,
 }
 
 /// Number of such fields.
@@ -36,7 +36,7 @@ impl Known {
         Known::Upgrade,
         Known::ContentLength,
         Known::ProxyStatus,
-        Known::PathName,
+        Known::TargetName,
     ];
 
     pub(super) fn of(name: &HeaderName) -> Option<Known> {
@@ -51,7 +51,7 @@ impl Known {
             "upgrade" => Known::Upgrade,
             "content-length" => Known::ContentLength,
             "proxy-status" => Known::ProxyStatus,
-            other => return names_path(other).then_some(Known::PathName),
+            other => return names_target(other).then_some(Known::TargetName),
         })
     }
 
@@ -68,7 +68,7 @@ impl Known {
             Known::Upgrade => "upgrade",
             Known::ContentLength => "content-length",
             Known::ProxyStatus => "proxy-status",
-            Known::PathName => return None,
+            Known::TargetName => return None,
         })
     }
 }

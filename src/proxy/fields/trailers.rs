@@ -23,7 +23,7 @@ pub fn mend_trailers<E>(frame: &mut Option<Result<Frame<Bytes>, E>>) {
 pub(super) fn to_trailers(trailers: &mut HeaderMap) {
     let is_forbidden = |name: &HeaderName| {
         FORBIDDEN_TRAILERS.binary_search(&name.as_str()).is_ok()
-            || Known::of(name) == Some(Known::PathName)
+            || Known::of(name) == Some(Known::TargetName)
     };
     if trailers.keys().any(is_forbidden) {
         keep(trailers, |name| !is_forbidden(name));

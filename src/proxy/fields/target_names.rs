@@ -61,7 +61,7 @@ const fn lengths() -> [u64; 26] {
 }
 
 /// Tells whether a field with this name, in lower case, may name a path to a server.
-pub(super) fn names_path(name: &str) -> bool {
+pub(super) fn names_target(name: &str) -> bool {
     let name = name.as_bytes();
     let letter = name
         .first()
@@ -98,9 +98,9 @@ mod tests {
         assert_eq!(NAMES.map(str::len).into_iter().max(), Some(LONGEST));
         for name in NAMES {
             for by in ["_", "-", ".", "!", "~", "'", "|"] {
-                assert!(names_path(&name.replace('_', by)), "{name} with {by}");
+                assert!(names_target(&name.replace('_', by)), "{name} with {by}");
                 assert!(
-                    names_path(&name.replacen('_', by, 1)),
+                    names_target(&name.replacen('_', by, 1)),
                     "{name} with one {by}"
                 );
             }
@@ -136,7 +136,7 @@ mod tests {
             "upgrade-insecure-requests",
             "x-waws-unencoded-url-and-far-beyond-the-longest-name-of-all-these-fields-of-a-request",
         ] {
-            assert!(!names_path(name), "{name}");
+            assert!(!names_target(name), "{name}");
         }
     }
 }

@@ -6,8 +6,8 @@
 mod hops;
 mod known;
 mod length;
-mod target_names;
 mod proxy_status;
+mod target_names;
 mod trailers;
 pub mod usage;
 mod via;

@@ -1,4 +1,4 @@
-//! Fields that a server takes for the path or for a part of it: none reaches a server.
+//! Fields that a server takes for the path, for a part of it or for the host: none reaches a server.
 
 use crate::servers::{self, KINDS, Server};
 use crate::spellings::DIARY;
@@ -8,6 +8,7 @@ use crate::{behind, site};
 /// Names that servers, frameworks and what stands before them use, as variables of CGI.
 const NAMES: &[&str] = &[
     "DOCUMENT_URI",
+    "FORWARDED",
     "ORIG_PATH_INFO",
     "ORIG_SCRIPT_NAME",
     "PATH_INFO",
@@ -23,16 +24,21 @@ const NAMES: &[&str] = &[
     "UNENCODED_URL",
     "X_ACCEL_MAPPING",
     "X_ENVOY_ORIGINAL_PATH",
+    "X_FORWARDED_HOST",
     "X_FORWARDED_PATH",
     "X_FORWARDED_PATHBASE",
     "X_FORWARDED_PREFIX",
     "X_FORWARDED_SCRIPT_NAME",
+    "X_FORWARDED_SERVER",
     "X_FORWARDED_URI",
     "X_FORWARDED_URL",
+    "X_HOST",
+    "X_HTTP_HOST_OVERRIDE",
     "X_INGRESS_PATH",
     "X_INVOKE_PATH",
     "X_MATCHED_PATH",
     "X_MS_ORIGINAL_URL",
+    "X_ORIGINAL_HOST",
     "X_ORIGINAL_PATH",
     "X_ORIGINAL_URI",
     "X_ORIGINAL_URL",
@@ -87,6 +93,26 @@ fn no_field_names_a_disallowed_path_to_gunicorn_and_to_what_stands_before_it() {
             assert_eq!(answer.status, 404, "{name}: {answer:?} for {fields}");
         }
         running.push(server);
+    }
+}
+
+#[test]
+fn no_field_names_a_host_of_which_cherrypy_makes_a_path() {
+    if !servers::are_there() {
+        return;
+    }
+    let root = site("User-agent: *\nDisallow: /hidden/\n");
+    let gate = CrawlgateProcess::start();
+    let kind = KINDS.iter().find(|kind| kind.name == "CherryPy").unwrap();
+    let server = Server::start(kind, root.path(), 0);
+    let passed = server.asked("/note", "X-Forwarded-Host: hidden.example\r\n");
+    assert!(
+        passed.contains("/hidden/note"),
+        "it takes the field: {passed}"
+    );
+    for fields in fields("hidden.example") {
+        let answer = gate.request("GET", &format!("http://{}/note", server.address), &fields);
+        assert_eq!(answer.status, 404, "{answer:?} for {fields}");
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) enum Known {
     Upgrade,
     ContentLength,
     ProxyStatus,
-    /// Every field that names another path to a server than the request line does, which was judged.
+    /// Every field that names another path or host to a server than the request line and Host do, which were judged.
     TargetName,
 }
 

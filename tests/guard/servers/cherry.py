@@ -1,4 +1,4 @@
-"""CherryPy, with its tool for static files."""
+"""CherryPy, with its tool for static files, and its dispatcher that makes a path of a host."""
 
 import sys
 
@@ -7,7 +7,15 @@ import cherrypy
 port, root = sys.argv[1:]
 
 
+class Hidden:
+    @cherrypy.expose
+    def note(self):
+        return "marker:/hidden/note"
+
+
 class Site:
+    hidden = Hidden()
+
     @cherrypy.expose
     def wiki(self, title=""):
         return f"marker:/wiki?title={title}"
@@ -21,4 +29,6 @@ cherrypy.config.update(
         "log.screen": False,
     }
 )
-cherrypy.quickstart(Site(), "/", {"/": {"tools.staticdir.on": True, "tools.staticdir.dir": root}})
+hosts = cherrypy.dispatch.VirtualHost(**{"hidden.example": "/hidden"})
+static = {"tools.staticdir.on": True, "tools.staticdir.dir": root}
+cherrypy.quickstart(Site(), "/", {"/": {"request.dispatch": hosts, **static}})

@@ -4,7 +4,7 @@ local names = tonumber(ARGV[1])
 local refused, unknown = {}, {}
 for k = names + 2, #ARGV, 2 do
   for n = 2, names + 1 do
-    -- Redis 8 asks for as many arguments as the command takes.
+    -- Redis from 8.2.9, and Debian's 8.0.2-3+deb13u3, ask for as many arguments as the command takes.
     local words, count = {ARGV[n], '0', '0', '0'}, tonumber(ARGV[k + 1])
     local known, may = pcall(redis.acl_check_cmd, ARGV[k], unpack(words, 1, count))
     if not known then

@@ -160,7 +160,7 @@ fn of_the_file() -> Vec<Fact> {
             },
             check: "file is not a database",
             refused: Some("this is no store of crawlgate's"),
-            then: Then::MoveAway("move it away to begin anew", "db"),
+            then: Then::MoveAway("away to begin anew", "db"),
         },
         Fact {
             name: "another program's database",
@@ -354,10 +354,14 @@ fn lead_out(place: &Place, fact: &Fact) {
             assert_eq!(fs::read(&place.path).unwrap(), before, "{name}");
             let moved = place.path.with_extension(extension);
             fs::rename(&moved, moved.with_extension("moved")).unwrap();
-            let key = place.path.with_extension("log.key");
-            if extension == "db" && key.exists() {
+            let [key, state] =
+                ["log.key", "log.state"].map(|extension| place.path.with_extension(extension));
+            if rebuilt.contains(state.to_str().unwrap()) {
+                fs::rename(&state, state.with_extension("moved-state")).unwrap();
+            }
+            if extension == "db" && (key.exists() || state.exists()) {
                 let Serve::Refused(said) = place.serve() else {
-                    panic!("{name}: the key says that there was a store")
+                    panic!("{name}: what stayed says that there was a store")
                 };
                 place.move_away(&said);
             }

@@ -150,7 +150,12 @@ impl Place {
             .unwrap_or_else(|| panic!("no way out: {said}"));
         let key = self.path.with_extension("log.key");
         let log = self.path.with_extension("db-wal");
-        for (file, shorter) in [(key, "the key away"), (log, "the log away")] {
+        let state = self.path.with_extension("log.state");
+        for (file, shorter) in [
+            (key, "the key away"),
+            (log, "the log away"),
+            (state, "the state away"),
+        ] {
             if named.contains(file.to_str().unwrap()) || named.starts_with(shorter) {
                 fs::rename(&file, file.with_extension("moved")).unwrap();
             }

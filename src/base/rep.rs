@@ -74,7 +74,7 @@ pub use family::family;
 pub use field::Field;
 pub use group::{Group, OtherLine};
 pub use guard::{Comparison, PathVariants, Spelling};
-pub use line::lines;
+pub use line::{has_rules, lines};
 pub use lint::{Lint, LintKind};
 pub use origin::{Origin, OriginError, Scheme};
 pub use parse::{ParseOptions, Robots};

@@ -317,7 +317,7 @@ mod tests {
                     ("X-Forwarded-Prefix", "/open"),
                     ("X-Original-Host", "b.test"),
                 ],
-                &["host: a.test:81", "x-original-host: b.test"],
+                &["host: a.test:81"],
                 false,
             ),
         ] {

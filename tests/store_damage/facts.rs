@@ -359,9 +359,9 @@ fn lead_out(place: &Place, fact: &Fact) {
             if rebuilt.contains(state.to_str().unwrap()) {
                 fs::rename(&state, state.with_extension("moved-state")).unwrap();
             }
-            if extension == "db" && (key.exists() || state.exists()) {
+            if extension == "db" && key.exists() {
                 let Serve::Refused(said) = place.serve() else {
-                    panic!("{name}: what stayed says that there was a store")
+                    panic!("{name}: the key says that there was a store")
                 };
                 place.move_away(&said);
             }

@@ -66,6 +66,9 @@ const PATH_FIELDS: [&str; 12] = [
     "X-Forwarded-Prefix",
     "X-Envoy-Original-Path",
     "Request-URI",
+    "X-Forwarded-Host",
+    "X-Original-Host",
+    "Forwarded",
 ];
 
 /// Checks that a request arrived with all fields but these.
@@ -75,14 +78,14 @@ fn names_no_other_path(origin: &Origin, path: &str) {
     for name in PATH_FIELDS {
         assert_eq!(seen.all(name), [""; 0], "{name} went on: {}", seen.text());
     }
-    assert_eq!(seen.field("x-original-host").as_deref(), Some("a.test"));
+    assert_eq!(seen.field("x-original-id").as_deref(), Some("a.test"));
 }
 
 #[test]
 fn fields_that_name_another_target_reach_no_origin() {
     let gate = CrawlgateProcess::start();
     let fields = PATH_FIELDS.map(|name| format!("{name}: /private\r\n"));
-    let fields = format!("{}X-Original-Host: a.test\r\n", fields.concat());
+    let fields = format!("{}X-Original-Id: a.test\r\n", fields.concat());
     for origin in [Origin::http(), Origin::https()] {
         let origin = origin.robots(crate::support::RULES);
         let answer = gate.request("GET", &origin.url("/page"), &fields);
@@ -95,7 +98,7 @@ fn fields_that_name_another_target_reach_no_origin() {
     for (name, value) in PATH_FIELDS
         .map(|name| (name, "/private"))
         .into_iter()
-        .chain([("x-original-host", "a.test")])
+        .chain([("x-original-id", "a.test")])
     {
         let name = http::HeaderName::from_bytes(name.as_bytes()).unwrap();
         asked.headers_mut().append(name, value.parse().unwrap());

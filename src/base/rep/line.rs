@@ -85,6 +85,12 @@ pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
+/// Tells whether any line of a text is a rule or names a crawler, also a rule that belongs to no group.
+pub fn has_rules(text: &[u8]) -> bool {
+    let mut fields = Lines::new(text).filter_map(|line| line.pair(true)?.field);
+    fields.any(|field| matches!(field, Field::UserAgent | Field::Allow | Field::Disallow))
+}
+
 /// Returns the place at which the first line begins: behind a byte order mark, also a partial one (Google).
 pub(super) fn beginning(text: &[u8]) -> usize {
     text.iter()

@@ -164,12 +164,6 @@ impl Robots {
         self.file.is_truncated
     }
 
-    /// Tells whether any line is a rule or names a crawler.
-    pub fn has_rules(&self) -> bool {
-        let mut kinds = self.file.entries.iter().map(|entry| entry.kind());
-        kinds.any(|kind| kind != EntryKind::Other)
-    }
-
     /// Tells whether any line speaks about the use of the content: [`Field::is_of_usage`].
     pub fn has_usage(&self) -> bool {
         self.file.has_usage

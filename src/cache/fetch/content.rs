@@ -19,7 +19,7 @@ use http_body::Body as _;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::egress::{ResponseBody, ResponseError};
-use crate::rep::{ParseOptions, Robots};
+use crate::rep;
 use crate::robots::access::{Cause, CodingField, Codings};
 
 /// The codings in our requests. [`codings`] understands these, and their older names.
@@ -256,16 +256,19 @@ impl Coding {
     /// it may have ended early.
     fn may_precede(self, rest: &[u8]) -> bool {
         let is_stray = |octet: &u8| *octet == 0 || is_of_text(octet);
-        rest.is_empty() || self != Coding::Deflate && rest.iter().all(is_stray) && !has_rules(rest)
+        rest.is_empty()
+            || self != Coding::Deflate
+                && rest.iter().all(is_stray)
+                && !rep::has_rules(behind_padding(rest))
     }
 }
 
-/// Tells whether a text has lines that say what a crawler may do.
-fn has_rules(text: &[u8]) -> bool {
-    // Padding with NULs is no beginning of a line.
-    let start = text.iter().position(|octet| *octet != 0);
-    let text = text.get(start.unwrap_or(text.len())..).unwrap_or_default();
-    Robots::parse(text, ParseOptions::default()).has_rules()
+/// Returns what stands behind a padding with NULs.
+fn behind_padding(octets: &[u8]) -> &[u8] {
+    let start = octets.iter().position(|octet| *octet != 0);
+    octets
+        .get(start.unwrap_or(octets.len())..)
+        .unwrap_or_default()
 }
 
 /// Tells whether data begins like zlib (RFC 1950 section 2.2). A raw deflate stream with this first octet would begin

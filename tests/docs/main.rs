@@ -25,6 +25,7 @@ mod shell;
 #[path = "../support/mod.rs"]
 mod support;
 mod tables;
+mod threat_model;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -25,6 +25,7 @@ mod shell;
 #[path = "../support/mod.rs"]
 mod support;
 mod tables;
+mod threat_model;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -216,7 +217,7 @@ fn the_record_of_the_docs_has_the_fields_of_a_record() {
     let sandbox = Sandbox::new();
     let evidence = pages()
         .into_iter()
-        .find(|page| page.name == "docs/evidence.md");
+        .find(|page| page.name == "docs/decisions.md");
     let evidence = evidence.unwrap();
     let blocks = evidence
         .blocks

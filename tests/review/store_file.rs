@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::test_store::{TestStore, signed};
 
-/// Makes a copy of the store with its key, as docs/evidence.md tells to, and removes the robots.txt files from the copy.
+/// Makes a copy of the store with its key, as docs/store.md tells to, and removes the robots.txt files from the copy.
 fn damaged_backup(db: &TestStore) {
     let folder = db.directory().join("backup");
     fs::create_dir(&folder).unwrap();

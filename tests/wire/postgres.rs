@@ -114,9 +114,9 @@ impl Drop for Postgres {
 
 /// Returns the commands of the documentation.
 fn commands() -> String {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/evidence.md");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/sql.md");
     let docs = fs::read_to_string(docs).unwrap();
-    let (_, section) = docs.split_once("### PostgreSQL\n").unwrap();
+    let (_, section) = docs.split_once("## PostgreSQL\n").unwrap();
     let (_, commands) = section.split_once("```sh\n").unwrap();
     commands.split_once("```").unwrap().0.to_owned()
 }

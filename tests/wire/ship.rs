@@ -240,7 +240,7 @@ fn a_command_without_the_key_lifts_no_hold_and_the_operator_can() {
 
 /// The set-up of the documentation, with what a test needs to run nginx anywhere.
 fn nginx_for(port: u16, dir: &Path, tokens: &BTreeMap<&str, &str>) -> String {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/evidence.md");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/copies.md");
     let docs = fs::read_to_string(docs).unwrap();
     let (_, recipe) = docs.split_once("```nginx\n").unwrap();
     let (recipe, _) = recipe.split_once("```").unwrap();

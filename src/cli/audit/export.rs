@@ -15,7 +15,7 @@ use crate::store::Store;
 
 pub(super) const HELP: &str = "\
 The files are `log.json`, `ground/FIRST.roots`, `entries/FIRST-END.cgb`, `gaps/FIRST-END.roots`, `objects/SHA256.zst`, `robots/SHA256.zst` and \
-`checkpoints/SIZE` (docs/evidence.md describes them), open to their owner alone. No file changes once it stands there, so rsync, rclone or \
+`checkpoints/SIZE` (docs/copies.md describes them), open to their owner alone. No file changes once it stands there, so rsync, rclone or \
 object storage carries the directory. A later run writes what is new, up to the newest checkpoint; one that was \
 interrupted is continued. The checkpoint comes last.
 

@@ -53,7 +53,7 @@ fn hop_by_hop_fields_stay_on_their_hop() {
 }
 
 /// Fields that a server may take for the path, in spellings that CGI makes equal.
-const PATH_FIELDS: [&str; 12] = [
+const PATH_FIELDS: [&str; 15] = [
     "X-Original-URL",
     "x-rewrite-url",
     "X-ORIGINAL-URL",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_compression::tokio::write::{BrotliEncoder, ZlibEncoder, ZstdEncoder};
 use flate2::{Compress, Compression, FlushCompress, write::GzEncoder};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 
 use crate::support::frame_origin::{self, FrameOrigin};
 use crate::support::{CrawlgateProcess, Origin, RULES, Reply};
@@ -33,32 +33,26 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
         .block_on(future)
 }
 
-fn brotli(text: &str) -> Vec<u8> {
+/// Passes a text through an encoder, which then has the coded form.
+fn encoded<E: AsyncWrite + Unpin>(mut encoder: E, text: &str) -> E {
     block_on(async {
-        let mut encoder = BrotliEncoder::new(Vec::new());
         encoder.write_all(text.as_bytes()).await.unwrap();
         encoder.shutdown().await.unwrap();
-        encoder.into_inner()
-    })
+    });
+    encoder
+}
+
+fn brotli(text: &str) -> Vec<u8> {
+    encoded(BrotliEncoder::new(Vec::new()), text).into_inner()
 }
 
 fn zstd(text: &str) -> Vec<u8> {
-    block_on(async {
-        let mut encoder = ZstdEncoder::new(Vec::new());
-        encoder.write_all(text.as_bytes()).await.unwrap();
-        encoder.shutdown().await.unwrap();
-        encoder.into_inner()
-    })
+    encoded(ZstdEncoder::new(Vec::new()), text).into_inner()
 }
 
 /// HTTP calls the zlib format deflate.
 fn deflate(text: &str) -> Vec<u8> {
-    block_on(async {
-        let mut encoder = ZlibEncoder::new(Vec::new());
-        encoder.write_all(text.as_bytes()).await.unwrap();
-        encoder.shutdown().await.unwrap();
-        encoder.into_inner()
-    })
+    encoded(ZlibEncoder::new(Vec::new()), text).into_inner()
 }
 
 #[test]

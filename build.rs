@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The sources of the program: a change in one of them makes the commit dirty.
-const SOURCES: [&str; 4] = ["src", "build.rs", "Cargo.toml", "Cargo.lock"];
+const SOURCES: [&str; 5] = ["src", "crates", "build.rs", "Cargo.toml", "Cargo.lock"];
 
 /// Files of git that change with each commit, checkout and reset.
 const HEADS: [&str; 2] = ["HEAD", "logs/HEAD"];

@@ -31,10 +31,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crawlgate::audit::{Agent, Client, DecisionId, Log, Record, RobotsCopy, RuleLine};
-use crawlgate::clock::{Clock, Moment};
-use crawlgate::config::{Config, Recorded};
-use crawlgate::store::{self, Access};
-use crawlgate::usage::Purposes;
+use crawlgate_config::{Config, Recorded};
+use crawlgate_store::{self as store, Access};
+use crawlgate_system::clock::{Clock, Moment};
+use crawlgate_usage::Purposes;
 
 /// Crawlers at once.
 const CRAWLERS: usize = 8;

@@ -23,11 +23,11 @@ mod sets;
 use std::time::Duration;
 
 use crawlgate::audit::verify::walk::{Known, LogVerifier, Subtree};
-use crawlgate::clock::Moment;
-use crawlgate::entry::{Bounds, Decision, Digest, Mode, Rule, Source, Texts, Url, Verdict, Via};
-use crawlgate::store::block::{Block, BlockWriter};
-use crawlgate::store::{LogKey, StoredCheckpoint};
-use crawlgate::tlog::{BUNDLE, Tree, leaf_hash};
+use crawlgate_block::{Block, BlockWriter};
+use crawlgate_record::{Bounds, Decision, Digest, Mode, Rule, Source, Texts, Url, Verdict, Via};
+use crawlgate_store::{LogKey, StoredCheckpoint};
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::{BUNDLE, Tree, leaf_hash};
 use rustix::time::{ClockId, clock_gettime};
 
 use self::sets::{Dice, Request, digest, request};
@@ -224,7 +224,7 @@ fn signed<'e>(
         if let Some(full) = tree.push(leaf_hash(entry(nth))) {
             let of = |count, root| Subtree::of(tree.size() - count, count, root).unwrap();
             roots.push(of(BUNDLE, full.bundle));
-            roots.extend(full.segment.map(|root| of(crawlgate::tlog::SEGMENT, root)));
+            roots.extend(full.segment.map(|root| of(crawlgate_tlog::SEGMENT, root)));
         }
         if tree.size().is_multiple_of(4_096) {
             checkpoints.push(StoredCheckpoint {

@@ -24,7 +24,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use corpus::{CRAWLER, SHAPES, Shape};
-use crawlgate::rep::{ComparisonPath, ParseOptions, ProductToken, Robots, RuleKind, Rules};
+use crawlgate_robots::{ComparisonPath, ParseOptions, ProductToken, Robots, RuleKind, Rules};
 
 /// Time for which a contender runs in one round.
 const TURN: Duration = Duration::from_micros(500);

@@ -15,7 +15,7 @@ use std::alloc::System;
 use std::process::ExitCode;
 
 use corpus::{CRAWLER, SHAPES};
-use crawlgate::rep::{ParseOptions, ProductToken, Robots};
+use crawlgate_robots::{ParseOptions, ProductToken, Robots};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]

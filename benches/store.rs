@@ -34,15 +34,15 @@ use std::time::{Duration, Instant};
 use crawlgate::audit::{
     Agent, Client, DecisionId, Exceeds, Log, ObjectDigests, Record, RobotsCopy, RuleLine,
 };
-use crawlgate::clock::{Clock, Moment};
-use crawlgate::config::{Config, Recorded, Synchronous};
-use crawlgate::policy::settings::PolicyDigest;
-use crawlgate::rep::Origin;
-use crawlgate::robots::access::Absence;
-use crawlgate::robots::identity::Identity;
-use crawlgate::robots::state::{Fresh, State};
-use crawlgate::store::{self, Access, Batch, Fetch, OriginQuery, OriginUpdate, Store};
-use crawlgate::usage::Purposes;
+use crawlgate_config::{Config, Recorded, Synchronous};
+use crawlgate_origins::access::Absence;
+use crawlgate_origins::identity::Identity;
+use crawlgate_origins::state::{Fresh, State};
+use crawlgate_policy::settings::PolicyDigest;
+use crawlgate_robots::Origin;
+use crawlgate_store::{self as store, Access, Batch, Fetch, OriginQuery, OriginUpdate, Store};
+use crawlgate_system::clock::{Clock, Moment};
+use crawlgate_usage::Purposes;
 use rustix::time::{ClockId, clock_gettime};
 
 use self::sets::{Dice, Request, request};

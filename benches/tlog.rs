@@ -15,7 +15,7 @@
 use std::convert::Infallible;
 
 use aws_lc_rs::signature::Ed25519KeyPair;
-use crawlgate::tlog::{EntryProof, Hash, InclusionProof, Prover, Signer, Tile, Tree, leaf_hash};
+use crawlgate_tlog::{EntryProof, Hash, InclusionProof, Prover, Signer, Tile, Tree, leaf_hash};
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 

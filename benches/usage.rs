@@ -27,12 +27,12 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlgate::clock::Moment;
-use crawlgate::policy::usage::{Head, Signals, release};
-use crawlgate::policy::{Decision, Reason};
-use crawlgate::rep::ProductToken;
-use crawlgate::signing::{AgentUrl, Cover, Form, Identities, Settings, Signable, SigningKey};
-use crawlgate::usage::{Modes, Purpose, Purposes, lines};
+use crawlgate_policy::usage::{Head, Signals, release};
+use crawlgate_policy::{Decision, Reason};
+use crawlgate_robots::ProductToken;
+use crawlgate_signing::{AgentUrl, Cover, Form, Identities, Settings, Signable, SigningKey};
+use crawlgate_system::clock::Moment;
+use crawlgate_usage::{Modes, Purpose, Purposes, lines};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rustix::time::{ClockId, clock_gettime};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};

@@ -31,10 +31,10 @@ pub use self::reach::{LateMember, Reach};
 pub use self::run_socket::run_sockets;
 pub(crate) use self::server::claim;
 pub use self::server::{BindError, Service, Socket};
-use crate::fleet::overview::FleetView;
 use crate::ship;
-use crate::text::time_text;
 use crate::witness;
+use crawlgate_text::time_text;
+use crawlgate_turns::fleet::overview::FleetView;
 
 /// Octets of a request, its line feed included: a URL is the longest content.
 const LONGEST_REQUEST: u64 = 8 * 1024;

@@ -57,8 +57,8 @@ pub mod verify;
 pub mod what_if;
 mod writer;
 
-pub use crate::entry::field;
-pub use crate::text::DecisionId;
+pub use crawlgate_record::field;
+pub use crawlgate_text::DecisionId;
 
 pub use self::{
     entry::{ObjectDigests, RecordObject},

@@ -3,10 +3,10 @@
 //!
 //! Promises: however many requests ask for a document of an origin as one identity at once, one fetch runs (*single flight*); it
 //! runs in a task of its own, so a disconnecting crawler cancels nothing; a fetch that panics or is dropped still ends,
-//! as [`Cause::Internal`](crate::robots::access::Cause::Internal), and wakes its waiters; the cache is bounded by count
+//! as [`Cause::Internal`](crawlgate_origins::access::Cause::Internal), and wakes its waiters; the cache is bounded by count
 //! and by octets, over all identities, and evicts the least recently used origins that are not being fetched.
 //!
-//! A document of an origin has at most [`OWN_STATES`](crate::robots::identity::OWN_STATES) identities with states of their
+//! A document of an origin has at most [`OWN_STATES`](crawlgate_origins::identity::OWN_STATES) identities with states of their
 //! own; further ones share that of `*` at robots.txt, and have none at tdmrep.json. Clients divide these states evenly, so
 //! that none can fill them with names that it makes up. A refusal to one identity is believed only if the origin refuses
 //! `*`, too (`confirm`).
@@ -56,20 +56,20 @@ use dashmap::DashMap;
 use parking_lot::Mutex;
 
 use self::fetch::FetchRequest;
-use crate::clock::{Clock, Moment, Uptime};
-use crate::config::{CacheConfig, Config, ProfileName};
 use crate::egress::Egress;
-use crate::fleet::{Fleet, HeartbeatReply};
-use crate::pace::{Fetches, Pace, SharedPace as _};
-use crate::policy::generation::Changes;
-use crate::policy::overrides::Overrides;
-use crate::rep::Origin;
-use crate::robots::access::AccessResult;
-use crate::robots::document::Document;
-use crate::robots::identity::Crawler;
-use crate::robots::reach::Tracker;
-use crate::robots::state::{Due, State};
-use crate::store;
+use crawlgate_config::{CacheConfig, Config, ProfileName};
+use crawlgate_origins::access::AccessResult;
+use crawlgate_origins::document::Document;
+use crawlgate_origins::identity::Crawler;
+use crawlgate_origins::reach::Tracker;
+use crawlgate_origins::state::{Due, State};
+use crawlgate_policy::generation::Changes;
+use crawlgate_policy::overrides::Overrides;
+use crawlgate_robots::Origin;
+use crawlgate_store as store;
+use crawlgate_system::clock::{Clock, Moment, Uptime};
+use crawlgate_turns::fleet::{Fleet, HeartbeatReply};
+use crawlgate_turns::pace::{Fetches, Pace, SharedPace as _};
 
 /// The cache of the states of all origins.
 pub struct RobotsCache {

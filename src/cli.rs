@@ -41,8 +41,8 @@ use clap::{Parser, Subcommand};
 use self::collected::{CollectedArgs, LogSelection};
 use self::store_file::StoreFileArgs;
 use crate::admin::Request;
-use crate::config::{Config, Destination, Holder, Kept, Source};
 use crate::version;
+use crawlgate_config::{Config, Destination, Holder, Kept, Source};
 
 /// Exit code when crawlgate itself fails: a wrong configuration, a port in use, no store.
 pub const FAILED: u8 = 2;
@@ -354,7 +354,7 @@ pub(crate) fn fail(error: &dyn std::fmt::Display) -> ExitCode {
 /// # Errors
 /// When it is empty, too long, or not one line; the message names the option.
 pub(crate) fn words(option: &str, text: &str) -> Result<String, String> {
-    crate::policy::overrides::words(text).map_err(|error| format!("{option}: {error}"))
+    crawlgate_policy::overrides::words(text).map_err(|error| format!("{option}: {error}"))
 }
 
 /// Creates a runtime for a command with one request at a time.

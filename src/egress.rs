@@ -10,7 +10,7 @@
 //! request gets an answer that belongs to a part of it. A connection that a login belongs to is its crawler connection's alone
 //! ([`Pinned`]).
 //!
-//! Only an address that the [address policy](crate::policy::address_policy) allows is dialled, also for a redirect of a
+//! Only an address that the [address policy](crawlgate_policy::address_policy) allows is dialled, also for a redirect of a
 //! robots.txt and for a name that resolves differently today.
 
 mod attempt;
@@ -73,15 +73,15 @@ use self::sharing::{Protocols, Sharing};
 pub use self::signer::Signer;
 use self::signer::Signers;
 use crate::cache::fetch::RobotsPermit;
-use crate::clock::{Clock, Moment};
-use crate::config::{Config, HostPattern};
-use crate::descriptors::Budget;
-use crate::metrics::Registry;
-use crate::policy::Permit;
-pub use crate::policy::address_policy::Prohibited;
-use crate::policy::generation::Changes;
-use crate::rep::{Origin, Scheme};
-use crate::signing::{Directory, Identities};
+use crawlgate_config::{Config, HostPattern};
+use crawlgate_policy::Permit;
+pub use crawlgate_policy::address_policy::Prohibited;
+use crawlgate_policy::generation::Changes;
+use crawlgate_robots::{Origin, Scheme};
+use crawlgate_signing::{Directory, Identities};
+use crawlgate_system::clock::{Clock, Moment};
+use crawlgate_system::descriptors::Budget;
+use crawlgate_system::metrics::Registry;
 
 /// After this idle time the origin may have closed the connection without our having noticed yet.
 const DOUBTFUL: Duration = Duration::from_millis(2);

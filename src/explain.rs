@@ -20,17 +20,17 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 
-use crate::agent::{self, Agent, Agents};
 use crate::cache::{EffectiveSettings, View};
-use crate::clock::Moment;
-use crate::config::{Config, Mode, RobotsConfig};
-use crate::policy::generation::OriginUpdates;
-use crate::policy::identity::{Required, decide_by_identity};
-use crate::policy::overrides::{ActiveOverride, Overrides};
-use crate::policy::{self, Decision, Reason, Target, Verdict};
-use crate::rep::{Explanation, Group, OtherLine, ParseOptions, ProductToken, Robots};
-use crate::robots::snapshot::Snapshot;
-use crate::robots::state::{Fresh, Stance, State};
+use crawlgate_config::{Config, Mode, RobotsConfig};
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::{Fresh, Stance, State};
+use crawlgate_policy::agent::{self, Agent, Agents};
+use crawlgate_policy::generation::OriginUpdates;
+use crawlgate_policy::identity::{Required, decide_by_identity};
+use crawlgate_policy::overrides::{ActiveOverride, Overrides};
+use crawlgate_policy::{self as policy, Decision, Reason, Target, Verdict};
+use crawlgate_robots::{Explanation, Group, OtherLine, ParseOptions, ProductToken, Robots};
+use crawlgate_system::clock::Moment;
 
 /// A robots.txt to judge by.
 pub type File = Arc<Snapshot>;
@@ -322,7 +322,7 @@ pub fn meaning(decision: &Decision) -> String {
 /// Returns the index of the group that a field belongs to: the last group that begins above it. A Sitemap belongs to
 /// none.
 pub fn group_of(other: &OtherLine<'_>, groups: &[Group<'_>]) -> Option<usize> {
-    if other.field == crate::rep::Field::Sitemap {
+    if other.field == crawlgate_robots::Field::Sitemap {
         return None;
     }
     let begins_above = |group: &Group<'_>| {
@@ -365,8 +365,8 @@ mod tests {
             assert_eq!(is_meaning, reason != Reason::PathGuard, "{words}");
         }
         let by_rule = |reason| {
-            let rule = crate::rep::Rule {
-                kind: crate::rep::RuleKind::Disallow,
+            let rule = crawlgate_robots::Rule {
+                kind: crawlgate_robots::RuleKind::Disallow,
                 text: "disallow: /".into(),
                 line: 2,
                 group: "*".into(),

@@ -20,20 +20,20 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use self::operator::{Asserted, Operator};
-use crate::agent::{Agent, Agents};
 use crate::audit::Log;
 use crate::cache::{PersistentStates, RobotsCache};
-use crate::client::account::ClientAccount;
-use crate::client::{Client, Clients};
-use crate::clock::{Clock, Moment};
-use crate::config::Config;
 use crate::egress::Egress;
-use crate::fleet::{Fleet, LinkState};
-use crate::pace::{self, Ask, EffectivePace, Pace, SharedPace as _};
-use crate::policy::generation::{Changes, Generation};
-use crate::policy::overrides::Override;
-use crate::policy::{Decision, Reason, Ruling, Target, Verdict};
-use crate::robots::identity::Crawler;
+use crawlgate_config::Config;
+use crawlgate_origins::identity::Crawler;
+use crawlgate_policy::agent::{Agent, Agents};
+use crawlgate_policy::generation::{Changes, Generation};
+use crawlgate_policy::overrides::Override;
+use crawlgate_policy::{Decision, Reason, Ruling, Target, Verdict};
+use crawlgate_system::clock::{Clock, Moment};
+use crawlgate_turns::client::account::ClientAccount;
+use crawlgate_turns::client::{Client, Clients};
+use crawlgate_turns::fleet::{Fleet, LinkState};
+use crawlgate_turns::pace::{self, Ask, EffectivePace, Pace, SharedPace as _};
 
 /// Decides about requests, after fetching and waiting for the inputs of each decision.
 pub struct Gate {

@@ -7,67 +7,81 @@
 //!
 //! # Principles
 //!
-//! 1. **No proof, no send; no stale proof either.** [`egress::Egress::send`] takes a [`policy::Permit`] that only
-//!    [`policy`] makes, and sends by it only while it is [`policy::Current`]: a request is judged again when settings,
+//! 1. **No proof, no send; no stale proof either.** [`egress::Egress::send`] takes a [`Permit`](crawlgate_policy::Permit) that only
+//!    [`policy`](crawlgate_policy) makes, and sends by it only while it is [`Current`](crawlgate_policy::Current): a request is judged again when settings,
 //!    overrides, clients or a robots.txt have changed. The judged request is the one that is sent. The body of its
-//!    response passes by a [`policy::usage::Release`], which only [`policy`] makes from the head of the response.
-//! 2. **Pure core, IO around it.** [`rep`] (the protocol), [`robots::state`] (the error-state machine),
-//!    [`robots::access`], [`usage`] (preferences), [`ftp`] (names, commands, replies), [`policy`] and [`tlog`] (Merkle
+//!    response passes by a [`Release`](crawlgate_policy::usage::Release), which only [`policy`](crawlgate_policy) makes from the head of the response.
+//! 2. **Pure core, IO around it.** [`rep`](crawlgate_robots) (the protocol), [`state`](crawlgate_origins::state) (the error-state machine),
+//!    [`access`](crawlgate_origins::access), [`usage`](crawlgate_usage) (preferences), [`ftp`](crawlgate_ftp) (names, commands, replies), [`policy`](crawlgate_policy) and [`tlog`](crawlgate_tlog) (Merkle
 //!    tree, checkpoints, proofs) know no sockets, clocks or logs.
 //! 3. **One path.** Plain requests, intercepted ones and tunnels ask the same [`gate`] and leave through the same exit,
 //!    which records each exchange once, even if it fails or the crawler hangs up.
-//! 4. **The answer names the rule that decided.** One [`policy::Decision`] feeds the response, the record and the
+//! 4. **The answer names the rule that decided.** One [`Decision`](crawlgate_policy::Decision) feeds the response, the record and the
 //!    summary, so they cannot disagree; [`audit::replay`] derives it again from the record, by the same code, and
 //!    [`audit::prove`] writes a file ([`audit::bundle`]) that proves it to strangers.
-//! 5. **Time is an argument.** [`clock`] alone reads it. Durations that a change of the wall clock must not distort are
+//! 5. **Time is an argument.** [`clock`](crawlgate_system::clock) alone reads it. Durations that a change of the wall clock must not distort are
 //!    measured by a clock that is never set.
 //!
 //! # One request's way
 //!
 //! 1. `proxy::server` accepts the connection through `proxy::listener` and takes a connection slot (`proxy::limits`).
 //! 2. `proxy::checked_stream` passes the octets that `proxy::framing` finds well-formed to hyper.
-//! 3. `proxy::exchange` opens the exchange recorder, and `proxy::admission` identifies the [`client`] and the [`agent`].
+//! 3. `proxy::exchange` opens the exchange recorder, and `proxy::admission` identifies the [`client`](crawlgate_turns::client) and the [`agent`](crawlgate_policy::agent).
 //! 4. `proxy::target` reads the request target, once.
-//! 5. [`gate::Gate::clear`] checks the [address policy](policy::address_policy), the identity requirements and
-//!    [`policy::overrides`]; an override needs no robots.txt.
-//! 6. [`cache`] gives the state of the origin for the crawler's [`robots::identity`]. It asks the [`store`] and fetches
+//! 5. [`gate::Gate::clear`] checks the [address policy](crawlgate_policy::address_policy), the identity requirements and
+//!    [`overrides`](crawlgate_policy::overrides); an override needs no robots.txt.
+//! 6. [`cache`] gives the state of the origin for the crawler's [`identity`](crawlgate_origins::identity). It asks the [`store`](crawlgate_store) and fetches
 //!    if nothing usable is known.
-//! 7. [`policy::decide`] decides; where tdmrep.json counts, [`cache`] gives its state, and it decides again. Then the
-//!    client's quota and the origin's [`pace`] may hold or refuse the request.
+//! 7. [`decide`](crawlgate_policy::decide) decides; where tdmrep.json counts, [`cache`] gives its state, and it decides again. Then the
+//!    client's quota and the origin's [`pace`](crawlgate_turns::pace) may hold or refuse the request.
 //! 8. `proxy::forward` and `proxy::upstream` send the request through [`egress`], or `proxy::respond` refuses it.
 //!    `egress::ftp` makes an HTTP response of what an FTP server answers.
-//! 9. [`policy::usage`] judges what the head of the response says of use, and releases its body. `proxy::body` passes the
+//! 9. [`usage`](crawlgate_policy::usage) judges what the head of the response says of use, and releases its body. `proxy::body` passes the
 //!    response on and counts its octets.
-//! 10. `proxy::recorder` gives the record to [`audit`], which writes it into the [`store`], after the robots.txt that it
+//! 10. `proxy::recorder` gives the record to [`audit`], which writes it into the [`store`](crawlgate_store), after the robots.txt that it
 //!     rests on.
 //!
 //! On HTTP/2, `proxy::http2` takes the place of step 2: each stream enters at step 3.
 //!
-//! A CONNECT goes through `proxy::connect`: its TLS ends here, with a leaf of [`ca`], and the requests inside begin again
+//! A CONNECT goes through `proxy::connect`: its TLS ends here, with a leaf of [`ca`](crawlgate_ca), and the requests inside begin again
 //! at step 2. Opaque tunnels and WebSockets go through `proxy::relay`. Other proxies ask through `proxy::decide`, by the
 //! same gate and the same exit. One answer asks no gate: the self-test, at a host that exists nowhere else.
 //!
 //! The admin side ([`admin::http`]) has a listener of its own and shares with a request's way only counts, the store
-//! and one feed of decisions. Each room counts its own events; [`metrics`] holds the instruments. `crawlgate witness` is a
+//! and one feed of decisions. Each room counts its own events; [`metrics`](crawlgate_system::metrics) holds the instruments. `crawlgate witness` is a
 //! service by itself ([`witness::OwnWitness`]), for the logs of other machines.
 //!
-//! Several instances act as one gate through a [`fleet`]: [`gate`] asks for the state of its link first, [`cache`] fetches
-//! under a lease that all instances share, [`pace`] reserves turns, and `cli::override_sync` takes over the
+//! Several instances act as one gate through a [`fleet`](crawlgate_turns::fleet): [`gate`] asks for the state of its link first, [`cache`] fetches
+//! under a lease that all instances share, [`pace`](crawlgate_turns::pace) reserves turns, and `cli::override_sync` takes over the
 //! overrides of others.
 //!
 //! # Reading order
 //!
-//! From the leaves up; each room imports only rooms before it, and `tests/layering.rs` holds that. The crate
-//! `crawlgate-base` (`src/base`) has what the proxy decides by and what it keeps; its rooms stand under the same names here:
-//! [`clock`] · `gcra` · `retry` · [`descriptors`] · [`metrics`] · [`rep`] · [`text`] · [`ftp`] · [`tlog`] · `whole_file` ·
-//! [`agent`] · [`usage`] · [`robots`] · [`policy`] · [`signing`] · [`config`] · [`fleet`] · [`ca`] · [`client`] · [`pace`] ·
-//! [`entry`] · [`store`].
+//! From the leaves up. Each crate names in its Cargo.toml what it may know; the first nine are pure.
+//!
+//! | crate | what it is |
+//! |---|---|
+//! | [`crawlgate_robots`] | the Robots Exclusion Protocol: octets in, a verdict and its rule out |
+//! | [`crawlgate_text`] | what records are written with: points in time, identifiers, JSON |
+//! | [`crawlgate_usage`] | what sites say of the use of their content |
+//! | [`crawlgate_ftp`] | commands, replies, listings, paths |
+//! | [`crawlgate_origins`] | what is known of an origin: answers to a fetch, error states |
+//! | [`crawlgate_policy`] | known facts become one decision, and its permit |
+//! | [`crawlgate_tlog`] | the Merkle tree of the log, checkpoints, proofs |
+//! | [`crawlgate_record`] | a decision as octets, and its line |
+//! | [`crawlgate_block`] | entries in columns, as the store keeps them |
+//! | [`crawlgate_system`] | the clock, files that are replaced as a whole, metrics |
+//! | [`crawlgate_signing`] | Web Bot Auth |
+//! | [`crawlgate_config`] | a file and variables become checked values |
+//! | [`crawlgate_ca`] | the local certificate authority |
+//! | [`crawlgate_turns`] | who may go now: clients, pace, fleets |
+//! | [`crawlgate_store`] | origins, robots.txt and the log in SQLite |
 //!
 //! This crate has the proxy, its admin side and the commands: [`version`] · `connection_limit` · `held_writes` · `gathered` ·
 //! `transit` · `filtered` · `http2_frames` · `http2_body` · `websocket` · [`socket`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] ·
-//! [`ship`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. One arrow points back, on
-//! purpose: [`egress`] sends a robots.txt only by a permit that [`cache::fetch`] alone can make, as only [`policy`] can make
-//! one for a page.
+//! [`ship`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. Each room imports only rooms before
+//! it, and `tests/layering.rs` holds that. One arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit
+//! that [`cache::fetch`] alone can make, as only [`crawlgate_policy`] can make one for a page.
 //!
 //! # Departures from a textbook
 //!
@@ -78,9 +92,9 @@
 //!   without hyper's client (`egress::http2` has the reasons).
 //! - The store is asked for an origin once, at its first request, and is written by one thread behind a queue: no
 //!   request to a known origin waits for a disk, unless `[audit] durability` is `strict`.
-//! - The transparency log is ours ([`tlog`]): the crates for it keep the whole tree in memory, or bring a second
+//! - The transparency log is ours ([`tlog`](crawlgate_tlog)): the crates for it keep the whole tree in memory, or bring a second
 //!   cryptographic provider. Other programs verify its output in the tests.
-//! - [`rep::Origin`] leaves hosts of unusual spelling to the `url` crate; the rest of [`rep`] uses only the standard
+//! - [`Origin`](crawlgate_robots::Origin) leaves hosts of unusual spelling to the `url` crate; the rest of [`rep`](crawlgate_robots) uses only the standard
 //!   library and `memchr`.
 
 pub mod admin;
@@ -105,10 +119,3 @@ pub mod trust;
 pub mod version;
 mod websocket;
 pub mod witness;
-
-pub use crawlgate_base::{
-    agent, ca, client, clock, config, descriptors, entry, fleet, ftp, metrics, pace, policy, rep,
-    robots, signing, store, text, tlog, usage,
-};
-
-use crawlgate_base::{gcra, retry, whole_file};

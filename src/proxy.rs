@@ -56,14 +56,14 @@ pub use self::limits::Occupied;
 use self::listener::{ActiveListener, Bound, ListenAddr, ListenError, Listener};
 pub use self::self_test::SELF_TEST;
 use crate::audit::{DecisionId, Log, Summary};
-use crate::ca::Authority;
-use crate::clock::Clock;
-use crate::config::Config;
 use crate::egress::Egress;
-use crate::fleet::Fleet;
 use crate::gate::Gate;
-use crate::metrics::Registry;
 use crate::telemetry::Tracer;
+use crawlgate_ca::Authority;
+use crawlgate_config::Config;
+use crawlgate_system::clock::Clock;
+use crawlgate_system::metrics::Registry;
+use crawlgate_turns::fleet::Fleet;
 
 /// Limit on crawlers remembered as already warned about.
 const MAX_WARNED: usize = 1024;

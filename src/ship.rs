@@ -26,14 +26,14 @@ use self::remote::Client;
 pub use self::remote::TokenError;
 pub use self::status::Status;
 use self::status::{Instruments, StatusCell};
-use crate::clock::Clock;
-use crate::config::{Config, ShipConfig, ShipTo};
 use crate::egress;
-use crate::metrics::Registry;
-use crate::retry::delay;
-use crate::store::block::MAX_ENTRIES;
-use crate::store::{LogKey, ShipMark, Store};
-use crate::tlog::KeyName;
+use crawlgate_block::MAX_ENTRIES;
+use crawlgate_config::{Config, ShipConfig, ShipTo};
+use crawlgate_store::{LogKey, ShipMark, Store};
+use crawlgate_system::clock::Clock;
+use crawlgate_system::metrics::Registry;
+use crawlgate_system::retry::delay;
+use crawlgate_tlog::KeyName;
 
 /// Entries after which a pass ends at the next checkpoint.
 const STEP: u64 = MAX_ENTRIES as u64;
@@ -227,7 +227,7 @@ impl Shipper {
     }
 
     /// Notes what waits to be shipped.
-    async fn look(&self) -> Result<(), crate::store::StoreError> {
+    async fn look(&self) -> Result<(), crawlgate_store::StoreError> {
         let checkpoints = self.store.checkpoints().await?;
         self.status.look(&checkpoints);
         Ok(())

@@ -40,7 +40,7 @@ pub use self::error::{LevelError, TelemetryError};
 use self::otlp::{Otlp, fault_of};
 #[cfg(feature = "telemetry")]
 pub use self::span::{Trace, Tracer};
-use crate::config::{Config, LogFormat, TelemetryConfig};
+use crawlgate_config::{Config, LogFormat, TelemetryConfig};
 
 /// Returns the fault of the configured endpoint or of its file of fields.
 #[must_use]

@@ -28,7 +28,9 @@ pub use self::pem::PemError;
 pub use self::truststore::{TRUSTSTORE_PASSWORD, TRUSTSTORE_TYPE};
 pub(crate) use self::verifier::Verifier;
 pub use self::verifier::tls_fault;
-use crate::{ca, clock::Moment, text};
+use crawlgate_ca as ca;
+use crawlgate_system::clock::Moment;
+use crawlgate_text as text;
 
 /// The certificates by which servers are verified.
 #[derive(Debug)]

@@ -38,13 +38,13 @@ pub use self::server::OwnWitness;
 pub use self::state_file::StateError;
 pub use self::status::Status;
 use self::status::{Instruments, Quorum};
-use crate::clock::{Clock, Moment};
-use crate::config::{Config, WitnessConfig};
 use crate::egress;
-use crate::metrics::Registry;
-use crate::retry::delay;
-use crate::store::{LogKey, Store, StoreError};
 use crate::trust::{self, TrustError};
+use crawlgate_config::{Config, WitnessConfig};
+use crawlgate_store::{LogKey, Store, StoreError};
+use crawlgate_system::clock::{Clock, Moment};
+use crawlgate_system::metrics::Registry;
+use crawlgate_system::retry::delay;
 
 /// Time for the first answers: the first checkpoint of a process waits for it.
 const FIRST: Duration = Duration::from_secs(5);

@@ -17,13 +17,11 @@ use std::{
     time::Duration,
 };
 
-use crawlgate::usage::Purposes;
-use crawlgate::{
-    audit::{Agent, Client, DecisionId, Log, Record},
-    clock::Clock,
-    config::{Config, LogConfig, LogFormat, OnFailure, Recorded},
-    entry::Texts,
-};
+use crawlgate::audit::{Agent, Client, DecisionId, Log, Record};
+use crawlgate_config::{Config, LogConfig, LogFormat, OnFailure, Recorded};
+use crawlgate_record::Texts;
+use crawlgate_system::clock::Clock;
+use crawlgate_usage::Purposes;
 
 /// The variable that makes this program the child: the log to write.
 const CHILD: &str = "CRAWLGATE_TEST_AUDIT_CHILD";

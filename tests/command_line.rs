@@ -6,7 +6,7 @@
 use std::fs;
 use std::process::Command;
 
-use crawlgate::config::{DEFAULT_ADDRESS, DEFAULT_ADMIN_ADDRESS};
+use crawlgate_config::{DEFAULT_ADDRESS, DEFAULT_ADMIN_ADDRESS};
 
 const CRAWLGATE: &str = env!("CARGO_BIN_EXE_crawlgate");
 

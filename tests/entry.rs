@@ -14,9 +14,9 @@ use std::time::Duration;
 use crawlgate::audit::{
     Agent, Client, DecisionId, Exceeds, Log, ObjectDigests, PaceLine, Record, RobotsCopy, RuleLine,
 };
-use crawlgate::clock::{Clock, Moment};
-use crawlgate::config::Config;
-use crawlgate::policy::settings::PolicyDigest;
+use crawlgate_config::Config;
+use crawlgate_policy::settings::PolicyDigest;
+use crawlgate_system::clock::{Clock, Moment};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -76,7 +76,7 @@ fn record<'a>(url: &'a [u8], reason: &'a str, tokens: &'a [&'a str]) -> Record<'
         duration: Duration::from_micros(42),
         error: Some("http_request_denied"),
         detail: Some("a detail"),
-        purposes: crawlgate::usage::Purposes::NONE,
+        purposes: crawlgate_usage::Purposes::NONE,
         usage: None,
         tdmrep: None,
     }

@@ -14,14 +14,14 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlgate::clock::{Clock, Moment};
-use crawlgate::config::Config;
-use crawlgate::rep::{Origin, ParseOptions, Robots};
-use crawlgate::robots::access::{Absence, AccessResult, Cause, Freshness};
-use crawlgate::robots::reach::Reach;
-use crawlgate::robots::snapshot::Snapshot;
-use crawlgate::robots::state::{FetchEnd, State};
-use crawlgate::store::{self, Access, Batch, Fetch, OriginUpdate};
+use crawlgate_config::Config;
+use crawlgate_origins::access::{Absence, AccessResult, Cause, Freshness};
+use crawlgate_origins::reach::Reach;
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::{FetchEnd, State};
+use crawlgate_robots::{Origin, ParseOptions, Robots};
+use crawlgate_store::{self as store, Access, Batch, Fetch, OriginUpdate};
+use crawlgate_system::clock::{Clock, Moment};
 use serde_json::Value;
 use support::Setup;
 
@@ -65,7 +65,7 @@ impl TestStore {
                 state: Arc::new(state.clone()),
                 user_agent: "crawlgate/0.1".into(),
                 fetch: Fetch {
-                    identity: crawlgate::robots::identity::Identity::default(),
+                    identity: crawlgate_origins::identity::Identity::default(),
                     user_agent: "crawlgate/0.1".to_owned(),
                     other: None,
                     time,
@@ -235,7 +235,7 @@ fn more_origins_than_a_page_are_all_listed() {
         state: Arc::new(state.clone()),
         user_agent: "crawlgate/0.1".into(),
         fetch: Fetch {
-            identity: crawlgate::robots::identity::Identity::default(),
+            identity: crawlgate_origins::identity::Identity::default(),
             user_agent: "crawlgate/0.1".to_owned(),
             other: None,
             time: test_store.now,

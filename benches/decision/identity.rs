@@ -3,7 +3,7 @@
 use super::*;
 use argon2::PasswordHasher as _;
 use base64::Engine as _;
-use crawlgate::client::{AuthCache, Clients, Peer};
+use crawlgate_turns::client::{AuthCache, Clients, Peer};
 use std::sync::LazyLock;
 
 /// A client with a password, and 100 with networks; the last network is loopback's.

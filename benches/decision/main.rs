@@ -31,18 +31,18 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crawlgate::agent::Agent;
 use crawlgate::audit::Log;
-use crawlgate::client::Client;
-use crawlgate::clock::Clock;
-use crawlgate::config::Config;
 use crawlgate::egress::Egress;
-use crawlgate::fleet::coordinator::Call;
-use crawlgate::fleet::in_memory::InMemoryEngine;
-use crawlgate::fleet::{Fleet, FleetKey, HeartbeatListener, HeartbeatReply};
 use crawlgate::gate::{Cleared, Gate, HeldOutcome, Kind, PriorClaim, Requester};
-use crawlgate::policy::{Decision, Reason, Ruling, Target};
-use crawlgate::rep::{ComparisonPath, Origin, ParseOptions, ProductToken, Robots, Rules};
+use crawlgate_config::Config;
+use crawlgate_policy::agent::Agent;
+use crawlgate_policy::{Decision, Reason, Ruling, Target};
+use crawlgate_robots::{ComparisonPath, Origin, ParseOptions, ProductToken, Robots, Rules};
+use crawlgate_system::clock::Clock;
+use crawlgate_turns::client::Client;
+use crawlgate_turns::fleet::coordinator::Call;
+use crawlgate_turns::fleet::in_memory::InMemoryEngine;
+use crawlgate_turns::fleet::{Fleet, FleetKey, HeartbeatListener, HeartbeatReply};
 use divan::{Bencher, black_box};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, header};
@@ -324,7 +324,7 @@ mod rules {
         let denied = |path: &str| {
             rules
                 .verdict(&ComparisonPath::new(path.as_bytes()))
-                .is_some_and(|rule| rule.kind == crawlgate::rep::RuleKind::Disallow)
+                .is_some_and(|rule| rule.kind == crawlgate_robots::RuleKind::Disallow)
         };
         assert_eq!(denied(path), denies(*expected), "{path}");
         bencher.bench_local(|| denied(black_box(path)));

@@ -1,10 +1,10 @@
 //! A turn at a known origin, without a wait.
 
 use super::*;
-use crawlgate::config::{CrawlDelayMode, PaceConfig};
-use crawlgate::pace::{Ask, Pace, SharedPace as _};
-use crawlgate::rep::Field;
-use crawlgate::robots::crawl_delay::CrawlDelay;
+use crawlgate_config::{CrawlDelayMode, PaceConfig};
+use crawlgate_origins::crawl_delay::CrawlDelay;
+use crawlgate_robots::Field;
+use crawlgate_turns::pace::{Ask, Pace, SharedPace as _};
 
 fn off() -> PaceConfig {
     PaceConfig {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crawlgate::clock::Moment;
-use crawlgate::store::block::Block;
-use crawlgate::store::search::{GroupCounts, Search};
-use crawlgate::store::segment::keys::{SegmentKeys, SegmentKeysBuilder};
-use crawlgate::store::segment::sums::{Sums, SumsBuilder};
-use crawlgate::store::{DecisionQuery, GroupBy};
+use crawlgate_block::Block;
+use crawlgate_store::search::{GroupCounts, Search};
+use crawlgate_store::segment::keys::{SegmentKeys, SegmentKeysBuilder};
+use crawlgate_store::segment::sums::{Sums, SumsBuilder};
+use crawlgate_store::{DecisionQuery, GroupBy};
+use crawlgate_system::clock::Moment;
 
 use crate::cpu;
 

@@ -8,7 +8,7 @@
 
 use std::net::SocketAddr;
 
-use crawlgate::entry::Digest;
+use crawlgate_record::Digest;
 
 /// Numbers that look random (SplitMix64).
 pub(crate) struct Dice(u64);

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use crawlgate::audit::DecisionId;
 use crawlgate::audit::report::{Gathering, Report, ReportQuery};
 use crawlgate::audit::verify::case::Trusted;
-use crawlgate::clock::{Clock, Moment};
-use crawlgate::config::Config;
-use crawlgate::store::logs::{Log, Logs};
-use crawlgate::store::sqlite::sql::{Cell, Rows, Session};
-use crawlgate::store::{Acknowledgement, DecisionQuery, GroupBy, Review, Store};
+use crawlgate_config::Config;
+use crawlgate_store::logs::{Log, Logs};
+use crawlgate_store::sqlite::sql::{Cell, Rows, Session};
+use crawlgate_store::{Acknowledgement, DecisionQuery, GroupBy, Review, Store};
+use crawlgate_system::clock::{Clock, Moment};
 
 use super::DAY;
 
@@ -20,7 +20,7 @@ use super::DAY;
 pub(super) async fn ask(store: &Arc<dyn Store>) {
     let (now, all) = (Clock::system().now(), newest(100));
     let one = store.decisions(newest(1)).await.unwrap().remove(0);
-    let id = crawlgate::entry::id_of(&one.entry).unwrap();
+    let id = crawlgate_record::id_of(&one.entry).unwrap();
     let id = DecisionId::from_octets(*id).to_string();
     let note = Acknowledgement {
         time: now,

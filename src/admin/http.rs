@@ -48,11 +48,11 @@ use self::problem::Problem;
 use self::refusals::Refusals;
 pub use self::token::{Token, TokenError};
 use super::Service;
-use crate::clock::Moment;
 use crate::proxy::Proxy;
-use crate::store::Store;
-use crate::store::logs::{OpenCopies, own_name};
-use crate::tlog::KeyName;
+use crawlgate_store::Store;
+use crawlgate_store::logs::{OpenCopies, own_name};
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::KeyName;
 
 /// Octets of a request's body, unless its route says otherwise.
 pub const BODY: usize = 64 * 1024;

@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use self::when::Edge;
 use super::NewOverride;
-use crate::clock::Moment;
-use crate::config::{Mode, parse_duration, parse_moment};
 use crate::explain::with_slashes;
-use crate::policy::overrides::{self, Override, OverrideId};
-use crate::policy::{Reason, Verdict};
-use crate::rep::{Origin, PathPattern, Scheme};
-use crate::robots::identity::Identity;
-use crate::store::DecisionQuery;
+use crawlgate_config::{Mode, parse_duration, parse_moment};
+use crawlgate_origins::identity::Identity;
+use crawlgate_policy::overrides::{self, Override, OverrideId};
+use crawlgate_policy::{Reason, Verdict};
+use crawlgate_robots::{Origin, PathPattern, Scheme};
+use crawlgate_store::DecisionQuery;
+use crawlgate_system::clock::Moment;
 
 /// Longest time that an override may last: a person should look at it once a year.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);

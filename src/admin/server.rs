@@ -19,8 +19,8 @@ use tracing::{debug, warn};
 
 use super::run_socket::{run_socket, run_sockets};
 use super::{Answer, LONGEST_REQUEST, Request};
-use crate::metrics::Registry;
 use crate::socket::SocketFile;
+use crawlgate_system::metrics::Registry;
 
 /// Requests that are open at once.
 const OPEN: usize = 16;

@@ -4,14 +4,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::audit::replay::Evidence;
-use crate::clock::Moment;
 use crate::explain::sitemaps::{Access, Sitemap};
 use crate::explain::states::lives;
-use crate::policy::overrides::Override;
-use crate::store::{self, Removed, SnapshotMeta, StoredDecision, StoredOrigin, StoredState};
-use crate::text::hex;
-use crate::text::time_text;
-use crate::tlog::{KeyName, leaf_hash};
+use crawlgate_policy::overrides::Override;
+use crawlgate_store::{
+    self as store, Removed, SnapshotMeta, StoredDecision, StoredOrigin, StoredState,
+};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::hex;
+use crawlgate_text::time_text;
+use crawlgate_tlog::{KeyName, leaf_hash};
 
 /// A stored decision.
 #[derive(Clone, Debug, Serialize)]

@@ -7,8 +7,8 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::queue::Queue;
-use crate::metrics::{Collector, Unit, show};
-use crate::store::Store;
+use crawlgate_store::Store;
+use crawlgate_system::metrics::{Collector, Unit, show};
 
 /// The queue's content, measured at each scrape.
 #[derive(Debug)]

@@ -17,10 +17,10 @@ pub use self::write::{LinesWriter, write};
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-use crate::entry::Digest;
-use crate::store::ObjectKind;
-use crate::store::rotation::Rotation;
-use crate::tlog::{EntryProof, VerifierKey};
+use crawlgate_record::Digest;
+use crawlgate_store::ObjectKind;
+use crawlgate_store::rotation::Rotation;
+use crawlgate_tlog::{EntryProof, VerifierKey};
 
 /// The name of the format.
 pub const FORMAT: &str = "crawlgate-evidence@1";

@@ -1,6 +1,6 @@
 //! The metrics of the way to the store and the log.
 
-use crate::metrics::{Counters, DurationHistogram, Registry, Unit};
+use crawlgate_system::metrics::{Counters, DurationHistogram, Registry, Unit};
 
 /// A destination of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::replay::Evidence;
-use crate::store::StoredDecision;
-use crate::text::json::printable;
-use crate::text::time_text;
+use crawlgate_store::StoredDecision;
+use crawlgate_text::json::printable;
+use crawlgate_text::time_text;
 
 /// The names of the columns of [`row`].
 pub(crate) const HEADING: [&str; 24] = [

@@ -7,8 +7,8 @@ use tracing::error;
 
 use super::live::Live;
 use super::queue::{Batch, Queue};
-use crate::clock::Moment;
-use crate::entry::{Digest, Entry, Objects, write_line};
+use crawlgate_record::{Digest, Entry, Objects, write_line};
+use crawlgate_system::clock::Moment;
 
 /// The lines of the batch at hand, and the objects that later batches may name.
 #[derive(Debug, Default)]

@@ -3,14 +3,14 @@
 use aws_lc_rs::digest::{Context, SHA256};
 
 use super::record::{Assertion, Record, RobotsCopy};
-use crate::clock::Moment;
-use crate::entry::{
+use crawlgate_policy::settings::PolicyDigest;
+use crawlgate_record::{
     Action, Asserted, Basis, Bounds, Decision, Digest, Mode, Outage, Pace, Rule, Source, Url,
     Verdict, Via,
 };
-use crate::policy::settings::PolicyDigest;
-use crate::store::{Batch, Object, ObjectKind};
-use crate::text::{public_parts, public_url};
+use crawlgate_store::{Batch, Object, ObjectKind};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::{public_parts, public_url};
 
 /// The digests of the objects that a record names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

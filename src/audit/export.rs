@@ -23,10 +23,10 @@ pub(crate) use self::import::import_in_parts;
 pub use self::import::{ImportError, Imported, PastGaps, import};
 pub use self::read::{Exported, Faulty};
 
-use crate::entry::Digest;
-use crate::store::sqlite::collected::MissingBody;
-use crate::text::hex;
-use crate::tlog::{BUNDLE, Hash, SEGMENT, Tree};
+use crawlgate_record::Digest;
+use crawlgate_store::sqlite::collected::MissingBody;
+use crawlgate_text::hex;
+use crawlgate_tlog::{BUNDLE, Hash, SEGMENT, Tree};
 
 /// The name of the format.
 pub const FORMAT: &str = "crawlgate-export@1";

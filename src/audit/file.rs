@@ -19,8 +19,8 @@ use super::{
     rotate::{self, Rotation},
     sink::{Sink, Stopped, Stream},
 };
-use crate::clock::Moment;
-use crate::text::timestamp;
+use crawlgate_system::clock::Moment;
+use crawlgate_text::timestamp;
 
 /// Readable by the group, so that log readers may have another user than crawlgate; closed to all others.
 const MODE: u32 = 0o640;

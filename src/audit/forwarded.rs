@@ -10,10 +10,10 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 
-use crate::client::{ClientKey, network_of};
-use crate::clock::Moment;
-use crate::entry::{EventKind, Row, RowClient};
-use crate::store::HOUR;
+use crawlgate_record::{EventKind, Row, RowClient};
+use crawlgate_store::HOUR;
+use crawlgate_system::clock::Moment;
+use crawlgate_turns::client::{ClientKey, network_of};
 
 /// Clients with counts of their own: as many rows as an entry has.
 const SLOTS: usize = 1_000;

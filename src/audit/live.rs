@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use crate::clock::Moment;
+use crawlgate_system::clock::Moment;
 
 /// Watchers at once.
 const WATCHERS: usize = 16;

@@ -40,15 +40,13 @@ use super::{
     sink::{Sink, Stream},
     writer::{self, Output, WriterDelays},
 };
-use crate::{
-    clock::{Clock, Moment},
-    config::{Config, Durability, OnFailure, Recorded},
-    entry::{self, Entry},
-    metrics::Registry,
-    rep::Origin,
-    store::{Object, ObjectKind, OriginUpdate, Store},
-    text::DecisionId,
-};
+use crawlgate_config::{Config, Durability, OnFailure, Recorded};
+use crawlgate_record::{self as entry, Entry};
+use crawlgate_robots::Origin;
+use crawlgate_store::{Object, ObjectKind, OriginUpdate, Store};
+use crawlgate_system::clock::{Clock, Moment};
+use crawlgate_system::metrics::Registry;
+use crawlgate_text::DecisionId;
 
 const BOUNDS: Bounds = Bounds {
     write: 2 * 1024 * 1024,

@@ -4,8 +4,8 @@
 //! lost: a damaged block was left out when the store was rebuilt, or a person took them away. [`export`](super::export) and
 //! `crawlgate audit tiles` ask before they call records dropped.
 
-use crate::entry::{Entry, EventKind};
-use crate::store::{DecisionQuery, Records, Store, StoreError, StoreErrorKind, StoredDecision};
+use crawlgate_record::{Entry, EventKind};
+use crawlgate_store::{DecisionQuery, Records, Store, StoreError, StoreErrorKind, StoredDecision};
 
 /// Records or events to read at once.
 const PAGE: usize = 1_000;

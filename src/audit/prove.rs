@@ -5,12 +5,12 @@ use std::fmt;
 use super::bundle::{Exhibit, Header, Named, sha256};
 use super::verify::case::{Trusted, Uncovered};
 use super::verify::covering::CoveringCheckpoint;
-use crate::entry::{Basis, Digest, Entry};
-use crate::robots::document::Document;
-use crate::store::rotation::Rotation;
-use crate::store::{ObjectKind, Store, StoreError, StoreErrorKind, StoredDecision, objects_of};
-use crate::text::hex;
-use crate::tlog::{Checkpoint, EntryProof, KeyKind, VerifierKey};
+use crawlgate_origins::document::Document;
+use crawlgate_record::{Basis, Digest, Entry};
+use crawlgate_store::rotation::Rotation;
+use crawlgate_store::{ObjectKind, Store, StoreError, StoreErrorKind, StoredDecision, objects_of};
+use crawlgate_text::hex;
+use crawlgate_tlog::{Checkpoint, EntryProof, KeyKind, VerifierKey};
 
 /// The maker of exhibits under one checkpoint.
 #[derive(Debug)]

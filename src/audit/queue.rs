@@ -27,11 +27,11 @@ use super::{
     record::Record,
     repeats::{Admission, Allowance, Refusal},
 };
-use crate::clock::{Clock, Moment};
-use crate::entry::{Digest, EventKind};
-use crate::rep::Origin;
-use crate::store::{Appended, Object, OriginUpdate};
-use crate::text::DecisionId;
+use crawlgate_record::{Digest, EventKind};
+use crawlgate_robots::Origin;
+use crawlgate_store::{Appended, Object, OriginUpdate};
+use crawlgate_system::clock::{Clock, Moment};
+use crawlgate_text::DecisionId;
 
 /// Bounds of the queue, in octets.
 #[derive(Clone, Copy, Debug)]

@@ -4,15 +4,15 @@ pub(super) mod basis;
 
 use std::{net::SocketAddr, time::Duration};
 
-use crate::clock::Moment;
-use crate::config::Recorded;
-pub use crate::entry::has_failed;
-use crate::entry::{Exempt, Signed, Texts, is_of_unknown_client};
-use crate::policy::overrides::OverrideId;
-use crate::policy::settings::PolicyDigest;
-use crate::robots::access::Cause;
-use crate::text::DecisionId;
-use crate::usage::Purposes;
+use crawlgate_config::Recorded;
+use crawlgate_origins::access::Cause;
+use crawlgate_policy::overrides::OverrideId;
+use crawlgate_policy::settings::PolicyDigest;
+pub use crawlgate_record::has_failed;
+use crawlgate_record::{Exempt, Signed, Texts, is_of_unknown_client};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::DecisionId;
+use crawlgate_usage::Purposes;
 
 /// One exchange: the request, the decision with its reason, the outcome.
 ///
@@ -86,7 +86,7 @@ pub struct Record<'a> {
     /// The purposes that the client declares.
     pub purposes: Purposes,
     /// Statements of the site about the use of its content, as text of a
-    /// [`UsageRecord`](crate::usage::record::UsageRecord::text). `None` if the site states nothing and the client declares
+    /// [`UsageRecord`](crawlgate_usage::record::UsageRecord::text). `None` if the site states nothing and the client declares
     /// no purpose.
     pub usage: Option<&'a str>,
     /// The origin's tdmrep.json, if it was asked and `usage` tells of use.

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use super::entry::known;
 use super::record::Record;
-use crate::client::network_of;
-use crate::clock::Moment;
-use crate::entry::{Event, EventKind, Mode, Repeated, Verdict};
-use crate::text::DecisionId;
+use crawlgate_record::{Event, EventKind, Mode, Repeated, Verdict};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::DecisionId;
+use crawlgate_turns::client::network_of;
 
 /// The span over which refusals are counted together.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
@@ -313,7 +313,7 @@ impl Window {
 mod tests {
     use super::*;
 
-    use crate::entry::Entry;
+    use crawlgate_record::Entry;
 
     const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 
@@ -361,7 +361,7 @@ mod tests {
         };
         let mut line = Vec::new();
         let read = Entry::read(entry).unwrap();
-        crate::entry::write_line(&read, &HashMap::new(), &mut line).unwrap();
+        crawlgate_record::write_line(&read, &HashMap::new(), &mut line).unwrap();
         let read: serde_json::Value = serde_json::from_slice(&line).unwrap();
         assert_eq!(
             read,

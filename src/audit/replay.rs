@@ -2,7 +2,7 @@
 //!
 //! A record holds the premises of a decision as well as its result: the client and the request, the time, the state of
 //! the origin's robots.txt, the settings, the override. [`replay`] restores the premises, calls the very functions that
-//! decided then ([`State::stance`](crate::robots::state::State::stance), [`policy::decide`]), and compares their answer
+//! decided then ([`State::stance`](crawlgate_origins::state::State::stance), [`policy::decide`]), and compares their answer
 //! with the recorded result. The rules are not written down twice, and a replay needs no clock and no network.
 //!
 //! # What a replay proves, and what it takes on trust
@@ -27,17 +27,17 @@ pub use self::not_replayable::NotReplayable;
 use self::premises::{
     NoDecision, agent, asserted, contradiction, cut, mode, reservations, state, target, time,
 };
-use crate::agent::Agent;
-use crate::clock::Moment;
-use crate::config::Mode;
-use crate::policy::overrides::Overrides;
-use crate::policy::settings::{PolicyDigest, PolicySettings};
-use crate::policy::usage::{Head, Signals};
-use crate::policy::{self, Decision, Reason, Replay, Ruling, Target};
-use crate::robots::snapshot::Snapshot;
-use crate::robots::state::{Stance, State};
-use crate::usage::record::UsageRecord;
-use crate::usage::{FieldName, Purposes};
+use crawlgate_config::Mode;
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::{Stance, State};
+use crawlgate_policy::agent::Agent;
+use crawlgate_policy::overrides::Overrides;
+use crawlgate_policy::settings::{PolicyDigest, PolicySettings};
+use crawlgate_policy::usage::{Head, Signals};
+use crawlgate_policy::{self as policy, Decision, Reason, Replay, Ruling, Target};
+use crawlgate_system::clock::Moment;
+use crawlgate_usage::record::UsageRecord;
+use crawlgate_usage::{FieldName, Purposes};
 
 /// The result of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]

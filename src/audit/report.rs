@@ -25,12 +25,12 @@ use self::rows::{
     acknowledgements, listed, periods, reasons, robots, rules, settings, summary, usage,
 };
 use super::verify::case::Trusted;
-use crate::clock::Moment;
-use crate::config::Config;
-use crate::store::figures::{Figures, Table};
-use crate::store::logs::Logs;
-use crate::store::{DecisionQuery, StoreError};
-use crate::text::time_text;
+use crawlgate_config::Config;
+use crawlgate_store::figures::{Figures, Table};
+use crawlgate_store::logs::Logs;
+use crawlgate_store::{DecisionQuery, StoreError};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::time_text;
 
 /// Rows of a list.
 const TOP: usize = 100;

@@ -10,8 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::clock::Moment;
-use crate::text::timestamp;
+use crawlgate_system::clock::Moment;
+use crawlgate_text::timestamp;
 
 /// The conditions for putting a file aside, and the number of files to keep.
 #[derive(Clone, Copy, Debug)]

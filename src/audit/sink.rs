@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::clock::Moment;
+use crawlgate_system::clock::Moment;
 
 /// Takes whole lines, in order. Used by one thread.
 pub(super) trait Sink: Send {

@@ -24,9 +24,9 @@ use self::distrust::{EndedSessions, Line};
 use self::facts::Remembered;
 use self::mismatch::Mismatches;
 use super::record::Record;
-use crate::policy::Outcome;
-use crate::rep::ProductToken;
-use crate::text::json::misleads;
+use crawlgate_policy::Outcome;
+use crawlgate_robots::ProductToken;
+use crawlgate_text::json::misleads;
 
 /// Origins with counts of their own; later ones are counted together.
 const ORIGINS: usize = 10_000;
@@ -170,7 +170,7 @@ pub struct Totals {
     pub denied: Vec<(String, u64)>,
     /// Of these, what the site disallows, by reason.
     pub disallowed: Vec<(String, u64)>,
-    /// Of these, what cannot be judged, by the [cause](crate::robots::access::Cause) that robots.txt is unreachable.
+    /// Of these, what cannot be judged, by the [cause](crawlgate_origins::access::Cause) that robots.txt is unreachable.
     pub unreachable: Vec<(String, u64)>,
     /// Of these, what the proxy or its operator refuses, by reason.
     pub refused_here: Vec<(String, u64)>,

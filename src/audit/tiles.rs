@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::store::{Store, StoreError, StoreErrorKind, StoredRoot};
-use crate::tlog::{
+use crawlgate_store::{Store, StoreError, StoreErrorKind, StoredRoot};
+use crawlgate_tlog::{
     BUNDLE, ContentError, Hash, Prover, ProverError, Resource, SEGMENT, Tile, Tree, leaf_hash,
     push_entry,
 };

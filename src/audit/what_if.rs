@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::replay::evidence::Evidence;
 use super::replay::otherwise::Inapplicable;
-use crate::clock::Moment;
-use crate::policy::{Decision, Reason, Verdict};
-use crate::rep::Rule;
+use crawlgate_policy::{Decision, Reason, Verdict};
+use crawlgate_robots::Rule;
+use crawlgate_system::clock::Moment;
 
 /// Groups of changes that are told apart.
 const MAX_GROUPS: usize = 1_000;

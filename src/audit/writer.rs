@@ -23,8 +23,8 @@ use super::{
     queue::{Batch, Queue, Unrecorded, add_withdrawal},
     sink::Sink,
 };
-use crate::clock::Clock;
-use crate::store::{Entries, Store};
+use crawlgate_store::{Entries, Store};
+use crawlgate_system::clock::Clock;
 
 /// The writer's two delays.
 #[derive(Clone, Copy, Debug)]

@@ -19,14 +19,14 @@ use super::fetch_handle::{Ended, FetchHandle};
 use super::flight::FetchTask;
 use super::hops::FetchSubject;
 use super::settings::Settings;
-use crate::clock::Moment;
-use crate::config::RobotsConfig;
-use crate::robots::access::{Absence, AccessResult, Cause, Freshness};
-use crate::robots::document::Document;
-use crate::robots::identity::{Crawler, FetchedAs, Identity};
-use crate::robots::snapshot::Snapshot;
-use crate::robots::state::{Fresh, State};
-use crate::store::{self, OtherAnswer};
+use crawlgate_config::RobotsConfig;
+use crawlgate_origins::access::{Absence, AccessResult, Cause, Freshness};
+use crawlgate_origins::document::Document;
+use crawlgate_origins::identity::{Crawler, FetchedAs, Identity};
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::{Fresh, State};
+use crawlgate_store::{self as store, OtherAnswer};
+use crawlgate_system::clock::Moment;
 
 /// Greatest age of the state of `*` that may confirm a new answer to another identity.
 const RECENT: Duration = Duration::from_secs(300);

@@ -1,10 +1,10 @@
 //! Metrics of the robots cache: its fetches, and the states of its origins.
 
-use crate::metrics::{Counters, DurationHistogram, Gauges, Registry, Unit};
-use crate::robots::access::AccessResult;
-use crate::robots::document::Document;
-use crate::robots::state::State;
-use crate::store::Fetch;
+use crawlgate_origins::access::AccessResult;
+use crawlgate_origins::document::Document;
+use crawlgate_origins::state::State;
+use crawlgate_store::Fetch;
+use crawlgate_system::metrics::{Counters, DurationHistogram, Gauges, Registry, Unit};
 
 /// The kind of a state, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,15 +9,15 @@ use tokio::sync::watch;
 
 use super::counts::Known;
 use super::fetch_handle::FetchHandle;
-use crate::clock::{Moment, Uptime};
-use crate::config::RobotsConfig;
-use crate::fleet::coordinator::Token;
-use crate::policy::generation::Group;
-use crate::robots::document::Document;
-use crate::robots::identity::{Crawler, FetchedAs, Identity, OWN_STATES};
-use crate::robots::snapshot::Snapshot;
-use crate::robots::state::State;
-use crate::store::StoreError;
+use crawlgate_config::RobotsConfig;
+use crawlgate_origins::document::Document;
+use crawlgate_origins::identity::{Crawler, FetchedAs, Identity, OWN_STATES};
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::State;
+use crawlgate_policy::generation::Group;
+use crawlgate_store::StoreError;
+use crawlgate_system::clock::{Moment, Uptime};
+use crawlgate_turns::fleet::coordinator::Token;
 
 /// Pause after a fetch that found no descriptor.
 pub(super) const EXHAUSTED: Duration = Duration::from_secs(1);

@@ -28,23 +28,23 @@ use tracing::info;
 use self::content::{ACCEPTED, read};
 use self::pause::{Continuity, driven};
 use self::trace::Trace;
-use crate::client::ClientKey;
-use crate::clock::Clock;
-use crate::config::RobotsConfig;
 use crate::egress::{Egress, Received, RequestBody, ResponseBody};
-use crate::ftp;
-use crate::pace::{FetchSlot, Pace, SharedPace as _};
-use crate::rep::{ComparisonPath, Origin, ParseOptions, Robots};
-use crate::robots::access::{
+use crawlgate_config::RobotsConfig;
+use crawlgate_ftp as ftp;
+use crawlgate_origins::access::{
     Absence, AccessResult, Cause, ERROR_PAGE, Freshness, FtpReply, Hop, Reading, Validity,
     phrases_in, read_status,
 };
-use crate::robots::document::Document;
-use crate::robots::identity::Identity;
-use crate::robots::snapshot::Snapshot;
-use crate::store;
-use crate::text::hex;
-use crate::usage::tdmrep;
+use crawlgate_origins::document::Document;
+use crawlgate_origins::identity::Identity;
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_robots::{ComparisonPath, Origin, ParseOptions, Robots};
+use crawlgate_store as store;
+use crawlgate_system::clock::Clock;
+use crawlgate_text::hex;
+use crawlgate_turns::client::ClientKey;
+use crawlgate_turns::pace::{FetchSlot, Pace, SharedPace as _};
+use crawlgate_usage::tdmrep;
 
 /// Limit of repetitions after the process stood still.
 const MAX_REPEATS: u32 = 3;

@@ -11,13 +11,13 @@ use super::fetch_handle::{FetchCompletion, FetchHandle};
 use super::hops::FetchSubject;
 use super::settings::Settings;
 use crate::cache::fetch::{FetchRequest, HopJudge};
-use crate::clock::Moment;
-use crate::rep::Origin;
-use crate::robots::access::{AccessResult, Cause};
-use crate::robots::identity::{FetchedAs, Identity, OWN};
-use crate::robots::snapshot::Snapshot;
-use crate::robots::state::{FetchEnd, State};
-use crate::store::{self, OriginUpdate};
+use crawlgate_origins::access::{AccessResult, Cause};
+use crawlgate_origins::identity::{FetchedAs, Identity, OWN};
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::{FetchEnd, State};
+use crawlgate_robots::Origin;
+use crawlgate_store::{self as store, OriginUpdate};
+use crawlgate_system::clock::Moment;
 
 /// One flight. It ends exactly once, also when its task panics or is dropped.
 pub(super) struct FetchTask {

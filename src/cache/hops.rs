@@ -26,13 +26,13 @@ use parking_lot::Mutex;
 
 use super::Shared;
 use super::fetch_handle::Ended;
-use crate::client::ClientKey;
-use crate::rep::{ComparisonPath, GuardVerdict, Origin, RuleKind};
-use crate::robots::access::{Cause, Hop};
-use crate::robots::document::Document;
-use crate::robots::identity::{Crawler, Identity};
-use crate::robots::requesting_client::RequestingClient;
-use crate::robots::state::{Due, Stance, State};
+use crawlgate_origins::access::{Cause, Hop};
+use crawlgate_origins::document::Document;
+use crawlgate_origins::identity::{Crawler, Identity};
+use crawlgate_origins::requesting_client::RequestingClient;
+use crawlgate_origins::state::{Due, Stance, State};
+use crawlgate_robots::{ComparisonPath, GuardVerdict, Origin, RuleKind};
+use crawlgate_turns::client::ClientKey;
 
 use std::sync::Arc;
 

@@ -12,15 +12,15 @@ use super::entry::{Entry, FlightReason, Slot, Slots, StoreLookup};
 use super::fetch_handle::{Ended, FetchHandle};
 use super::hops::FetchSubject;
 use super::settings::EffectiveSettings;
-use crate::client::ClientKey;
-use crate::clock::Moment;
-use crate::config::ProfileName;
-use crate::policy::generation::OriginUpdates;
-use crate::rep::Origin;
-use crate::robots::document::Document;
-use crate::robots::identity::{Crawler, FetchedAs};
-use crate::robots::requesting_client::RequestingClient;
-use crate::robots::state::{Due, Stance, State};
+use crawlgate_config::ProfileName;
+use crawlgate_origins::document::Document;
+use crawlgate_origins::identity::{Crawler, FetchedAs};
+use crawlgate_origins::requesting_client::RequestingClient;
+use crawlgate_origins::state::{Due, Stance, State};
+use crawlgate_policy::generation::OriginUpdates;
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Moment;
+use crawlgate_turns::client::ClientKey;
 
 /// The answer about an origin for one request.
 #[derive(Clone, Debug)]

@@ -8,14 +8,14 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 
 use crate::audit::{Log, QueuedState};
-use crate::clock::Moment;
-use crate::config::RobotsConfig;
-use crate::rep::Origin;
-use crate::robots::document::Document;
-use crate::robots::identity::{FetchedAs, Identity, OWN_STATES};
-use crate::robots::state::State;
-use crate::store::persist::{BrokenCopy, from_stored};
-use crate::store::{FETCHES_KEPT, OriginUpdate, Store, StoreError, StoreErrorKind};
+use crawlgate_config::RobotsConfig;
+use crawlgate_origins::document::Document;
+use crawlgate_origins::identity::{FetchedAs, Identity, OWN_STATES};
+use crawlgate_origins::state::State;
+use crawlgate_robots::Origin;
+use crawlgate_store::persist::{BrokenCopy, from_stored};
+use crawlgate_store::{FETCHES_KEPT, OriginUpdate, Store, StoreError, StoreErrorKind};
+use crawlgate_system::clock::Moment;
 
 /// Moments of equal states that are no further apart are those of one fetch.
 const ALIKE: Duration = Duration::from_secs(1);

@@ -6,8 +6,8 @@ use tokio::sync::watch;
 
 use super::Shared;
 use super::entry::{Entry, Slot, Slots, StoreLookup};
-use crate::rep::Origin;
-use crate::store::StoreError;
+use crawlgate_robots::Origin;
+use crawlgate_store::StoreError;
 
 /// A look-up of an origin in the store, in progress.
 struct Recalling {

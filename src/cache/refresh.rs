@@ -6,12 +6,12 @@ use tokio::task::JoinSet;
 
 use super::entry::{Entry, FlightReason, Slot, StoreLookup};
 use super::{RobotsCache, Shared};
-use crate::fleet::CoordinatorError;
-use crate::rep::Origin;
-use crate::robots::document::Document;
-use crate::robots::identity::{Crawler, Identity};
-use crate::robots::state::State;
-use crate::store::StoreError;
+use crawlgate_origins::document::Document;
+use crawlgate_origins::identity::{Crawler, Identity};
+use crawlgate_origins::state::State;
+use crawlgate_robots::Origin;
+use crawlgate_store::StoreError;
+use crawlgate_turns::fleet::CoordinatorError;
 
 impl RobotsCache {
     /// Fetches the documents of `origin` now, as `which` or as all identities with a state, even if the next attempt

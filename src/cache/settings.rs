@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::config::{Config, ProfileName, RobotsConfig};
-use crate::policy::settings::PolicyDigest;
-use crate::robots::identity::UserAgents;
-use crate::signing::Assigned;
-use crate::usage::tdmrep;
+use crawlgate_config::{Config, ProfileName, RobotsConfig};
+use crawlgate_origins::identity::UserAgents;
+use crawlgate_policy::settings::PolicyDigest;
+use crawlgate_signing::Assigned;
+use crawlgate_usage::tdmrep;
 
 /// Settings with the digest that records name. A decision from a `View` uses the view's settings, even if the
 /// configuration changes meanwhile.

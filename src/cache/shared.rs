@@ -27,20 +27,20 @@ use super::entry::FlightReason;
 use super::flight::FetchTask;
 use super::recall::is_later;
 use super::settings::Settings;
-use crate::clock::{Moment, Uptime};
-use crate::fleet::coordinator::{
+use crawlgate_origins::access::AccessResult;
+use crawlgate_origins::identity::{FetchedAs, Identity};
+use crawlgate_origins::state::Due;
+use crawlgate_robots::Origin;
+use crawlgate_store::persist::{from_stored, to_stored};
+use crawlgate_store::{Fetch, OriginUpdate, StoredState};
+use crawlgate_system::clock::{Moment, Uptime};
+use crawlgate_system::metrics::GaugeGuard;
+use crawlgate_text::DecisionId;
+use crawlgate_turns::fleet::coordinator::{
     AcquireFetch, CoordinatorError, EngineTime, FetchLease, PublishState, Published, SharedState,
     StateKey, Token,
 };
-use crate::fleet::{Fleet, HeartbeatReply, LinkState};
-use crate::metrics::GaugeGuard;
-use crate::rep::Origin;
-use crate::robots::access::AccessResult;
-use crate::robots::identity::{FetchedAs, Identity};
-use crate::robots::state::Due;
-use crate::store::persist::{from_stored, to_stored};
-use crate::store::{Fetch, OriginUpdate, StoredState};
-use crate::text::DecisionId;
+use crawlgate_turns::fleet::{Fleet, HeartbeatReply, LinkState};
 
 /// The time for which a lease holds. A fetch that ended without telling is followed by another after it.
 const LEASE: Duration = Duration::from_secs(3);

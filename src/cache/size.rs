@@ -9,7 +9,7 @@ use tracing::debug;
 use super::Shared;
 use super::counts::Known;
 use super::entry::{Change, ENTRY_BYTES, SLOT_BYTES, Slot, Slots};
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
 
 /// Fraction of the cache that one eviction frees, so that many insertions share the cost of its scan.
 const EVICTED_SHARE: usize = 16;

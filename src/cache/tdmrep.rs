@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 use super::entry::Entry;
 use super::lookup::View;
 use super::{RobotsCache, Shared};
-use crate::config::ProfileName;
-use crate::rep::Origin;
-use crate::robots::access::Hop;
-use crate::robots::document::Document;
-use crate::robots::identity::{Crawler, Identity};
+use crawlgate_config::ProfileName;
+use crawlgate_origins::access::Hop;
+use crawlgate_origins::document::Document;
+use crawlgate_origins::identity::{Crawler, Identity};
+use crawlgate_robots::Origin;
 
 /// The effort for a tdmrep.json that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,14 +16,14 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::clock::Moment;
-use crate::config::{Config, Places, RobotsConfig};
-use crate::rep::{ParseOptions, ProductToken, Robots};
-use crate::robots::access::{Absence, Cause, Freshness};
-use crate::robots::identity::Identity;
-use crate::robots::snapshot::Snapshot;
-use crate::robots::state::Stance;
-use crate::store::StoreError;
+use crawlgate_config::{Config, Places, RobotsConfig};
+use crawlgate_origins::access::{Absence, Cause, Freshness};
+use crawlgate_origins::identity::Identity;
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::Stance;
+use crawlgate_robots::{ParseOptions, ProductToken, Robots};
+use crawlgate_store::StoreError;
+use crawlgate_system::clock::Moment;
 
 const START: Moment = Moment::from_millis(1_790_000_000_000);
 const DAY: Duration = Duration::from_secs(86_400);

@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 
 use super::credentials::{PasswordArgs, deliver, made_up, tell_secret};
 use super::{fail, terminal};
-use crate::client::passwords;
-use crate::config::{AdminUser, Config, Role, TokenDigest, client_name};
+use crawlgate_config::{AdminUser, Config, Role, TokenDigest, client_name};
+use crawlgate_turns::client::passwords;
 
 /// Arguments of `crawlgate admin`.
 #[derive(Args, Clone, Debug)]

@@ -25,12 +25,12 @@ use super::store_file::StoreFileArgs;
 use crate::audit::verify::case::{Trusted, Uncovered};
 use crate::audit::verify::covering::CoveringCheckpoint;
 use crate::audit::verify::fault::LogFault;
-use crate::config::Config;
-use crate::store::log_key::last_witnessed;
-use crate::store::state_file::State;
-use crate::store::{self, Access, Store, StoreError, StoredCheckpoint, state_file};
-use crate::text::time_text;
-use crate::tlog::hash_text;
+use crawlgate_config::Config;
+use crawlgate_store::log_key::last_witnessed;
+use crawlgate_store::state_file::State;
+use crawlgate_store::{self as store, Access, Store, StoreError, StoredCheckpoint, state_file};
+use crawlgate_text::time_text;
+use crawlgate_tlog::hash_text;
 
 /// Exit code for a fault in the store's records.
 const WRONG: u8 = 1;

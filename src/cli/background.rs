@@ -24,13 +24,13 @@ use crate::admin::http::{
     AppState, Certificate, CertificateError, Listener, ListenerKind, PUBLIC_CONNECTIONS, PublicTry,
     Token, TryCounts, router,
 };
-use crate::clock::{self, Clock, Moment};
-use crate::config::{AdminConfig, Config};
-use crate::fleet::{Fleet, HeartbeatListener};
 use crate::proxy::Proxy;
 use crate::ship::Shipper;
-use crate::store::{self, Access, LogKey, Store};
 use crate::witness::Witnesses;
+use crawlgate_config::{AdminConfig, Config};
+use crawlgate_store::{self as store, Access, LogKey, Store};
+use crawlgate_system::clock::{self, Clock, Moment};
+use crawlgate_turns::fleet::{Fleet, HeartbeatListener};
 
 /// Time for the last checkpoint: the end of a process waits for it.
 const LAST_CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(5);

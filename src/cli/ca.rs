@@ -9,13 +9,11 @@ use std::{
 
 use clap::{Args, Subcommand};
 
-use crate::{
-    ca::{Authority, CaError, text},
-    clock::Clock,
-    config::Config,
-    trust::recipes::{self, Setup},
-    trust::{self, TrustError},
-};
+use crate::trust::recipes::{self, Setup};
+use crate::trust::{self, TrustError};
+use crawlgate_ca::{Authority, CaError, text};
+use crawlgate_config::Config;
+use crawlgate_system::clock::Clock;
 
 /// Manage the local certificate authority that HTTPS interception signs with.
 #[derive(Args, Clone, Debug)]
@@ -334,7 +332,7 @@ fn absolute(path: &std::path::Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Places;
+    use crawlgate_config::Places;
 
     #[test]
     fn an_authority_is_created_shown_exported_and_explained() {

@@ -31,15 +31,15 @@ use self::source::Known;
 use super::collected::{CollectedArgs, LogSelection};
 use super::terminal::Paint;
 use super::{ExtraDestinations, FAILED, fail};
-use crate::agent;
-use crate::clock::{Clock, Moment};
-use crate::config::Config;
 use crate::explain::usage::{self, Head, UsageQuery};
 use crate::explain::{File, Judgement, Unjudged, document};
-use crate::policy::Verdict;
-use crate::rep::ProductToken;
 use crate::telemetry::tell_on_stderr;
-use crate::usage::tdmrep;
+use crawlgate_config::Config;
+use crawlgate_policy::Verdict;
+use crawlgate_policy::agent;
+use crawlgate_robots::ProductToken;
+use crawlgate_system::clock::{Clock, Moment};
+use crawlgate_usage::tdmrep;
 
 /// Exit code for a denied URL.
 const DENIED: u8 = 1;
@@ -327,7 +327,7 @@ fn listed(file: &Path) -> Result<impl Iterator<Item = io::Result<String>> + use<
 }
 
 fn has_notes(file: &File) -> bool {
-    !crate::usage::notes(&file.robots).is_empty()
+    !crawlgate_usage::notes(&file.robots).is_empty()
 }
 
 /// Returns the exit code of one URL.

@@ -9,10 +9,10 @@ use clap::{Args, Subcommand};
 
 use super::credentials::{PasswordArgs, ask, deliver, first_line, tell_secret};
 use super::{fail, terminal};
-use crate::client::passwords;
-use crate::config::{ClientConfig, Conditions, Config, IpNet, PasswordHash, client_name};
-use crate::policy::overrides::words;
-use crate::rep::ProductToken;
+use crawlgate_config::{ClientConfig, Conditions, Config, IpNet, PasswordHash, client_name};
+use crawlgate_policy::overrides::words;
+use crawlgate_robots::ProductToken;
+use crawlgate_turns::client::passwords;
 
 /// Exit code of `client check` for a wrong password.
 const WRONG: u8 = 1;
@@ -154,7 +154,7 @@ fn list(clients: &[ClientConfig]) -> String {
             true => "-".to_owned(),
             false => tokens.join(", "),
         };
-        let mode = client.mode.map_or("-", crate::config::Mode::as_str);
+        let mode = client.mode.map_or("-", crawlgate_config::Mode::as_str);
         [
             client.name.to_string(),
             recognised_by(&client.conditions),

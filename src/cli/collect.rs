@@ -12,11 +12,11 @@ use super::terminal::{self, Unit, printable};
 use super::{collected, fail};
 use crate::audit::export::{Exported, ImportError, Imported, PastGaps, file_of, import};
 use crate::audit::verify::named_keys::named_keys;
-use crate::config::Config;
-use crate::store::collection::Collection;
-use crate::store::public_keys::collected_keys;
-use crate::store::sqlite::collected::Collected;
-use crate::tlog::{KeyKind, KeyName, VerifierKey};
+use crawlgate_config::Config;
+use crawlgate_store::collection::Collection;
+use crawlgate_store::public_keys::collected_keys;
+use crawlgate_store::sqlite::collected::Collected;
+use crawlgate_tlog::{KeyKind, KeyName, VerifierKey};
 
 /// Exit code for an export with a fault.
 const WRONG: u8 = 1;
@@ -288,7 +288,7 @@ fn remove(place: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::sqlite::collected::MissingBody;
+    use crawlgate_store::sqlite::collected::MissingBody;
 
     #[test]
     fn missing_files_are_named_up_to_ten() {

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::config::Config;
-use crate::store;
-use crate::store::collection::Collection;
-use crate::store::logs::{self, Log, Logs, OpenCopies};
+use crawlgate_config::Config;
+use crawlgate_store as store;
+use crawlgate_store::collection::Collection;
+use crawlgate_store::logs::{self, Log, Logs, OpenCopies};
 
 /// The logs that a command reads.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]

@@ -11,15 +11,15 @@ use std::{
 use clap::{Args, Subcommand};
 
 use super::{fail, terminal};
-use crate::{
-    admin::http::Token,
-    config::{AdminConfig, AdminTls, Config, ListenAt, Variables},
-    egress,
-    proxy::listener,
-    ship,
-    signing::Identities,
-    telemetry, trust, witness,
-};
+use crate::admin::http::Token;
+use crate::egress;
+use crate::proxy::listener;
+use crate::ship;
+use crate::telemetry;
+use crate::trust;
+use crate::witness;
+use crawlgate_config::{AdminConfig, AdminTls, Config, ListenAt, Variables};
+use crawlgate_signing::Identities;
 
 /// Exit code of a configuration that is invalid or cannot be read.
 const WRONG: u8 = 2;

@@ -9,8 +9,8 @@ use std::path::Path;
 use clap::Args;
 
 use super::terminal;
-use crate::config::{Config, Variables};
-use crate::whole_file::NewFile;
+use crawlgate_config::{Config, Variables};
+use crawlgate_system::whole_file::NewFile;
 
 /// Octets of a password, at least: anyone who can reach the proxy can guess at it.
 const MIN_LENGTH: usize = 8;

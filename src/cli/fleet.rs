@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::fail;
-use crate::config::Config;
+use crawlgate_config::Config;
 
 /// Arguments of `crawlgate fleet`.
 #[derive(Args, Clone, Debug)]

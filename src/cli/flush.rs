@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use super::{small_runtime, terminal};
 use crate::admin::{self, Answer, AskError, Request};
-use crate::config::Config;
+use crawlgate_config::Config;
 
 /// Time for all processes to answer.
 const PATIENCE: Duration = Duration::from_secs(1);

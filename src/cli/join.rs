@@ -6,14 +6,14 @@ use std::time::Duration;
 use rustls::sign::SingleCertAndKey;
 use tokio::time::timeout;
 
-use crate::clock::Clock;
-use crate::config::Config;
 use crate::egress;
-use crate::fleet::engine::{Engine, password};
-use crate::fleet::{Fleet, FleetKey};
 use crate::proxy::listener;
-use crate::store;
 use crate::trust::pem;
+use crawlgate_config::Config;
+use crawlgate_store as store;
+use crawlgate_system::clock::Clock;
+use crawlgate_turns::fleet::engine::{Engine, password};
+use crawlgate_turns::fleet::{Fleet, FleetKey};
 
 /// The time that a start waits for the engine. Requests are refused after it, until the engine answers.
 const FIRST: Duration = Duration::from_secs(2);

@@ -16,10 +16,10 @@ use self::filter::FilterArgs;
 use super::collected::{CollectedArgs, LogSelection};
 use super::{fail, terminal, words};
 use crate::audit::replay::Evidence;
-use crate::config::Config;
-use crate::store::logs::{Fault, Listed, Logs, Lookup, unknown};
-use crate::store::{GroupBy, StoredDecision};
-use crate::tlog::KeyName;
+use crawlgate_config::Config;
+use crawlgate_store::logs::{Fault, Listed, Logs, Lookup, unknown};
+use crawlgate_store::{GroupBy, StoredDecision};
+use crawlgate_tlog::KeyName;
 
 /// Arguments of `crawlgate log`.
 #[derive(Args, Clone, Debug)]

@@ -20,12 +20,12 @@ use self::show::ShowArgs;
 use self::sitemaps::SitemapsArgs;
 use super::{fail, small_runtime};
 use crate::admin::query::{identity, origin};
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::rep::Origin;
-use crate::robots::identity::Identity;
-use crate::store::{self, Access, Store};
 use crate::telemetry::tell_on_stderr;
+use crawlgate_config::Config;
+use crawlgate_origins::identity::Identity;
+use crawlgate_robots::Origin;
+use crawlgate_store::{self as store, Access, Store};
+use crawlgate_system::clock::Clock;
 
 /// Exit code for an unknown origin, or for a robots.txt that could not be fetched.
 const NOTHING: u8 = 1;

@@ -23,14 +23,14 @@ use tokio::time::sleep;
 use tracing::{error, info, warn};
 
 use crate::admin::Reach;
-use crate::clock::Moment;
-use crate::fleet::coordinator::{Call, CoordinatorError};
-use crate::fleet::overrides::{NotOpened, Removal, open_added, open_removed, seal};
-use crate::fleet::{Fleet, HeartbeatListener, HeartbeatReply};
-use crate::policy::overrides::{Override, OverrideId};
 use crate::proxy::Proxy;
-use crate::store::{FleetOverrides, Removed, Store, StoreError};
-use crate::text::DecisionId;
+use crawlgate_policy::overrides::{Override, OverrideId};
+use crawlgate_store::{FleetOverrides, Removed, Store, StoreError};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::DecisionId;
+use crawlgate_turns::fleet::coordinator::{Call, CoordinatorError};
+use crawlgate_turns::fleet::overrides::{NotOpened, Removal, open_added, open_removed, seal};
+use crawlgate_turns::fleet::{Fleet, HeartbeatListener, HeartbeatReply};
 
 /// Time until the next attempt when the overrides cannot be read.
 const RETRY: Duration = Duration::from_secs(1);

@@ -15,11 +15,11 @@ use super::join::name;
 use super::{fail, terminal, words};
 use crate::admin::query::Asserted;
 use crate::admin::{self, Answer, AskError, NewOverride, Request};
-use crate::clock::{Clock, Moment};
-use crate::config::Config;
-use crate::policy::overrides::{self, Override, OverrideId};
-use crate::store::{self, Access, Removed, Store, StoreErrorKind};
-use crate::text::{DecisionId, time_text};
+use crawlgate_config::Config;
+use crawlgate_policy::overrides::{self, Override, OverrideId};
+use crawlgate_store::{self as store, Access, Removed, Store, StoreErrorKind};
+use crawlgate_system::clock::{Clock, Moment};
+use crawlgate_text::{DecisionId, time_text};
 
 /// Time for a running process to confirm a change.
 const TIMEOUT: Duration = Duration::from_secs(2);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{fail, small_runtime, terminal};
 use crate::admin::{self, Answer, AskError, Readiness, Request};
-use crate::config::Config;
+use crawlgate_config::Config;
 
 /// Exit code for a process that is not ready or does not run.
 const NOT_READY: u8 = 1;

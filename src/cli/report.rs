@@ -14,13 +14,13 @@ use crate::admin::query::Conditions;
 use crate::audit::csv::to_csv;
 use crate::audit::report::{Gathering, LogFacts, Report, ReportQuery, Verification};
 use crate::audit::verify::case::Trusted;
-use crate::clock::{Clock, Moment};
-use crate::config::Config;
-use crate::store::StoreError;
-use crate::store::figures::{Figures, Sum};
-use crate::store::logs::Logs;
-use crate::text::time_text;
-use crate::whole_file::NewFile;
+use crawlgate_config::Config;
+use crawlgate_store::StoreError;
+use crawlgate_store::figures::{Figures, Sum};
+use crawlgate_store::logs::Logs;
+use crawlgate_system::clock::{Clock, Moment};
+use crawlgate_system::whole_file::NewFile;
+use crawlgate_text::time_text;
 
 /// Exit code for faults that the verification has found.
 const WRONG: u8 = 1;

@@ -40,11 +40,11 @@ use self::summary::{Exemption, OfRun, OlderRobots, Output};
 use super::background::BackgroundTasks;
 use super::{FAILED, fail, serve};
 use crate::audit::{Log, Summary};
-use crate::clock::Clock;
-use crate::config::{ClientConfig, Conditions, Config, Mode, PortRange};
 use crate::explain::usage;
 use crate::proxy::Proxy;
 use crate::telemetry::{Telemetry, Tracer};
+use crawlgate_config::{ClientConfig, Conditions, Config, Mode, PortRange};
+use crawlgate_system::clock::Clock;
 
 /// Time for exchanges to end after the command.
 const GRACE: Duration = Duration::from_secs(2);

@@ -20,18 +20,18 @@ use super::join::join;
 use super::signals::{EndSignals, HANG_UP, OTHERS, ignore};
 use super::{FAILED, fail};
 use crate::audit::{Log, LogError};
-use crate::ca::{self, Authority};
-use crate::clock::Clock;
-use crate::config::{
+use crate::egress::Egress;
+use crate::proxy::Proxy;
+use crate::telemetry::{LevelHandle, Telemetry};
+use crate::version::{COMMIT, VERSION};
+use crawlgate_ca::{self as ca, Authority};
+use crawlgate_config::{
     AdminConfig, Config, ConfigError, DEFAULT_ADDRESS, DEFAULT_ADMIN_ADDRESS, Mode, TlsConfig,
     Variables,
 };
-use crate::descriptors::{Budget, limit, raise_limit};
-use crate::egress::Egress;
-use crate::proxy::Proxy;
-use crate::store::Store;
-use crate::telemetry::{LevelHandle, Telemetry};
-use crate::version::{COMMIT, VERSION};
+use crawlgate_store::Store;
+use crawlgate_system::clock::Clock;
+use crawlgate_system::descriptors::{Budget, limit, raise_limit};
 
 /// Time to record exchanges that are cut off.
 const LAST_RECORDS_TIMEOUT: Duration = Duration::from_secs(1);

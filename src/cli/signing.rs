@@ -10,10 +10,10 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 
 use super::{fail, terminal};
-use crate::clock::Clock;
-use crate::config::{Config, client_name};
-use crate::signing::{Directory, Identities, Settings, SigningKey};
-use crate::whole_file::NewFile;
+use crawlgate_config::{Config, client_name};
+use crawlgate_signing::{Directory, Identities, Settings, SigningKey};
+use crawlgate_system::clock::Clock;
+use crawlgate_system::whole_file::NewFile;
 
 /// Arguments of `crawlgate signing`.
 #[derive(Args, Clone, Debug)]

@@ -12,10 +12,10 @@ use super::collected::{CollectedArgs, LogSelection};
 use super::log::filter::FilterArgs;
 use super::store_file::StoreFileArgs;
 use super::{fail, terminal};
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::store;
-use crate::store::sqlite::sql::{Exported, Session};
+use crawlgate_config::Config;
+use crawlgate_store as store;
+use crawlgate_store::sqlite::sql::{Exported, Session};
+use crawlgate_system::clock::Clock;
 
 /// Octets of statements from standard input.
 const MAX_INPUT: u64 = 1024 * 1024;

@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use self::line::{Answer, Channels, Line};
 use self::service::{Instance, Service};
 use super::{fail, small_runtime};
-use crate::config::{Config, parse_duration};
+use crawlgate_config::{Config, parse_duration};
 
 /// The default address of an instance.
 const DEFAULT_INSTANCE: &str = "http://127.0.0.1:8119";

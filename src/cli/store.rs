@@ -10,13 +10,13 @@ use super::collected::CollectedArgs;
 use super::store_file::StoreFileArgs;
 use super::terminal::Unit;
 use super::{fail, small_runtime, terminal};
-use crate::clock::Clock;
-use crate::config::{Config, format_bytes};
-use crate::store::collection::{COLLECT_ANEW, is_in_collection};
-use crate::store::log_key::log_key_file;
-use crate::store::public_keys::collected_keys_file;
-use crate::store::sqlite::repair;
-use crate::store::{self, Access, StoreError};
+use crawlgate_config::{Config, format_bytes};
+use crawlgate_store::collection::{COLLECT_ANEW, is_in_collection};
+use crawlgate_store::log_key::log_key_file;
+use crawlgate_store::public_keys::collected_keys_file;
+use crawlgate_store::sqlite::repair;
+use crawlgate_store::{self as store, Access, StoreError};
+use crawlgate_system::clock::Clock;
 
 /// Exit code of `store check` for a store that is damaged.
 const DAMAGED: u8 = 1;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::collected::CollectedArgs;
-use crate::config::Config;
+use crawlgate_config::Config;
 
 /// The file of the store that a command reads.
 #[derive(Args, Clone, Debug, Default)]

@@ -7,8 +7,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressStyle};
 
-pub(super) use crate::text::guarded::line as json_line;
-pub(super) use crate::text::json::printable;
+pub(super) use crawlgate_text::guarded::line as json_line;
+pub(super) use crawlgate_text::json::printable;
 
 /// Returns the width of the terminal on standard output; `None` without a terminal or a known width.
 pub(super) fn width() -> Option<usize> {

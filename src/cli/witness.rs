@@ -12,11 +12,11 @@ use tracing::info;
 use super::signals::{EndSignals, HANG_UP, OTHERS, ignore};
 use super::{fail, small_runtime, terminal};
 use crate::audit::verify::named_keys::named_keys;
-use crate::clock::Clock;
-use crate::config::Config;
 use crate::telemetry::Telemetry;
-use crate::tlog::{KeyKind, KeyName, VerifierKey};
 use crate::witness::OwnWitness;
+use crawlgate_config::Config;
+use crawlgate_system::clock::Clock;
+use crawlgate_tlog::{KeyKind, KeyName, VerifierKey};
 
 const HELP: &str = "\
 It keeps the size and root of each log that it has cosigned in the state file, and cosigns a newer checkpoint only with a \

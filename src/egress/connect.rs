@@ -29,15 +29,15 @@ use super::multiplexer::{Protocol, Turn};
 use super::pin::{EndGuard, EndsWith};
 use super::sharing::{Protocols, Sharing};
 use super::{Failure, Reuse, Shared, ViaChain};
-use crate::ca::Authority;
-use crate::clock::Moment;
-use crate::config::HostPattern;
-use crate::descriptors::are_exhausted;
 use crate::gathered::Gathered;
-use crate::rep::{Origin, Scheme};
-use crate::robots::access::tls_fault::TlsFault;
 use crate::transit::InPieces;
 use crate::trust::{self, TrustError, Trusted, Verifier};
+use crawlgate_ca::Authority;
+use crawlgate_config::HostPattern;
+use crawlgate_origins::access::tls_fault::TlsFault;
+use crawlgate_robots::{Origin, Scheme};
+use crawlgate_system::clock::Moment;
+use crawlgate_system::descriptors::are_exhausted;
 
 /// Time between two checks whether closed idle connections have given up their descriptors, and the number of checks.
 const CLOSING: Duration = Duration::from_millis(10);

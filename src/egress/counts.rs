@@ -9,8 +9,8 @@ use prometheus_client::metrics::MetricType;
 
 use super::Failure;
 use super::idle::IdleBudget;
-use crate::metrics::{Counters, Gauge, GaugeGuard, Registry};
-use crate::robots::access::tls_fault::TlsFault;
+use crawlgate_origins::access::tls_fault::TlsFault;
+use crawlgate_system::metrics::{Counters, Gauge, GaugeGuard, Registry};
 
 /// The counters of connections to origins.
 #[derive(Debug, Clone)]

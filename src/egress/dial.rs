@@ -23,13 +23,13 @@ use super::happy_eyeballs::{LateAddresses, interleave, race};
 use super::resolve::{Found, Names};
 use super::upstream_proxy::{self, ProxyCredentials};
 use super::{EgressError, Failure, ViaChain};
-use crate::config::{
+use crawlgate_config::{
     Config, Credentials, HostPattern, ProxyProtocol, UpstreamConfig, UpstreamProxy, Via,
     check_credentials,
 };
-use crate::descriptors::is_exhaustion;
-use crate::policy::address_policy::{AddressPolicy, Prohibited, ProhibitedBy, literal};
-use crate::rep::{Origin, Scheme};
+use crawlgate_policy::address_policy::{AddressPolicy, Prohibited, ProhibitedBy, literal};
+use crawlgate_robots::{Origin, Scheme};
+use crawlgate_system::descriptors::is_exhaustion;
 
 /// Time of silence on a connection before the system probes the other side.
 const SILENT: Duration = Duration::from_secs(60);

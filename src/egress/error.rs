@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::signing::identities::IdentityError;
 use crate::trust::TrustError;
+use crawlgate_signing::identities::IdentityError;
 
 /// The reason that the egress could not be opened.
 #[derive(Debug, thiserror::Error)]

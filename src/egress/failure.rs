@@ -8,11 +8,11 @@ use std::sync::Arc;
 use rustls::AlertDescription;
 
 use super::{ResponseError, http2};
-use crate::descriptors::is_exhaustion;
-use crate::policy::address_policy::Prohibited;
-use crate::robots::access::Cause;
-use crate::robots::access::tls_fault::TlsFault;
 use crate::trust::tls_fault;
+use crawlgate_origins::access::Cause;
+use crawlgate_origins::access::tls_fault::TlsFault;
+use crawlgate_policy::address_policy::Prohibited;
+use crawlgate_system::descriptors::is_exhaustion;
 
 /// The reason that no response head came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -288,8 +288,8 @@ mod tests {
 
     use super::super::{BodyError, RequestBody};
     use super::*;
-    use crate::clock::Moment;
-    use crate::robots::access::tls_fault::Holder;
+    use crawlgate_origins::access::tls_fault::Holder;
+    use crawlgate_system::clock::Moment;
 
     /// An error inside another one, as libraries wrap them.
     #[derive(Debug)]

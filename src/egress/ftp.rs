@@ -27,14 +27,14 @@ use self::control::{Control, SessionEnd, TransferStart};
 use super::attempt::AttemptEnd;
 use super::proof::SendPermit;
 use super::{Failure, OutgoingRequest, Received, ResponseBody, Shared, ViaChain};
-use crate::ftp::command::Command;
-use crate::ftp::listing::{Format, Listing};
-use crate::ftp::page::Page;
-use crate::ftp::path::{self, Name, Resource};
-use crate::ftp::range::Range;
-use crate::ftp::reply::Reply;
-use crate::ftp::status::Step;
-use crate::rep::{Origin, TransferType};
+use crawlgate_ftp::command::Command;
+use crawlgate_ftp::listing::{Format, Listing};
+use crawlgate_ftp::page::Page;
+use crawlgate_ftp::path::{self, Name, Resource};
+use crawlgate_ftp::range::Range;
+use crawlgate_ftp::reply::Reply;
+use crawlgate_ftp::status::Step;
+use crawlgate_robots::{Origin, TransferType};
 
 type Response = http::Response<ResponseBody>;
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::descriptors::is_exhaustion;
+use crawlgate_system::descriptors::is_exhaustion;
 
 /// Time before the next attempt starts (RFC 8305, section 5: the recommended Connection Attempt Delay).
 const ALONE: Duration = Duration::from_millis(250);

@@ -1,5 +1,5 @@
 //! Connections that wait for their next request: their number, and their history. The second connections of sessions over
-//! FTP take descriptors from the same share ([`descriptors`](crate::descriptors)), and come first.
+//! FTP take descriptors from the same share ([`descriptors`](crawlgate_system::descriptors)), and come first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

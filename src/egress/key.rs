@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
 
 /// The requests that may share a connection: those of one client to one origin, which always takes the same route.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

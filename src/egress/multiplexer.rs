@@ -24,8 +24,8 @@ use super::Failure;
 use super::http2::Connection;
 use super::idle::{IdleBudget, UseCount};
 use super::key::Key;
-use crate::clock::{Clock, Moment};
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::{Clock, Moment};
 
 /// Number of origins with a remembered protocol.
 const REMEMBERED: usize = 8192;

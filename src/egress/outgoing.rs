@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::pinned::Pinned;
 use super::request_body::RequestBody;
 use super::response_body::ResponseBody;
-use crate::policy::Target;
+use crawlgate_policy::Target;
 
 /// The proxies that a request has passed, as `Via` names them. It is carried beside the request and sent to upstream
 /// proxies, so that requests that go in a circle are detected even if they carry no `Via`.

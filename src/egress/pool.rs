@@ -18,7 +18,7 @@ use super::idle::{IdleBudget, UseCount};
 use super::key::Key;
 use super::pin::Turn;
 use super::sharing::Sharing;
-use crate::clock::{Clock, Moment};
+use crawlgate_system::clock::{Clock, Moment};
 
 /// Idle HTTP/1.1 connections by origin and client.
 pub(super) struct Pool {

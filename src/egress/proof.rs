@@ -7,8 +7,8 @@ use http::uri::PathAndQuery;
 use super::key::Key;
 use super::pinned::Pinned;
 use super::{Crawler, RobotsPermit};
-use crate::policy::generation::Changes;
-use crate::policy::{Current, Permit};
+use crawlgate_policy::generation::Changes;
+use crawlgate_policy::{Current, Permit};
 
 /// The purpose of a request, with its permit.
 #[derive(Debug, Clone, Copy)]

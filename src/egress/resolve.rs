@@ -30,7 +30,7 @@ pub(super) use self::families::tests::{Answer, name_server};
 use self::families::{RESOLUTION_DELAY, families};
 use self::hosts::HostsFile;
 use super::Failure;
-use crate::descriptors::{are_exhausted, is_exhaustion};
+use crawlgate_system::descriptors::{are_exhausted, is_exhaustion};
 
 /// Path of the system's hosts file.
 const HOSTS_FILE: &str = "/etc/hosts";

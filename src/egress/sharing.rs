@@ -6,7 +6,7 @@ use hyper::body::Body as _;
 
 use super::RequestBody;
 use super::proof::SendPermit;
-use crate::rep::Scheme;
+use crawlgate_robots::Scheme;
 
 /// The way a request shares an HTTP/1.1 connection. With HTTP/2 a request is a stream, and its body cannot be read as
 /// another request: all pages share. A robots.txt gets a new connection there, too, and is the first request on it.

@@ -16,12 +16,12 @@ use prometheus_client::metrics::MetricType;
 use tracing::error;
 
 use super::RequestBody;
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::metrics::Registry;
-use crate::rep::{Origin, Scheme};
-use crate::signing::identities::IdentityError;
-use crate::signing::{Fields, Identities, Identity, Outcome, OutcomeCounters, Signable};
+use crawlgate_config::Config;
+use crawlgate_robots::{Origin, Scheme};
+use crawlgate_signing::identities::IdentityError;
+use crawlgate_signing::{Fields, Identities, Identity, Outcome, OutcomeCounters, Signable};
+use crawlgate_system::clock::Clock;
+use crawlgate_system::metrics::Registry;
 
 /// The identities in force; none if no `[[signing]]` is configured.
 #[derive(Debug)]

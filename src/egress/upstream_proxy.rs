@@ -11,7 +11,7 @@ use base64::prelude::BASE64_STANDARD;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use super::Failure;
-use crate::policy::address_policy::literal;
+use crawlgate_policy::address_policy::literal;
 
 /// Limit of octets in the head of a proxy's answer.
 const MAX_HEAD: usize = 16 * 1024;

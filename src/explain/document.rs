@@ -7,14 +7,14 @@ use serde::Serialize;
 use super::families::{FamilyOf, families, family_of};
 use super::usage::Usage;
 use super::{Alternative, File, Judgement, Unjudged, group_of, meaning};
-use crate::policy::Decision;
-use crate::policy::overrides::Override;
-use crate::rep::{
+use crawlgate_policy::Decision;
+use crawlgate_policy::overrides::Override;
+use crawlgate_robots::{
     ApplicableGroup, Field, Group, Judged, Lint, MatchedBy, OtherLine, Rule, Selection, TokenRole,
 };
-use crate::text::guarded::line;
-use crate::text::{hex, time_text};
-use crate::usage::{self, record::UsageRecord};
+use crawlgate_text::guarded::line;
+use crawlgate_text::{hex, time_text};
+use crawlgate_usage::{self as usage, record::UsageRecord};
 
 /// A URL, judged.
 #[derive(Serialize)]

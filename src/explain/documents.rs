@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use super::usage::{File, UsageQuery};
 use super::{Alternative, Evaluator, Judgement};
-use crate::agent::Agent;
 use crate::cache::{Effort, RobotsCache, View};
-use crate::clock::Moment;
-use crate::policy::overrides::Overrides;
-use crate::policy::tdmrep::{allows, may_fetch};
-use crate::policy::usage::Signals;
-use crate::policy::{Decision, Target};
-use crate::rep::{Origin, Scheme};
-use crate::robots::identity::Crawler;
-use crate::robots::state::Stance;
-use crate::usage::SignalMode;
+use crawlgate_origins::identity::Crawler;
+use crawlgate_origins::state::Stance;
+use crawlgate_policy::agent::Agent;
+use crawlgate_policy::overrides::Overrides;
+use crawlgate_policy::tdmrep::{allows, may_fetch};
+use crawlgate_policy::usage::Signals;
+use crawlgate_policy::{Decision, Target};
+use crawlgate_robots::{Origin, Scheme};
+use crawlgate_system::clock::Moment;
+use crawlgate_usage::SignalMode;
 
 /// The documents of an origin.
 pub struct Documents {

@@ -5,8 +5,8 @@ use std::str::Utf8Error;
 use http::uri::InvalidUri;
 use thiserror::Error;
 
-use crate::rep::OriginError;
-use crate::usage::Purpose;
+use crawlgate_robots::OriginError;
+use crawlgate_usage::Purpose;
 
 /// A name of a crawler that is neither a product token nor a User-Agent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::Judgement;
-use crate::rep::{ProductToken, Selection, TokenRole, family};
+use crawlgate_robots::{ProductToken, Selection, TokenRole, family};
 
 /// A group that names a crawler's family and does not count.
 #[derive(Serialize)]

@@ -15,16 +15,16 @@ use tracing::warn;
 pub use self::access::Access;
 pub use self::wanted::OriginFilter;
 use super::{SitemapError, target};
-use crate::agent::Agent;
-use crate::clock::Moment;
-use crate::config::{Config, Mode};
-use crate::policy::{self, Reason, Target};
-use crate::rep::{Field, Origin};
-use crate::robots::document::Document;
-use crate::robots::identity::{Crawler, Identity};
-use crate::robots::state::{Stance, State};
-use crate::store::persist::from_stored;
-use crate::store::{OriginQuery, Store, StoreError, StoredOrigin};
+use crawlgate_config::{Config, Mode};
+use crawlgate_origins::document::Document;
+use crawlgate_origins::identity::{Crawler, Identity};
+use crawlgate_origins::state::{Stance, State};
+use crawlgate_policy::agent::Agent;
+use crawlgate_policy::{self as policy, Reason, Target};
+use crawlgate_robots::{Field, Origin};
+use crawlgate_store::persist::from_stored;
+use crawlgate_store::{OriginQuery, Store, StoreError, StoredOrigin};
+use crawlgate_system::clock::Moment;
 
 /// States to read at once.
 const STATES: usize = 100;

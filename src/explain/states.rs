@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::clock::Moment;
-use crate::robots::access::{Absence, Cause};
-use crate::robots::document::Document;
-use crate::robots::state::{Fresh, Outage, Stance, State};
-use crate::robots::timing::ProfileRules;
-use crate::store::{OtherAnswer, SnapshotMeta, StoredState};
-use crate::text::time_text;
+use crawlgate_origins::access::{Absence, Cause};
+use crawlgate_origins::document::Document;
+use crawlgate_origins::state::{Fresh, Outage, Stance, State};
+use crawlgate_origins::timing::ProfileRules;
+use crawlgate_store::{OtherAnswer, SnapshotMeta, StoredState};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::time_text;
 
 /// Returns the name and a description of the present stance of a document.
 pub(crate) fn stance(

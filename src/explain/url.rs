@@ -3,10 +3,10 @@
 use http::uri::PathAndQuery;
 
 use super::error::UrlError;
-use crate::ftp;
-use crate::ftp::path::ReadError;
-use crate::policy::Target;
-use crate::rep::{Origin, OriginError, Scheme, split_transfer_type};
+use crawlgate_ftp as ftp;
+use crawlgate_ftp::path::ReadError;
+use crawlgate_policy::Target;
+use crawlgate_robots::{Origin, OriginError, Scheme, split_transfer_type};
 
 /// Returns the target of a URL.
 ///

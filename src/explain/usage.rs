@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use super::PurposeError;
-use crate::config::Config;
-use crate::policy::Reason;
-use crate::policy::usage::{Signals, refusal};
-use crate::rep::ProductToken;
-use crate::robots::snapshot::Snapshot;
-use crate::usage::record::UsageRecord;
-use crate::usage::{
+use crawlgate_config::Config;
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_policy::Reason;
+use crawlgate_policy::usage::{Signals, refusal};
+use crawlgate_robots::ProductToken;
+use crawlgate_usage::record::UsageRecord;
+use crawlgate_usage::{
     Judged, Modes, Purpose, Purposes, Said, Shadowed, Statements, TdmRep, fields, judge,
     judge_response, lines, tdmrep,
 };

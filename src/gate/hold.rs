@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Cleared, Gate, HeldOutcome, Kind, Requester, cut_off};
-use crate::client::account::{NotEntered, QuotaExceeded, Reservation};
-use crate::clock::{Moment, Uptime};
-use crate::pace::{Ask, EffectivePace, SharedPace as _, TooEarly};
-use crate::policy::{self, Decision, Permit, Reason, Ruling, Verdict};
-use crate::robots::crawl_delay::CrawlDelay;
+use crawlgate_origins::crawl_delay::CrawlDelay;
+use crawlgate_policy::{self as policy, Decision, Permit, Reason, Ruling, Verdict};
+use crawlgate_system::clock::{Moment, Uptime};
+use crawlgate_turns::client::account::{NotEntered, QuotaExceeded, Reservation};
+use crawlgate_turns::pace::{Ask, EffectivePace, SharedPace as _, TooEarly};
 
 impl Gate {
     /// Charges a request to its client. An allowed request is held until the client's rate lets it go, and is then

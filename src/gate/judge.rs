@@ -6,16 +6,18 @@ use std::time::Duration;
 use super::hold::quota_exceeded;
 use super::{Gate, Kind, Requester};
 use crate::cache::View;
-use crate::client::account::QuotaExceeded;
-use crate::clock::Moment;
-use crate::config::Mode;
 use crate::egress::Prohibited;
-use crate::policy::tdmrep::Reservations;
-use crate::policy::usage::Signals;
-use crate::policy::{self, Decision, DecisionContext, Reason, Ruling, Target, Verdict};
-use crate::rep::{Origin, Scheme};
-use crate::robots::state::{Stance, State};
-use crate::usage::Modes;
+use crawlgate_config::Mode;
+use crawlgate_origins::state::{Stance, State};
+use crawlgate_policy::tdmrep::Reservations;
+use crawlgate_policy::usage::Signals;
+use crawlgate_policy::{
+    self as policy, Decision, DecisionContext, Reason, Ruling, Target, Verdict,
+};
+use crawlgate_robots::{Origin, Scheme};
+use crawlgate_system::clock::Moment;
+use crawlgate_turns::client::account::QuotaExceeded;
+use crawlgate_usage::Modes;
 
 /// Delay before a request that was refused for lack of descriptors may be repeated.
 const SHORTLY: Duration = Duration::from_secs(1);

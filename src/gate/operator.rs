@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::Requester;
-use crate::config::{AgentConfig, Mode, PolicyConfig};
-use crate::policy::identity::Required;
-use crate::policy::overrides::{Override, Overrides};
-use crate::policy::reporting::Reporting;
-use crate::rep::Origin;
-use crate::usage::Modes;
+use crawlgate_config::{AgentConfig, Mode, PolicyConfig};
+use crawlgate_policy::identity::Required;
+use crawlgate_policy::overrides::{Override, Overrides};
+use crawlgate_policy::reporting::Reporting;
+use crawlgate_robots::Origin;
+use crawlgate_usage::Modes;
 
 /// The operator's overrides, modes and identity requirements.
 pub(super) struct Operator {

@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use super::{Gate, Kind, Requester};
 use crate::cache::{Effort, View};
-use crate::client::account::QuotaExceeded;
-use crate::config::Mode;
-use crate::policy::tdmrep::{Reservations, may_fetch};
-use crate::policy::usage::Signals;
-use crate::policy::{Ruling, Target};
-use crate::robots::state::Stance;
-use crate::usage::SignalMode;
+use crawlgate_config::Mode;
+use crawlgate_origins::state::Stance;
+use crawlgate_policy::tdmrep::{Reservations, may_fetch};
+use crawlgate_policy::usage::Signals;
+use crawlgate_policy::{Ruling, Target};
+use crawlgate_turns::client::account::QuotaExceeded;
+use crawlgate_usage::SignalMode;
 
 impl Gate {
     /// Judges a page that robots.txt allows once more, by its tdmrep.json, too. A client with a spent quota causes no fetch.

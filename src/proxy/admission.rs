@@ -13,8 +13,8 @@ use super::recorder::ExchangeRecorder;
 use super::refused::{limit_exceeded, unidentified};
 use super::respond::Refusal;
 use super::target::Scope;
-use crate::client::{AuthError, Client};
-use crate::policy::Reason;
+use crawlgate_policy::Reason;
+use crawlgate_turns::client::{AuthError, Client};
 
 /// The refusal of a request before its target is read.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use super::recorder::ExchangeRecorder;
 use super::stall::Timer;
 use super::upload::ContinueSignal;
 use crate::egress::{BodyError, Failure, ResponseBody};
-use crate::policy::usage::Release;
 use crate::transit::Transit;
+use crawlgate_policy::usage::Release;
 
 /// The body of an answer to a crawler. Holds the exchange recorder, so that the record is written when the last octet
 /// has been sent or the crawler has disconnected.

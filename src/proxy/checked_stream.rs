@@ -26,7 +26,7 @@ use super::framing::{Bounds, Framer, Scan, Violation, escape};
 use super::http1_exchange::{Http1Exchange, MalformedRequest};
 use super::linger::{self, Linger};
 use super::stall::{StallLimit, StallTimer};
-use crate::config::Limits;
+use crawlgate_config::Limits;
 
 /// Octets kept while the answer to a request to switch protocols is awaited.
 const MAX_EARLY: usize = 65_536;

@@ -8,9 +8,9 @@ use super::downstream::Connection;
 use super::recorder::{ExchangeRecorder, Held};
 use super::refused::unidentified;
 use super::target::Scope;
-use crate::client::AuthError;
 use crate::gate::{self, Kind, MAX_JUDGEMENTS, Pacing};
-use crate::policy::{Permit, Ruling, Target};
+use crawlgate_policy::{Permit, Ruling, Target};
+use crawlgate_turns::client::AuthError;
 
 /// The sender of the request in question.
 #[derive(Debug, Clone, Copy)]

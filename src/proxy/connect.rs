@@ -29,10 +29,10 @@ use super::recorder::ExchangeRecorder;
 use super::refused::{RefusedExchange, unread, unsent};
 use super::self_test;
 use super::target::{self, Scope, Unreadable};
-use crate::ca::Authority;
 use crate::egress::Failure;
-use crate::policy::Target;
-use crate::rep::{Origin, Scheme};
+use crawlgate_ca::Authority;
+use crawlgate_policy::Target;
+use crawlgate_robots::{Origin, Scheme};
 
 /// Answers a CONNECT.
 ///

@@ -10,10 +10,10 @@ use std::time::Duration;
 use http::Version;
 
 use self::usage::UsageCounts;
-use crate::clock::{Clock, Tick};
-use crate::config::Mode;
-use crate::metrics::{Counters, DurationHistogram, Gauge, GaugeGuard, Registry, Unit};
-use crate::policy::{Decision, Reason};
+use crawlgate_config::Mode;
+use crawlgate_policy::{Decision, Reason};
+use crawlgate_system::clock::{Clock, Tick};
+use crawlgate_system::metrics::{Counters, DurationHistogram, Gauge, GaugeGuard, Registry, Unit};
 
 /// The versions of HTTP, as records name them.
 const VERSIONS: [&str; 3] = ["1.0", "1.1", "2"];
@@ -266,7 +266,7 @@ mod tests {
     use std::task::Poll;
 
     use super::*;
-    use crate::clock::Moment;
+    use crawlgate_system::clock::Moment;
 
     #[test]
     fn decisions_are_counted_under_their_own_labels() {
@@ -278,7 +278,7 @@ mod tests {
                 counts.exchanged(&decision, Some(&AtomicU64::new(5)), 7);
                 let mut registry = Registry::default();
                 counts.register(&mut registry);
-                let text = crate::metrics::exposition::Format::Text.render(&registry);
+                let text = crawlgate_system::metrics::exposition::Format::Text.render(&registry);
                 let text = String::from_utf8(text.expect("text")).expect("UTF-8");
                 let expected = format!(
                     "crawlgate_decisions_total{{verdict=\"{}\",reason=\"{}\",mode=\"{}\"}} 1",

@@ -25,11 +25,11 @@ use super::refused::unread;
 pub use super::respond::Audience;
 use super::respond::{self, Refusal, RequestTraits};
 use super::target::{self, Scope, Unreadable};
-use crate::client::{AuthError, Client};
 use crate::gate::{Kind, Pacing};
-use crate::policy::{Decision, Reason, Target};
-use crate::rep::{Origin, Scheme};
-use crate::text::json::Object;
+use crawlgate_policy::{Decision, Reason, Target};
+use crawlgate_robots::{Origin, Scheme};
+use crawlgate_text::json::Object;
+use crawlgate_turns::client::{AuthError, Client};
 
 const VERDICT: HeaderName = HeaderName::from_static("x-crawlgate-verdict");
 const REASON: HeaderName = HeaderName::from_static("x-crawlgate-reason");

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::Proxy;
 use super::limits::ConnectionSlot;
 use super::target::Scope;
-use crate::client::{AuthCache, Client, Peer};
 use crate::egress::{Pinned, ViaChain};
-use crate::policy::Reason;
+use crawlgate_policy::Reason;
+use crawlgate_turns::client::{AuthCache, Client, Peer};
 
 /// A downstream connection. Clones go along with anything that the connection becomes.
 #[derive(Debug, Clone)]

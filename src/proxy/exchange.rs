@@ -17,10 +17,10 @@ use super::recorder::{ExchangeRecorder, Opening};
 use super::refused::{RefusedExchange, bad, last};
 use super::respond::{self, Audience, Refusal, RequestTraits};
 use super::{ConnectionFailure, Proxy, connect, fields, http1_exchange, target};
-use crate::config::{Mismatch, OnFailure};
 use crate::egress::AsteriskForm;
-use crate::policy::{Decision, Reason};
-use crate::rep::Origin;
+use crawlgate_config::{Mismatch, OnFailure};
+use crawlgate_policy::{Decision, Reason};
+use crawlgate_robots::Origin;
 
 /// Facts about a request that its answer needs after the request is gone.
 #[derive(Debug)]

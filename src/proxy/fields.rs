@@ -25,7 +25,7 @@ use self::length::normalize_content_length;
 use self::proxy_status::remove_own_members;
 pub use self::trailers::mend_trailers;
 pub use self::via::{Pseudonym, via_chain};
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
 
 /// Turns a crawler's fields into those for the origin. Returns whether the crawler asks, and may ask, to switch to
 /// WebSocket; no other protocol is passed on, since requests in it could not be judged.

@@ -18,11 +18,11 @@ use super::target::{self, Scope};
 use super::upstream::{self, Received, Unanswered, UpstreamTimeouts};
 use super::{fields, self_test};
 use crate::egress::{EndsLogin, Failure, ResponseBody, offers_login, switched};
-use crate::ftp;
 use crate::gate::Kind;
-use crate::policy::usage::Release;
-use crate::policy::{Permit, Reason, Target};
-use crate::rep::{Origin, Scheme, TransferType};
+use crawlgate_ftp as ftp;
+use crawlgate_policy::usage::Release;
+use crawlgate_policy::{Permit, Reason, Target};
+use crawlgate_robots::{Origin, Scheme, TransferType};
 
 impl Connection {
     /// Answers any other request: asks the gate, and passes on what the origin answers.

@@ -39,9 +39,9 @@ use super::downstream::Downstream;
 use super::limits::ConnectionSlot;
 use super::linger::{Activity, Lingering};
 use super::target::Scope;
-use crate::config::Limits;
 use crate::filtered::Filtered;
 use crate::held_writes::{HeldWrites, Holding, Release, hold};
+use crawlgate_config::Limits;
 
 /// The protocol's name in a TLS handshake (RFC 9113 3.1).
 pub const ALPN: &[u8] = b"h2";

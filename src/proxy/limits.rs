@@ -19,11 +19,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
-use crate::client::{Client, ClientKey};
-use crate::clock::Moment;
-use crate::config::Limits;
 use crate::connection_limit::{Candidates, ConnectionLimit, Owner, Slot};
-use crate::policy::Reason;
+use crawlgate_config::Limits;
+use crawlgate_policy::Reason;
+use crawlgate_system::clock::Moment;
+use crawlgate_turns::client::{Client, ClientKey};
 
 /// Connections that are answered at the same time that there is no room for them.
 const SPARE_SLOTS: usize = 128;

@@ -30,19 +30,19 @@ use super::exchange_state::ExchangeState;
 use super::fields::usage::lines;
 use super::limits::RequestSlot;
 use super::target::Scope;
-use crate::agent::Agent;
 use crate::audit::DecisionId;
-use crate::client::Client;
-use crate::clock::{Moment, Tick};
 use crate::egress::{ResponseBody, Signer};
 use crate::gate::{PriorClaim, Requester};
-use crate::metrics::GaugeGuard;
-use crate::pace::EffectivePace;
-use crate::policy::generation::Generation;
-use crate::policy::usage::{self, Head, Release};
-use crate::policy::{Decision, Reason};
-use crate::rep::Origin;
 use crate::telemetry::Trace;
+use crawlgate_policy::agent::Agent;
+use crawlgate_policy::generation::Generation;
+use crawlgate_policy::usage::{self, Head, Release};
+use crawlgate_policy::{Decision, Reason};
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::{Moment, Tick};
+use crawlgate_system::metrics::GaugeGuard;
+use crawlgate_turns::client::Client;
+use crawlgate_turns::pace::EffectivePace;
 
 /// Facts known about an exchange so far.
 pub struct ExchangeRecorder {

@@ -10,10 +10,10 @@ use super::limits::LimitExceeded;
 use super::recorder::ExchangeRecorder;
 use super::respond::Refusal;
 use super::target::{NamedBy, Unreadable};
-use crate::client::AuthError;
-use crate::clock::Moment;
 use crate::egress::Failure;
-use crate::policy::{Decision, Reason};
+use crawlgate_policy::{Decision, Reason};
+use crawlgate_system::clock::Moment;
+use crawlgate_turns::client::AuthError;
 
 /// A refusal, with the recorder of its exchange.
 pub type RefusedExchange = (Refusal, Box<ExchangeRecorder>);

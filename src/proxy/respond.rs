@@ -20,13 +20,13 @@ use super::body::Answer;
 use super::framing::Violation;
 use super::recorder::ExchangeRecorder;
 use super::target::Unreadable;
-use crate::clock::Moment;
 use crate::egress::Failure;
-use crate::ftp;
-use crate::policy::{Decision, Reason};
-use crate::robots::access::Cause;
-use crate::robots::access::tls_fault::TlsFault;
-use crate::text::json::Object;
+use crawlgate_ftp as ftp;
+use crawlgate_origins::access::Cause;
+use crawlgate_origins::access::tls_fault::TlsFault;
+use crawlgate_policy::{Decision, Reason};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::json::Object;
 
 /// Octets of one text in an answer.
 const MAX: usize = 16_384;

@@ -10,7 +10,7 @@ use http::{HeaderValue, Method, Response, StatusCode};
 
 use super::body::Answer;
 use super::recorder::ExchangeRecorder;
-use crate::rep::{Origin, Scheme};
+use crawlgate_robots::{Origin, Scheme};
 
 /// The host.
 pub const SELF_TEST: &str = "self-test.crawlgate.invalid";

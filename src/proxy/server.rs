@@ -37,9 +37,9 @@ use super::listener::{ActiveListener, Stream, announce, certificate};
 use super::refused::last;
 use super::target::Scope;
 use super::{ConnectionFailure, Proxy};
-use crate::client::{AuthCache, Peer};
-use crate::clock::Moment;
 use crate::egress::Pinned;
+use crawlgate_system::clock::Moment;
+use crawlgate_turns::client::{AuthCache, Peer};
 
 /// Pause after the system refused to hand out a connection, for example for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-use crate::config::Limits;
+use crawlgate_config::Limits;
 
 /// Limit on a crawler's waiting.
 #[derive(Debug, Clone, Copy)]

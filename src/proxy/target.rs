@@ -6,10 +6,10 @@ use http::header::HOST;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Uri};
 
-use crate::ftp::is_anonymous;
-use crate::ftp::path::{self, PathError, ReadError};
-use crate::policy::Target;
-use crate::rep::{Origin, Scheme, TransferType, split_transfer_type};
+use crawlgate_ftp::is_anonymous;
+use crawlgate_ftp::path::{self, PathError, ReadError};
+use crawlgate_policy::Target;
+use crawlgate_robots::{Origin, Scheme, TransferType, split_transfer_type};
 
 /// The way that requests come on a connection.
 #[derive(Debug, Clone)]

@@ -20,12 +20,12 @@ use super::fields;
 use super::recorder::ExchangeRecorder;
 use super::stall::{StallLimit, Timer};
 use super::upload::{ContinueSignal, Upload, UploadProgress, UploadState};
-use crate::clock::Moment;
 use crate::egress::{
     self, Crawler, Failure, OutgoingRequest, RequestBody, ResponseBody, Reuse, Signer, Unsent,
 };
 use crate::gate::{Kind, MAX_JUDGEMENTS};
-use crate::policy::{Decision, Permit};
+use crawlgate_policy::{Decision, Permit};
+use crawlgate_system::clock::Moment;
 
 /// Time that the origin may take over `Expect: 100-continue` before the body is sent regardless (RFC 9110 10.1.1: a
 /// client need not wait for ever).

@@ -20,8 +20,8 @@ use crate::audit::export::write::{self, Destination, Folder, Listener, head_text
 use crate::audit::export::{HEAD, checkpoint_file};
 use crate::audit::verify::case::{Trusted, Uncovered};
 use crate::audit::verify::covering::CoveringCheckpoint;
-use crate::store::StoredCheckpoint;
-use crate::tlog::{BUNDLE, Checkpoint, Note};
+use crawlgate_store::StoredCheckpoint;
+use crawlgate_tlog::{BUNDLE, Checkpoint, Note};
 
 /// The key that names the place, for messages.
 const NAMED: &str = "[ship] to";

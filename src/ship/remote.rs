@@ -25,9 +25,9 @@ use tokio::time::timeout;
 
 use crate::audit::export::same::is_same;
 use crate::audit::export::write::{Destination, DestinationError, Placing};
-use crate::store::collection;
-use crate::text::causes;
-use crate::tlog::KeyName;
+use crawlgate_store::collection;
+use crawlgate_text::causes;
+use crawlgate_tlog::KeyName;
 
 /// Time for a whole exchange.
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -10,9 +10,9 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use crate::clock::{Clock, Moment, Uptime};
-use crate::metrics::{Collector, Unit, show};
-use crate::store::StoredCheckpoint;
+use crawlgate_store::StoredCheckpoint;
+use crawlgate_system::clock::{Clock, Moment, Uptime};
+use crawlgate_system::metrics::{Collector, Unit, show};
 
 /// Faults that are remembered as told.
 const MAX_KNOWN_FAULTS: usize = 256;

@@ -6,10 +6,10 @@ use tempfile::TempDir;
 use super::*;
 use crate::audit::export::Exported;
 use crate::audit::export::write::{Folder, FolderError};
-use crate::clock::Moment;
-use crate::config::Places;
-use crate::store::samples::{ROW, Row};
-use crate::store::{self, Access, Batch, LogKey};
+use crawlgate_config::Places;
+use crawlgate_store::samples::{ROW, Row};
+use crawlgate_store::{self as store, Access, Batch, LogKey};
+use crawlgate_system::clock::Moment;
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 
@@ -187,7 +187,7 @@ async fn an_older_copy_at_the_place_holds_retention_until_it_is_whole_again() {
     fs::write(&half, &whole[..whole.len() / 2]).unwrap();
     fault_of(shipper.pass().await);
     assert_eq!(gate.store.shipped().await.unwrap(), Some(300));
-    let retention = crate::store::Retention {
+    let retention = crawlgate_store::Retention {
         keep: Some(Duration::from_secs(1)),
         max_size: None,
     };
@@ -228,7 +228,7 @@ async fn damage_before_the_shipping_holds_back_neither_what_follows_nor_retentio
     assert_eq!(exported(&gate.there()), (vec![700, 3_700], Some(0)));
     let export = Exported::open(&gate.there()).unwrap();
     assert_eq!(export.gaps_with(end - 1), [(700, end)]);
-    let retention = crate::store::Retention {
+    let retention = crawlgate_store::Retention {
         keep: Some(Duration::from_secs(1)),
         max_size: None,
     };

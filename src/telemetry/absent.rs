@@ -6,8 +6,8 @@ use tracing_subscriber::layer::Identity;
 
 use super::error::TelemetryError;
 use super::trace::Exchange;
-use crate::clock::Tick;
-use crate::config::{Config, TelemetryConfig};
+use crawlgate_config::{Config, TelemetryConfig};
+use crawlgate_system::clock::Tick;
 
 /// The connection to a collector: there is none.
 #[derive(Debug)]

@@ -38,9 +38,9 @@ use tracing::{info, warn};
 use super::error::TelemetryError;
 use super::headers::read_headers;
 use super::span::Tracer;
-use crate::config::{Config, TelemetryConfig};
 use crate::egress;
-use crate::text::causes;
+use crawlgate_config::{Config, TelemetryConfig};
+use crawlgate_text::causes;
 
 /// Maximum time of one delivery.
 const TIMEOUT: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracer;
 
 use super::trace::Exchange;
-use crate::clock::Tick;
+use crawlgate_system::clock::Tick;
 
 /// A maker of spans.
 #[derive(Clone, Debug)]

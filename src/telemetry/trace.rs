@@ -2,8 +2,8 @@
 
 use http::Method;
 
-use crate::clock::Tick;
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Tick;
 
 /// The facts of an exchange for its span. Foreign text in it is bounded by the size of a request.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use x509_parser::public_key::PublicKey;
 use x509_parser::time::ASN1Time;
 use x509_parser::x509::X509Name;
 
-use crate::clock::Moment;
-use crate::robots::access::tls_fault::{Holder, Names, TlsFault, shown};
+use crawlgate_origins::access::tls_fault::{Holder, Names, TlsFault, shown};
+use crawlgate_system::clock::Moment;
 
 /// The least size of an RSA key, in bits.
 const LEAST_RSA: usize = 2048;

@@ -7,7 +7,7 @@
 
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 
-use crate::clock::Moment;
+use crawlgate_system::clock::Moment;
 
 /// The truststore's password: Java's own customary one.
 pub const TRUSTSTORE_PASSWORD: &str = "changeit";
@@ -67,7 +67,7 @@ fn write_utf(out: &mut Vec<u8>, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ca::text::colon_hex;
+    use crawlgate_ca::text::colon_hex;
 
     #[test]
     fn the_layout_is_that_of_the_jdk() {

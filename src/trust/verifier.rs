@@ -20,7 +20,7 @@ use rustls::{
 
 use super::diagnosis::{self, Chain};
 use super::{TrustError, Trusted};
-use crate::robots::access::tls_fault::TlsFault;
+use crawlgate_origins::access::tls_fault::TlsFault;
 
 /// Verifies servers by [`Trusted`].
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::tlog::{Hash, MAX_SIZE, hash_from_text, hash_text};
+use crawlgate_tlog::{Hash, MAX_SIZE, hash_from_text, hash_text};
 
 /// Hashes that a proof has at most: a tree has no more levels.
 const MAX_HASHES: usize = 63;

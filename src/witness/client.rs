@@ -19,7 +19,7 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use super::protocol::Received;
-use crate::text::causes;
+use crawlgate_text::causes;
 
 /// Time for a whole exchange.
 const TIMEOUT: Duration = Duration::from_secs(10);

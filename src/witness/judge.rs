@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::add_checkpoint::AddCheckpoint;
-use crate::tlog::{
+use crawlgate_tlog::{
     Checkpoint, ConsistencyProof, EMPTY_ROOT, Hash, KeyName, Note, ProofError, VerifierKey,
 };
 
@@ -105,8 +105,8 @@ pub(super) const NOTHING: TreeHead = (0, EMPTY_ROOT);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tlog::samples::{pair, signer};
-    use crate::tlog::{Tree, leaf_hash};
+    use crawlgate_tlog::samples::{pair, signer};
+    use crawlgate_tlog::{Tree, leaf_hash};
 
     /// Returns the root of a log of so many entries.
     fn root(size: u64) -> Hash {
@@ -136,8 +136,8 @@ mod tests {
         // The tree of three entries continues that of two by their last leaf.
         let path = [leaf_hash(&2_u64.to_be_bytes())];
         let forged = note(3).replace(
-            &crate::tlog::hash_text(&root(3)),
-            &crate::tlog::hash_text(&root(4)),
+            &crawlgate_tlog::hash_text(&root(3)),
+            &crawlgate_tlog::hash_text(&root(4)),
         );
         let cosign = |size| {
             let signed = log.checkpoint(size, root(size));

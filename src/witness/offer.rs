@@ -17,10 +17,10 @@ use super::add_checkpoint::AddCheckpoint;
 use super::client::{Client, ClientError};
 use super::protocol::{Answer, Outcome, Refusal};
 use super::status::{Quorum, StatusCell};
-use crate::clock::Moment;
-use crate::config::WitnessConfig;
-use crate::store::{LogKey, Store, StoreError, StoredCheckpoint};
-use crate::tlog::{EMPTY_ROOT, Note, Signature, VerifierKey};
+use crawlgate_config::WitnessConfig;
+use crawlgate_store::{LogKey, Store, StoreError, StoredCheckpoint};
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::{EMPTY_ROOT, Note, Signature, VerifierKey};
 
 /// Times that an offer begins again at the size that the witness states.
 const MAX_RESTARTS: usize = 3;

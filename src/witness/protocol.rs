@@ -7,8 +7,8 @@ use std::time::Duration;
 use http::StatusCode;
 use thiserror::Error;
 
-use crate::clock::Moment;
-use crate::tlog::{MAX_SIZE, Note, Signature, VerifierKey};
+use crawlgate_text::Moment;
+use crawlgate_tlog::{MAX_SIZE, Note, Signature, VerifierKey};
 
 /// The content type of an answer that states a size.
 pub(super) const SIZE_TYPE: &str = "text/x.tlog.size";
@@ -152,7 +152,7 @@ impl Received {
         let time = line.time_over(note.text(), witness).ok_or(Refusal::False)?;
         let time = Moment::from_millis(time.saturating_mul(1_000));
         match time.since(now).max(now.since(time)) > SKEW {
-            true => Err(Refusal::Time(crate::text::time_text(time))),
+            true => Err(Refusal::Time(crawlgate_text::time_text(time))),
             false => Ok(line),
         }
     }
@@ -185,8 +185,8 @@ impl Received {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tlog::samples::{cosign, pair};
-    use crate::tlog::{EMPTY_ROOT, Signer};
+    use crawlgate_tlog::samples::{cosign, pair};
+    use crawlgate_tlog::{EMPTY_ROOT, Signer};
 
     const NOW: Moment = Moment::from_millis(1_795_176_000_000);
 

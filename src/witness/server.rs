@@ -29,10 +29,10 @@ use tracing::{debug, error, info, warn};
 use super::judge::{Judgement, Logs, judge};
 use super::protocol::SIZE_TYPE;
 use super::state_file::{self, StateError, WitnessState};
-use crate::clock::Clock;
 use crate::connection_limit::{ConnectionLimit, Slot};
-use crate::store::LogKey;
-use crate::tlog::{KeyName, VerifierKey};
+use crawlgate_store::LogKey;
+use crawlgate_system::clock::Clock;
+use crawlgate_tlog::{KeyName, VerifierKey};
 
 /// Open connections. At the limit the longest idle one closes.
 const CONNECTIONS: usize = 256;

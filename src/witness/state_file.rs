@@ -14,10 +14,10 @@ use aws_lc_rs::digest::{SHA256, digest};
 use thiserror::Error;
 
 use super::judge::{NOTHING, TreeHead};
-use crate::store::{LogKey, StoreError, StoreErrorKind};
-use crate::text::{from_hex, hex};
-use crate::tlog::{KeyName, hash_from_text, hash_text};
-use crate::whole_file::replace;
+use crawlgate_store::{LogKey, StoreError, StoreErrorKind};
+use crawlgate_system::whole_file::replace;
+use crawlgate_text::{from_hex, hex};
+use crawlgate_tlog::{KeyName, hash_from_text, hash_text};
 
 const TITLE: &str = "crawlgate witness state 1";
 

@@ -9,12 +9,12 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
 use super::protocol::Outcome;
-use crate::clock::Moment;
-use crate::config::AuditConfig;
-use crate::metrics::Collector;
-use crate::store::StoredCheckpoint;
-use crate::store::log_key::last_witnessed;
-use crate::tlog::VerifierKey;
+use crawlgate_config::AuditConfig;
+use crawlgate_store::StoredCheckpoint;
+use crawlgate_store::log_key::last_witnessed;
+use crawlgate_system::clock::Moment;
+use crawlgate_system::metrics::Collector;
+use crawlgate_tlog::VerifierKey;
 
 /// The state of a witness.
 #[derive(Clone, Debug, PartialEq, Eq)]

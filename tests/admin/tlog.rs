@@ -1,6 +1,6 @@
 //! The log as the admin listener serves it to monitors.
 
-use crawlgate::tlog::{Checkpoint, Note, Tile, Tree, leaf_hash};
+use crawlgate_tlog::{Checkpoint, Note, Tile, Tree, leaf_hash};
 
 use crate::api::decisions;
 use crate::support::admin_gate::problem;

@@ -16,7 +16,7 @@ const RELOADED: &str = "the configuration was read again";
 
 /// The hash of `open sesame`.
 static OPEN_SESAME: LazyLock<String> = LazyLock::new(|| {
-    let hash = crawlgate::client::passwords::hash(b"open sesame").unwrap();
+    let hash = crawlgate_turns::client::passwords::hash(b"open sesame").unwrap();
     hash.reveal().to_owned()
 });
 

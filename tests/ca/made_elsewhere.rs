@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crawlgate::ca::{Authority, CaError};
-use crawlgate::clock::Clock;
+use crawlgate_ca::{Authority, CaError};
+use crawlgate_system::clock::Clock;
 
 use crate::{has, openssl_connects, serve, succeed, tls};
 

@@ -21,12 +21,10 @@ use std::{
     time::Duration,
 };
 
-use crawlgate::{
-    ca::Authority,
-    clock::Clock,
-    config::{Subtree, TlsConfig},
-    trust::{self, TRUSTSTORE_PASSWORD},
-};
+use crawlgate::trust::{self, TRUSTSTORE_PASSWORD};
+use crawlgate_ca::Authority;
+use crawlgate_config::{Subtree, TlsConfig};
+use crawlgate_system::clock::Clock;
 use rcgen::{CertificateParams, Issuer, KeyPair};
 use rustls::{
     ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, ServerConfig,

@@ -20,7 +20,7 @@ use std::io::Write;
 use std::process::{Output, Stdio};
 use std::{fs, thread};
 
-use crawlgate::signing::SigningKey;
+use crawlgate_signing::SigningKey;
 use serde_json::Value;
 
 use support::{Origin, RULES, Setup};

@@ -33,7 +33,7 @@ fn cbor2_reads_each_frozen_entry_and_writes_the_same_octets() {
     };
     let golden = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/src/base/entry/tests/golden.txt"
+        "/crates/record/src/tests/golden.txt"
     );
     let output = Command::new(python)
         .args(["-c", PROGRAM, golden])

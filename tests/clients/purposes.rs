@@ -227,7 +227,7 @@ fn two_clients_of_one_service_crawl_for_a_purpose_each() {
     let Some(python) = python("scrapy") else {
         return;
     };
-    let hash = crawlgate::client::passwords::hash(b"open sesame").unwrap();
+    let hash = crawlgate_turns::client::passwords::hash(b"open sesame").unwrap();
     let clients = [("model", TRAINING), ("index", SEARCH)];
     let entries = clients.map(|(name, expected)| {
         let (password, purpose) = (hash.reveal(), expected.purpose);

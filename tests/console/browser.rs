@@ -70,7 +70,7 @@ fn a_user_signs_in_reviews_and_is_offered_no_act_beyond_its_role() {
     };
     let origin = Origin::with_rules(ROBOTS);
     let dead = Origin::http().on("/robots.txt", [Reply::status(503, "not now")]);
-    let hash = crawlgate::client::passwords::hash(b"open sesame").unwrap();
+    let hash = crawlgate_turns::client::passwords::hash(b"open sesame").unwrap();
     let token = "sha256:9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f";
     let gate = AdminGate::with(|setup| {
         setup.set("policy", "purposes", "\"train-ai\"");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crawlgate::config::TokenDigest;
+use crawlgate_config::TokenDigest;
 
 use crate::support::peer::{Peer, program};
 use crate::support::{AdminGate, Latch, Origin, RULES, Reply, eventually};

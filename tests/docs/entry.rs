@@ -7,7 +7,8 @@ use crate::page::root;
 
 /// Returns the constants of an entry's keys, and the kinds of events by number, as the source has them.
 fn of_entries() -> (BTreeSet<u8>, BTreeMap<u8, String>) {
-    let source = |name: &str| fs::read_to_string(root().join("src/base/entry").join(name)).unwrap();
+    let source =
+        |name: &str| fs::read_to_string(root().join("crates/record/src").join(name)).unwrap();
     let decision = source("decision.rs");
     let (_, keys) = decision.split_once("pub mod key {").unwrap();
     let (keys, _) = keys.split_once("\n}").unwrap();

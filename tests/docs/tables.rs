@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crawlgate::policy::{Reason, Verdict};
-use crawlgate::robots::access::Cause;
+use crawlgate_origins::access::Cause;
+use crawlgate_policy::{Reason, Verdict};
 
 use crate::page::pages;
 

@@ -77,7 +77,7 @@ fn every_test_and_module_that_the_threat_model_names_is_there() {
     let root = root();
     let model = fs::read_to_string(root.join("docs/threat-model.md")).unwrap();
     let mut code = String::new();
-    for directory in ["src", "tests"] {
+    for directory in ["src", "crates", "tests"] {
         sources(&root.join(directory), &mut code);
     }
     let rows = rows(&model);
@@ -96,9 +96,10 @@ fn every_test_and_module_that_the_threat_model_names_is_there() {
     let paths: BTreeSet<&str> = code_words(&model).filter(|word| is_path(word)).collect();
     assert!(paths.len() >= 12, "only {paths:?}");
     let is_module = |path: &&&str| {
-        let file = format!("{}.rs", path.replace("::", "/"));
-        let mut crates = ["src", "src/base"].iter();
-        crates.any(|folder| root.join(folder).join(&file).is_file())
+        let (first, rest) = path.split_once("::").unwrap();
+        let rest = format!("{}.rs", rest.replace("::", "/"));
+        let mut folders = [format!("src/{first}"), format!("crates/{first}/src")].into_iter();
+        folders.any(|folder| root.join(folder).join(&rest).is_file())
     };
     let missing: Vec<&&str> = paths.iter().filter(|path| !is_module(path)).collect();
     assert!(missing.is_empty(), "no such modules: {missing:#?}");

@@ -1,8 +1,8 @@
 //! Checks that hold for any octets as an entry or a block. The kept corpus and the fuzz targets share them; each check
 //! panics on a violation.
 
-use crawlgate::entry::{Asserted, Basis, Bounds, Entry, MAX};
-use crawlgate::store::block::{Block, BlockWriter};
+use crawlgate_block::{Block, BlockWriter};
+use crawlgate_record::{Asserted, Basis, Bounds, Entry, MAX};
 
 /// Returns the octets of an entry, written again; nothing if it is none.
 fn written(data: &[u8]) -> Vec<u8> {

@@ -29,7 +29,7 @@ mod support;
 use std::collections::HashMap;
 use std::thread;
 
-use crawlgate::rep::{
+use crawlgate_robots::{
     ComparisonPath, GuardVerdict, ParseOptions, Robots, RuleKind, Rules, Selection,
 };
 use servers::{KINDS, Server};

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::{env, fs};
 
-use crawlgate::rep::{
+use crawlgate_robots::{
     ComparisonPath, GuardVerdict, Origin, ParseOptions, Robots, RuleKind, Selection,
 };
 

@@ -1,6 +1,6 @@
 //! Spellings of a path: single changes, and changes on top of others.
 
-use crawlgate::rep::ComparisonPath;
+use crawlgate_robots::ComparisonPath;
 
 /// Tells whether a rule that ends in `$` does not apply to the target only because the target has a final slash. Some
 /// servers serve the same file for both.

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crawlgate::config::Config;
-use crawlgate::store::{self, Access, StoreError};
+use crawlgate_config::Config;
+use crawlgate_store::{self as store, Access, StoreError};
 use rustix::process::Signal;
 
 use super::disk::{Dice, Image};

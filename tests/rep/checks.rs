@@ -1,7 +1,7 @@
 //! Checks that hold for any octets. The properties, the kept corpus and the fuzz targets share them; each check panics
 //! on a violation.
 
-use crawlgate::rep::{
+use crawlgate_robots::{
     ComparisonPath, Origin, OtherLine, ParseOptions, PathVariants, ProductToken, Robots, RuleKind,
     Rules, Selection, decoded, product_tokens,
 };

@@ -1,9 +1,9 @@
-//! The program of `examples/rep.rs`, called as its `main` does.
+//! The program of `crates/robots/examples/rep.rs`, called as its `main` does.
 
 use std::fs;
 
 #[allow(dead_code, reason = "its main reads the arguments of the process")]
-#[path = "../../examples/rep.rs"]
+#[path = "../../crates/robots/examples/rep.rs"]
 mod rep;
 
 const ROBOTS: &str = "\

@@ -1,14 +1,14 @@
 //! Checks of what an FTP server sends, and of the paths of `ftp` URLs, that hold for any octets. The kept corpus and the
 //! fuzz target share them; each check panics on a violation.
 
-use crawlgate::ftp::command::Command;
-use crawlgate::ftp::listing::{Entry, Format, Kind, Listing};
-use crawlgate::ftp::media_type;
-use crawlgate::ftp::page::Page;
-use crawlgate::ftp::path::{ReadError, Resource, canonical, read};
-use crawlgate::ftp::range::Range;
-use crawlgate::ftp::reply::{Replies, Reply, ReplyError};
-use crawlgate::rep::split_transfer_type;
+use crawlgate_ftp::command::Command;
+use crawlgate_ftp::listing::{Entry, Format, Kind, Listing};
+use crawlgate_ftp::media_type;
+use crawlgate_ftp::page::Page;
+use crawlgate_ftp::path::{ReadError, Resource, canonical, read};
+use crawlgate_ftp::range::Range;
+use crawlgate_ftp::reply::{Replies, Reply, ReplyError};
+use crawlgate_robots::split_transfer_type;
 
 /// Octets of one line of a server.
 const MAX_LINE: usize = 4096;

@@ -1,6 +1,6 @@
 //! Properties of the path guard.
 
-use crawlgate::rep::{
+use crawlgate_robots::{
     ComparisonPath, GuardVerdict, PathVariants, Robots, RuleKind, Rules, Selection,
 };
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! Published examples of URLs that share a robots.txt.
 
-use crawlgate::rep::Origin;
+use crawlgate_robots::Origin;
 use serde_json::Value;
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use crawlgate::rep::{ComparisonPath, ParseOptions, ProductToken, Robots, Selection};
+use crawlgate_robots::{ComparisonPath, ParseOptions, ProductToken, Robots, Selection};
 use proptest::prelude::*;
 
 use super::checks::{self, OPTIONS, verdict};

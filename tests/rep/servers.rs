@@ -4,7 +4,7 @@
 //! A model repeats the steps of one server between the request line and the resource, in the server's own order and
 //! independently of the guard. `tests/guard` asks the servers themselves.
 
-use crawlgate::rep::{ComparisonPath, GuardVerdict, Robots, RuleKind, Selection};
+use crawlgate_robots::{ComparisonPath, GuardVerdict, Robots, RuleKind, Selection};
 use proptest::prelude::*;
 
 use super::checks::OPTIONS;

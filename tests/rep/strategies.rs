@@ -1,6 +1,6 @@
 //! Random files, rules, paths and crawlers, composed of pieces that are likely to matter.
 
-use crawlgate::rep::ParseOptions;
+use crawlgate_robots::ParseOptions;
 use proptest::prelude::*;
 
 use super::checks::OPTIONS;

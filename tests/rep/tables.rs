@@ -20,7 +20,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::PathBuf;
 
-use crawlgate::rep::{Origin, ParseOptions, ProductToken, Robots};
+use crawlgate_robots::{Origin, ParseOptions, ProductToken, Robots};
 use serde::Deserialize;
 use serde_json::Value;
 

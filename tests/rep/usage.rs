@@ -1,7 +1,7 @@
 //! Lines on use change no verdict of the protocol: every row of the tables, every published example and random files,
 //! with such lines at random places.
 
-use crawlgate::rep::{ComparisonPath, GuardVerdict, ParseOptions, ProductToken, Robots};
+use crawlgate_robots::{ComparisonPath, GuardVerdict, ParseOptions, ProductToken, Robots};
 use proptest::prelude::*;
 
 use super::checks::{OPTIONS, verdict};

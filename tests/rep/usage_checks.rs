@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 
-use crawlgate::rep::{Field, ParseOptions, ProductToken, Robots};
-use crawlgate::usage::record::FieldRecord;
-use crawlgate::usage::{
+use crawlgate_robots::{Field, ParseOptions, ProductToken, Robots};
+use crawlgate_usage::record::FieldRecord;
+use crawlgate_usage::{
     Category, Modes, Place, Preference, Purpose, Purposes, Said, SignalMode, Statements, TdmRep,
     Value, fields, judge, lines, notes, tdmrep as file,
 };

@@ -1,12 +1,12 @@
 //! Any case: made-up files, states, settings, overrides and requests.
 
-use crawlgate::clock::Moment;
-use crawlgate::config::{Finally, Mode};
-use crawlgate::policy::overrides::{Action, Override};
-use crawlgate::policy::settings::{PolicySettings, Unreachable};
-use crawlgate::robots::access::tls_fault::TlsFault;
-use crawlgate::robots::access::{Absence, Cause};
-use crawlgate::robots::state::{Fresh, Outage, State};
+use crawlgate_config::{Finally, Mode};
+use crawlgate_origins::access::tls_fault::TlsFault;
+use crawlgate_origins::access::{Absence, Cause};
+use crawlgate_origins::state::{Fresh, Outage, State};
+use crawlgate_policy::overrides::{Action, Override};
+use crawlgate_policy::settings::{PolicySettings, Unreachable};
+use crawlgate_system::clock::Moment;
 use proptest::prelude::*;
 
 use crate::case::{Case, MINUTE, NOON, asserted, snapshot, terms};

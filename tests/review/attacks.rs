@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crawlgate::policy::overrides::Action;
+use crawlgate_policy::overrides::Action;
 
 use crate::case::{Case, NOON, asserted};
 use crate::forger::Forger;
@@ -375,9 +375,9 @@ fn undetected_attacks_are_documented() {
 #[test]
 fn what_was_done_to_a_segment_is_found_and_mended() {
     use crawlgate::audit::DecisionId;
-    use crawlgate::entry::{Event, EventKind};
-    use crawlgate::store::Batch;
-    use crawlgate::tlog::SEGMENT;
+    use crawlgate_record::{Event, EventKind};
+    use crawlgate_store::Batch;
+    use crawlgate_tlog::SEGMENT;
     let (db, ids) = TestStore::with(&many_cases(300));
     db.ask(async |store| {
         for _ in 0..SEGMENT / 8_192 {

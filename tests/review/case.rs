@@ -4,20 +4,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlgate::agent::{Agent, Source};
 use crawlgate::audit::{self, DecisionId, Record};
-use crawlgate::clock::Moment;
-use crawlgate::config::Mode;
-use crawlgate::entry::{self, Entry};
-use crawlgate::policy::generation::Generation;
-use crawlgate::policy::overrides::{Action, Override, OverrideId, Overrides};
-use crawlgate::policy::settings::PolicySettings;
-use crawlgate::policy::{self, Decision, DecisionInputs, Ruling, Target};
-use crawlgate::rep::{Origin, ProductToken, Robots};
-use crawlgate::robots::snapshot::Snapshot;
-use crawlgate::robots::state::{Stance, State};
-use crawlgate::store::Batch;
-use crawlgate::usage::Purposes;
+use crawlgate_config::Mode;
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::{Stance, State};
+use crawlgate_policy::agent::{Agent, Source};
+use crawlgate_policy::generation::Generation;
+use crawlgate_policy::overrides::{Action, Override, OverrideId, Overrides};
+use crawlgate_policy::settings::PolicySettings;
+use crawlgate_policy::{self as policy, Decision, DecisionInputs, Ruling, Target};
+use crawlgate_record::{self as entry, Entry};
+use crawlgate_robots::{Origin, ProductToken, Robots};
+use crawlgate_store::Batch;
+use crawlgate_system::clock::Moment;
+use crawlgate_usage::Purposes;
 use http::uri::PathAndQuery;
 
 /// 2026-11-20T12:00:00.123Z
@@ -83,7 +83,7 @@ impl Case {
             path_guard: self.terms.path_guard,
             policy: self.terms.digest(),
             exempt: self.client.and_then(|(_, exempt)| exempt).map(Into::into),
-            signals: crawlgate::policy::usage::Signals::of(
+            signals: crawlgate_policy::usage::Signals::of(
                 Purposes::NONE,
                 &std::sync::Arc::default(),
             ),
@@ -212,14 +212,12 @@ impl Case {
 
 /// Returns the policy settings of a fresh installation.
 pub fn terms() -> PolicySettings {
-    crawlgate::config::Config::default()
-        .robots
-        .policy_settings()
+    crawlgate_config::Config::default().robots.policy_settings()
 }
 
 /// Returns the state of a robots.txt that was fetched an hour before noon and is fresh until an hour after it.
 pub fn successful(text: &str, terms: &PolicySettings) -> State {
-    use crawlgate::robots::state::Fresh;
+    use crawlgate_origins::state::Fresh;
     let hour = Duration::from_secs(3_600);
     State::Successful {
         snapshot: snapshot(text, terms, NOON - hour),

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use crawlgate::audit::DecisionId;
-use crawlgate::config::Synchronous;
-use crawlgate::entry::{Event, EventKind};
-use crawlgate::store::log_key::log_key_file;
-use crawlgate::store::sqlite::{Sqlite, repair};
-use crawlgate::store::{Access, Batch, Store};
-use crawlgate::tlog::SEGMENT;
+use crawlgate_config::Synchronous;
+use crawlgate_record::{Event, EventKind};
+use crawlgate_store::log_key::log_key_file;
+use crawlgate_store::sqlite::{Sqlite, repair};
+use crawlgate_store::{Access, Batch, Store};
+use crawlgate_tlog::SEGMENT;
 
 use crate::case::{Case, NOON};
 use crate::test_store::{TestStore, many_cases};
@@ -116,7 +116,7 @@ fn octets(path: &Path, file: &[u8], table: &str) -> Vec<usize> {
 }
 
 /// All that a store answers about its log. The time of a checkpoint is its own clock's, and no signature covers it.
-async fn answers(store: &Sqlite) -> Result<Vec<String>, crawlgate::store::StoreError> {
+async fn answers(store: &Sqlite) -> Result<Vec<String>, crawlgate_store::StoreError> {
     let mut all = Vec::new();
     let extent = store.extent().await?;
     all.push(format!("{extent:?}"));
@@ -130,7 +130,7 @@ async fn answers(store: &Sqlite) -> Result<Vec<String>, crawlgate::store::StoreE
             let found = store.decision(id).await?;
             all.push(format!("{:?}", found.map(|found| found.seq)));
         }
-        if let Ok(entry) = crawlgate::entry::Entry::read(&record.entry) {
+        if let Ok(entry) = crawlgate_record::Entry::read(&record.entry) {
             for sha256 in entry.named().into_iter().flatten() {
                 all.push(format!("{:?}", store.policy(*sha256).await?));
             }

@@ -1,7 +1,7 @@
 //! A person with write access to a store's file, but without the key.
 
-use crawlgate::store::block::BlockWriter;
-use crawlgate::tlog::{BUNDLE, Tree, leaf_hash, push_entry};
+use crawlgate_block::BlockWriter;
+use crawlgate_tlog::{BUNDLE, Tree, leaf_hash, push_entry};
 use rusqlite::params;
 
 use crate::test_store::TestStore;
@@ -74,7 +74,7 @@ impl Forger {
         for entry in rest {
             push_entry(&mut frames, entry).unwrap();
         }
-        let times = rest.iter().map(|entry| crawlgate::entry::time_of(entry));
+        let times = rest.iter().map(|entry| crawlgate_record::time_of(entry));
         let times: Vec<i64> = times.map(|time| i64::try_from(time).unwrap()).collect();
         let (min, max) = (times.iter().min(), times.iter().max());
         let row = params![first as i64, rest.len() as i64, min, max, frames];

@@ -59,7 +59,7 @@ fn conditions_find_the_matching_decisions() {
 fn records_are_given_as_their_entries_say() {
     use std::collections::HashMap;
 
-    use crawlgate::entry::{Entry, write_line};
+    use crawlgate_record::{Entry, write_line};
     let (db, ids) = TestStore::with(&some_cases());
     // The lines are made here from nothing but the stored octets.
     let connection = db.connection();

@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crawlgate::store::LogKey;
-use crawlgate::tlog::{Tree, leaf_hash};
+use crawlgate_store::LogKey;
+use crawlgate_tlog::{Tree, leaf_hash};
 
 use crate::attacks::{Attack, CLIENT, OTHER, check, forget_the_end};
 use crate::case::NOON;

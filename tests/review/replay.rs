@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crawlgate::audit::replay::{self, Evidence, Files, Missing, NotReplayable, Outcome};
-use crawlgate::policy::Reason;
-use crawlgate::policy::overrides::Action;
-use crawlgate::robots::access::Cause;
-use crawlgate::robots::snapshot::Snapshot;
-use crawlgate::robots::state::{Outage, State};
+use crawlgate_origins::access::Cause;
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::{Outage, State};
+use crawlgate_policy::Reason;
+use crawlgate_policy::overrides::Action;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -5,16 +5,16 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlgate::clock::Moment;
-use crawlgate::config::Synchronous;
-use crawlgate::policy::Decision;
-use crawlgate::rep::Origin;
-use crawlgate::store::log_key::log_key_file;
-use crawlgate::store::sqlite::Sqlite;
-use crawlgate::store::{
+use crawlgate_config::Synchronous;
+use crawlgate_policy::Decision;
+use crawlgate_robots::Origin;
+use crawlgate_store::log_key::log_key_file;
+use crawlgate_store::sqlite::Sqlite;
+use crawlgate_store::{
     Access, Batch, Fetch, LogKey, Object, ObjectKind, OriginUpdate, Retention, Store,
     StoredCheckpoint,
 };
+use crawlgate_system::clock::Moment;
 use tempfile::TempDir;
 
 use crate::case::{Case, NOON};
@@ -66,7 +66,7 @@ impl TestStore {
     }
 
     pub fn state_file(&self) -> PathBuf {
-        crawlgate::store::state_file::state_file(&self.file())
+        crawlgate_store::state_file::state_file(&self.file())
     }
 
     fn store(&self) -> Sqlite {
@@ -95,7 +95,7 @@ impl TestStore {
                     state: Arc::new(case.state.clone()),
                     user_agent: "crawlgate/0.1".into(),
                     fetch: Fetch {
-                        identity: crawlgate::robots::identity::Identity::default(),
+                        identity: crawlgate_origins::identity::Identity::default(),
                         user_agent: "crawlgate/0.1".to_owned(),
                         other: None,
                         time: snapshot.fetched,

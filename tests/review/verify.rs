@@ -207,8 +207,8 @@ fn retention_is_no_fault() {
 #[test]
 fn lines_about_the_log_itself_are_proven_and_no_decisions() {
     use crawlgate::audit::DecisionId;
-    use crawlgate::entry::{Event, EventKind};
-    use crawlgate::store::Batch;
+    use crawlgate_record::{Event, EventKind};
+    use crawlgate_store::Batch;
     let (db, _) = TestStore::with(&some_cases());
     let event = Event {
         id: DecisionId::mint(NOON).octets(),
@@ -276,7 +276,7 @@ fn how_long_a_million_takes() {
     let of = |at: usize| (&cases[at % 5], &decided[at % 5]);
     db.put(&cases);
     for page in 0..MILLION / 5_000 {
-        let mut batch = crawlgate::store::Batch::default();
+        let mut batch = crawlgate_store::Batch::default();
         for at in 0..5_000 {
             let (case, decision) = of(page + at);
             case.file(decision, &mut batch);

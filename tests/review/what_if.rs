@@ -6,10 +6,10 @@ use std::time::Duration;
 use crawlgate::audit::replay::otherwise::{Inapplicable, OtherFile, otherwise};
 use crawlgate::audit::replay::{Evidence, NotReplayable};
 use crawlgate::audit::what_if::WhatIf;
-use crawlgate::policy::Verdict;
-use crawlgate::policy::overrides::Action;
-use crawlgate::robots::access::{Absence, Cause};
-use crawlgate::robots::state::{Fresh, Outage, State};
+use crawlgate_origins::access::{Absence, Cause};
+use crawlgate_origins::state::{Fresh, Outage, State};
+use crawlgate_policy::Verdict;
+use crawlgate_policy::overrides::Action;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use crawlgate::entry::{Entry, id_of};
-use crawlgate::store::block::Block;
-use crawlgate::store::state_file;
-use crawlgate::tlog::{BUNDLE, Checkpoint, EMPTY_ROOT, Hash, Note, Tree, leaf_hash};
+use crawlgate_block::Block;
+use crawlgate_record::{Entry, id_of};
+use crawlgate_store::state_file;
+use crawlgate_tlog::{BUNDLE, Checkpoint, EMPTY_ROOT, Hash, Note, Tree, leaf_hash};
 use rusqlite::{Connection, OpenFlags, Row};
 
 fn number(row: &Row<'_>, column: usize) -> u64 {

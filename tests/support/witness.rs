@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
-use crawlgate::tlog::{
+use crawlgate_tlog::{
     Checkpoint, ConsistencyProof, Hash, KeyKind, Note, Signature, VerifierKey, hash_from_text,
 };
 use rustls::{ServerConfig, ServerConnection, StreamOwned};

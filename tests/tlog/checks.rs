@@ -1,12 +1,12 @@
 //! Checks that hold for any octets. The properties, the kept corpus and the fuzz targets share them; each check panics
 //! on a violation.
 
-use crawlgate::clock::Moment;
-use crawlgate::tlog::{
+use crawlgate::witness::protocol::{Answer, Received};
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::{
     Checkpoint, ConsistencyProof, Edge, EntryProof, InclusionProof, Note, Prover, Resource,
     Signature, Tile, Tree, VerifierKey, leaf_hash, push_entry,
 };
-use crawlgate::witness::protocol::{Answer, Received};
 use http::StatusCode;
 
 /// The keys that have signed the kept corpus.

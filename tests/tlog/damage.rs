@@ -1,6 +1,6 @@
 //! One flipped bit of anything that leaves the log is found, or changes nothing.
 
-use crawlgate::tlog::{
+use crawlgate_tlog::{
     Checkpoint, ConsistencyProof, EntryProof, InclusionProof, Note, Resource, Tile, Tree,
     VerifierKey, leaf_hash, push_entry,
 };

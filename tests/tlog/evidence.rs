@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use crawlgate::audit::bundle::{Checker, Proven};
 use crawlgate::audit::replay::Outcome;
-use crawlgate::tlog::VerifierKey;
+use crawlgate_tlog::VerifierKey;
 
 use self::corpus::Corpus;
 use super::log::{Log, TIME, WITNESS};

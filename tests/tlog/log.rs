@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use aws_lc_rs::signature::Ed25519KeyPair;
-use crawlgate::tlog::{
+use crawlgate_tlog::{
     Hash, KeyKind, Note, Prover, Signature, Signer, Tile, Tree, VerifierKey, leaf_hash,
 };
 

@@ -1,6 +1,6 @@
 //! Every size from 0 to 600 and every pair of them, beside the crate `ct-merkle`.
 
-use crawlgate::tlog::{EMPTY_ROOT, Hash, Tree};
+use crawlgate_tlog::{EMPTY_ROOT, Hash, Tree};
 use ct_merkle::mem_backed_tree::MemoryBackedTree;
 use sha2::Sha256;
 

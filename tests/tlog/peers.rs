@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crawlgate::tlog::{EntryProof, Note, Resource, Tile, VerifierKey, hash_text, push_entry};
+use crawlgate_tlog::{EntryProof, Note, Resource, Tile, VerifierKey, hash_text, push_entry};
 use tempfile::TempDir;
 
 use super::log::Log;

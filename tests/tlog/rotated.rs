@@ -10,11 +10,11 @@ use crawlgate::audit::bundle::{Checker, write};
 use crawlgate::audit::prove::Prover;
 use crawlgate::audit::verify::case::Trusted;
 use crawlgate::audit::verify::keys::Keys;
-use crawlgate::clock::Moment;
-use crawlgate::config::Config;
-use crawlgate::store::rotation::RotationReason;
-use crawlgate::store::{Access, Store, log_key, open, rotate_key};
-use crawlgate::tlog::{EntryProof, Note, Tree, VerifierKey, leaf_hash};
+use crawlgate_config::Config;
+use crawlgate_store::rotation::RotationReason;
+use crawlgate_store::{Access, Store, log_key, open, rotate_key};
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::{EntryProof, Note, Tree, VerifierKey, leaf_hash};
 
 use super::peers::missing;
 use super::stored::decisions;

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crawlgate::audit::tiles;
-use crawlgate::clock::Moment;
-use crawlgate::config::Synchronous;
-use crawlgate::entry::{Bounds, Decision, Entry};
-use crawlgate::store::log_key::{LogKey, log_key_file};
-use crawlgate::store::sqlite::Sqlite;
-use crawlgate::store::{Access, Batch, Store};
-use crawlgate::tlog::{Checkpoint, Note, Prover, Resource, Tile, leaf_hash};
+use crawlgate_config::Synchronous;
+use crawlgate_record::{Bounds, Decision, Entry};
+use crawlgate_store::log_key::{LogKey, log_key_file};
+use crawlgate_store::sqlite::Sqlite;
+use crawlgate_store::{Access, Batch, Store};
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::{Checkpoint, Note, Prover, Resource, Tile, leaf_hash};
 use tempfile::TempDir;
 
 /// A directory with a store of many decisions, its key, and a configuration that names them.
@@ -382,7 +382,7 @@ fn a_tree_that_was_not_signed_gets_no_checkpoint() {
 
 /// Returns decisions with these numbers in their identifiers, which rest on nothing.
 pub(crate) fn decisions(numbers: Range<u64>) -> Batch {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/base/entry/tests/golden.txt");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/record/src/tests/golden.txt");
     let golden = fs::read_to_string(golden).unwrap();
     let mut lines = golden.lines();
     let digits = lines.find_map(|line| line.strip_prefix("entry ")).unwrap();

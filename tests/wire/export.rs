@@ -6,10 +6,10 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use crawlgate::entry::{Basis, Entry};
-use crawlgate::store::block::Block;
-use crawlgate::store::objects_of;
-use crawlgate::tlog::{Checkpoint, Note, Tree, leaf_hash};
+use crawlgate_block::Block;
+use crawlgate_record::{Basis, Entry};
+use crawlgate_store::objects_of;
+use crawlgate_tlog::{Checkpoint, Note, Tree, leaf_hash};
 use rustix::process::Signal;
 
 use crate::support::collector::deny;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crawlgate::store::state_file;
+use crawlgate_store::state_file;
 use rustix::process::Signal;
 
 use crate::support::{CrawlgateProcess, Origin, RULES, eventually};

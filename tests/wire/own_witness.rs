@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 
 use aws_lc_rs::signature::Ed25519KeyPair;
-use crawlgate::tlog::{
+use crawlgate_tlog::{
     Checkpoint, Hash, Note, Signer, Tree, VerifierKey, hash_text, leaf_hash, node_hash,
 };
 use rustix::process::Signal;
@@ -266,7 +266,7 @@ fn each_request_has_the_answer_of_the_specification_and_a_kill_changes_none() {
 fn fs_root(own: &Own) -> Hash {
     let text = fs::read_to_string(own.files.path().join("w.key.state")).unwrap();
     let line = text.lines().find(|line| line.starts_with("log ")).unwrap();
-    crawlgate::tlog::hash_from_text(line.split(' ').nth(3).unwrap()).unwrap()
+    crawlgate_tlog::hash_from_text(line.split(' ').nth(3).unwrap()).unwrap()
 }
 
 /// A witness begins neither beside another process nor without its state.

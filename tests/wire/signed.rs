@@ -9,7 +9,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crawlgate::signing::SigningKey;
+use crawlgate_signing::SigningKey;
 use serde_json::Value;
 
 use self::verify::{

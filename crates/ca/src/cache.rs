@@ -16,7 +16,7 @@ use dashmap::{DashMap, Entry};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 
-use crate::clock::Moment;
+use crawlgate_system::clock::Moment;
 
 pub(super) struct Cache {
     hosts: DashMap<Arc<str>, Ready>,

@@ -17,10 +17,8 @@ use super::{
     files::NewAuthority,
     text,
 };
-use crate::{
-    clock::Moment,
-    config::{Subtree, places::AUTHORITY_NAME},
-};
+use crawlgate_config::{Subtree, places::AUTHORITY_NAME};
+use crawlgate_system::clock::Moment;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -59,7 +57,7 @@ pub(super) fn create(now: Moment, subtrees: &[Subtree]) -> Result<NewAuthority, 
     params.name_constraints = constraints::extension(subtrees);
     let certificate = params.self_signed(&key).map_err(CaError::signing)?;
     Ok(NewAuthority {
-        certificate: crate::text::pem("CERTIFICATE", certificate.der()).into_bytes(),
+        certificate: crawlgate_text::pem("CERTIFICATE", certificate.der()).into_bytes(),
         key: key.serialize_pem().into_bytes(),
     })
 }

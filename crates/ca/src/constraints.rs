@@ -11,7 +11,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::X509Certificate;
 
 use super::name::Name;
-use crate::config::Subtree;
+use crawlgate_config::Subtree;
 
 /// The constraints of a certificate. Without any, every host is permitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::{error::Error, io, path::PathBuf};
 
-use crate::clock::Moment;
+use crawlgate_system::clock::Moment;
 
 /// A failure to load the authority or to sign. The message names the file and the remedy.
 #[derive(Debug, thiserror::Error)]

@@ -21,7 +21,9 @@ use rustix::{
 };
 
 use super::CaError;
-use crate::{clock::Moment, config::TlsConfig, whole_file::owner_for};
+use crawlgate_config::TlsConfig;
+use crawlgate_system::clock::Moment;
+use crawlgate_system::whole_file::owner_for;
 
 /// No certificate or key comes near this many octets; a larger file is something else.
 const LARGEST: u64 = 1 << 20;
@@ -305,7 +307,7 @@ fn beside(path: &Path) -> io::Result<PathBuf> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"))?;
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
-    hidden.push(format!(".{}", crate::text::hex(random)));
+    hidden.push(format!(".{}", crawlgate_text::hex(random)));
     Ok(path.with_file_name(hidden))
 }
 

@@ -55,11 +55,9 @@ use self::{
     name::Name,
 };
 pub use self::{error::CaError, rotation::TrustedCa};
-use crate::{
-    clock::{Clock, Moment},
-    config::{Subtree, TlsConfig},
-    metrics::{Counters, Registry},
-};
+use crawlgate_config::{Subtree, TlsConfig};
+use crawlgate_system::clock::{Clock, Moment};
+use crawlgate_system::metrics::{Counters, Registry};
 
 /// Time before its expiry at which an authority should be followed by the next one.
 const LAST_DAYS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -164,7 +162,7 @@ impl Authority {
         Ok(Self {
             certificate_pem: chain
                 .iter()
-                .map(|der| crate::text::pem("CERTIFICATE", der))
+                .map(|der| crawlgate_text::pem("CERTIFICATE", der))
                 .collect(),
             chain,
             facts,
@@ -304,7 +302,7 @@ impl Authority {
     pub fn trusted_pem(&self) -> String {
         let other_trusted = self.other_trusted();
         let other_trusted =
-            other_trusted.map(|other| crate::text::pem("CERTIFICATE", other.certificate_der()));
+            other_trusted.map(|other| crawlgate_text::pem("CERTIFICATE", other.certificate_der()));
         std::iter::once(self.certificate_pem.clone())
             .chain(other_trusted)
             .collect()

@@ -28,10 +28,8 @@ use super::{
     files::{self, Access, CA_CERT, CA_KEY, Contents, Pair},
     text,
 };
-use crate::{
-    clock::{Clock, Moment},
-    config::TlsConfig,
-};
+use crawlgate_config::TlsConfig;
+use crawlgate_system::clock::{Clock, Moment};
 
 /// Time for which clients can learn of the next authority before it signs.
 const OVERLAP: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -238,7 +236,7 @@ fn retire(pair: &Pair<'_>, contents: &Contents, now: Moment) -> Result<(), CaErr
         .filter(|before| current.first() != Some(before))
         .chain(current.first())
     {
-        pem.push_str(&crate::text::pem("CERTIFICATE", certificate));
+        pem.push_str(&crawlgate_text::pem("CERTIFICATE", certificate));
     }
     files::write(CA_CERT, &pair.retired, 0o644, pem.as_bytes())?;
     sync(CA_CERT, &pair.retired)

@@ -2,7 +2,7 @@
 
 use aws_lc_rs::digest;
 
-use crate::clock::Moment;
+use crawlgate_system::clock::Moment;
 
 /// Returns octets as `AA:BB:…`.
 pub fn colon_hex(octets: &[u8]) -> String {

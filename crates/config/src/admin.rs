@@ -9,7 +9,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
 
 use super::PasswordHash;
-use crate::text::hex::{from_hex, hex};
+use crawlgate_text::hex::{from_hex, hex};
 
 /// One `[[admin.user]]`: a person or a program. It has a password, a token or both.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use argon2::{ARGON2ID_IDENT, Params};
 use ipnet::IpNet;
 
 use super::{Mode, ProfileName};
-use crate::rep::ProductToken;
-use crate::text::hex::{Hex, from_hex, hex};
-use crate::usage::Purposes;
+use crawlgate_robots::ProductToken;
+use crawlgate_text::hex::{Hex, from_hex, hex};
+use crawlgate_usage::Purposes;
 
 /// One `[[client]]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -213,7 +213,7 @@ impl fmt::Debug for PasswordHash {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::robots::identity::client_name;
+    use crawlgate_origins::identity::client_name;
 
     #[test]
     fn a_certificate_is_named_by_fingerprint_or_by_name() {

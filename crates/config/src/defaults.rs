@@ -14,8 +14,8 @@ use super::{
     RobotsConfig, ShipConfig, Source, StoreConfig, Synchronous, TelemetryConfig, Timing, TlsConfig,
     UpstreamConfig, days, secs,
 };
-use crate::robots::identity::OWN;
-use crate::usage::Purposes;
+use crawlgate_origins::identity::OWN;
+use crawlgate_usage::Purposes;
 
 /// The address where crawlers connect.
 pub const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8118);

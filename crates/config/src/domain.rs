@@ -5,16 +5,16 @@ use std::time::Duration;
 use std::sync::Arc;
 
 use super::{AgentConfig, Config, EgressConfig, PolicyConfig, RobotsConfig};
-use crate::policy::address_policy::AddressPolicy;
-use crate::policy::generation::Generation;
-use crate::policy::identity::Required;
-use crate::policy::reporting::Reporting;
-use crate::policy::settings::{PolicySettings, SignalSettings, Unreachable};
-use crate::policy::usage::Signals;
-use crate::policy::{DecisionInputs, Mode};
-use crate::robots::identity::UserAgents;
-use crate::signing::Assigned;
-use crate::usage::Purposes;
+use crawlgate_origins::identity::UserAgents;
+use crawlgate_policy::address_policy::AddressPolicy;
+use crawlgate_policy::generation::Generation;
+use crawlgate_policy::identity::Required;
+use crawlgate_policy::reporting::Reporting;
+use crawlgate_policy::settings::{PolicySettings, SignalSettings, Unreachable};
+use crawlgate_policy::usage::Signals;
+use crawlgate_policy::{DecisionInputs, Mode};
+use crawlgate_signing::Assigned;
+use crawlgate_usage::Purposes;
 
 impl RobotsConfig {
     /// Returns the settings that can change a verdict.

@@ -47,9 +47,9 @@ use super::{
     OnFailure, ProfileName, Recorded, Role, Synchronous, Via, days, hours,
     read::{Entry, Reader},
 };
-use crate::policy::overrides::Action;
-use crate::signing::{Cover, Form};
-use crate::usage::{Purpose, SignalMode};
+use crawlgate_policy::overrides::Action;
+use crawlgate_signing::{Cover, Form};
+use crawlgate_usage::{Purpose, SignalMode};
 
 /// Names of the profiles, as the file writes them.
 pub(super) const PROFILES: [(&str, ProfileName); 3] = [

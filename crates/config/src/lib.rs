@@ -37,7 +37,7 @@ mod fleet;
 mod keys;
 mod listener;
 mod load;
-pub(crate) mod places;
+pub mod places;
 mod read;
 mod reload;
 mod route;
@@ -79,21 +79,21 @@ pub use self::{
         format_bytes, format_duration, format_moment, parse_bytes, parse_duration, parse_moment,
     },
 };
-pub use crate::robots::identity::client_name;
+pub use crawlgate_origins::identity::client_name;
 pub use ipnet::IpNet;
 
-pub use crate::policy::Mode;
-pub use crate::policy::destination::{Destination, DestinationError, PortRange};
-pub use crate::policy::host::HostPattern;
-pub use crate::policy::identity::Mismatch;
-pub use crate::robots::timing::{Finally, ProfileName, ProfileRules, Timing};
-pub use crate::usage::{Modes, Purposes, SignalMode};
+pub use crawlgate_origins::timing::{Finally, ProfileName, ProfileRules, Timing};
+pub use crawlgate_policy::Mode;
+pub use crawlgate_policy::destination::{Destination, DestinationError, PortRange};
+pub use crawlgate_policy::host::HostPattern;
+pub use crawlgate_policy::identity::Mismatch;
+pub use crawlgate_usage::{Modes, Purposes, SignalMode};
 
-use crate::policy::Reason;
-use crate::policy::overrides::Override;
-use crate::rep::{Origin, ProductToken};
-use crate::signing;
-use crate::tlog::{KeyName, VerifierKey};
+use crawlgate_policy::Reason;
+use crawlgate_policy::overrides::Override;
+use crawlgate_robots::{Origin, ProductToken};
+use crawlgate_signing as signing;
+use crawlgate_tlog::{KeyName, VerifierKey};
 
 /// The whole configuration, validated. Each field is a section of the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -285,7 +285,7 @@ pub struct RobotsConfig {
     pub soft_404_phrases: Vec<String>,
     /// 4xx statuses that mean complete disallow instead of no restrictions; never 429, which is always unreachable.
     pub deny_statuses: Vec<u16>,
-    /// Status of the answer while a file is unreachable; `None`: by the [cause](crate::robots::access::Cause::answer).
+    /// Status of the answer while a file is unreachable; `None`: by the [cause](crawlgate_origins::access::Cause::answer).
     pub unreachable_status: Option<u16>,
     /// crawlgate's own User-Agent: at most 127 octets of visible ASCII.
     pub user_agent: Box<str>,

@@ -126,7 +126,7 @@ impl Places {
 }
 
 /// The beginning of the names of authorities that crawlgate makes.
-pub(crate) const AUTHORITY_NAME: &str = "crawlgate local CA";
+pub const AUTHORITY_NAME: &str = "crawlgate local CA";
 
 /// Returns whether `pem` is the certificate of an authority that crawlgate made, on whatever machine.
 fn is_made_here(pem: &[u8]) -> bool {
@@ -135,7 +135,7 @@ fn is_made_here(pem: &[u8]) -> bool {
 }
 
 /// Tells whether a directory holds an authority that crawlgate made, or the README of such a directory.
-fn is_ours(certs: &Path) -> bool {
+pub fn is_ours(certs: &Path) -> bool {
     is_made_here(&head(&certs.join("ca.crt")))
         || head(&certs.join("README.md"))
             .split(|&octet| octet == b'\n')
@@ -282,61 +282,6 @@ mod tests {
             assert_eq!(cert, Path::new(want), "{name}");
             assert_eq!(key, cert.with_file_name("ca.key"), "{name}");
         }
-    }
-
-    #[test]
-    fn only_a_directory_that_is_visibly_ours_is_given_a_key() {
-        use crate::{ca::Authority, clock::Clock, config::Config};
-
-        let made = tempfile::tempdir().unwrap();
-        let mut tls = Config::builtin(&Places::default()).tls;
-        tls.ca_cert = made.path().join("ca.crt");
-        tls.ca_key = made.path().join("ca.key");
-        Authority::create(&tls, Clock::system(), false).unwrap();
-        let ours = std::fs::read(&tls.ca_cert).unwrap();
-        let root = webpki_root_certs::TLS_SERVER_ROOT_CERTS.first().unwrap();
-        let foreign = crate::text::pem("CERTIFICATE", root).into_bytes();
-        let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../certs/README.md");
-        let readme = std::fs::read(readme).unwrap();
-
-        type Case<'a> = (&'a str, &'a [(&'a str, &'a [u8])], bool);
-        let cases: [Case<'_>; 7] = [
-            ("an empty directory", &[], false),
-            (
-                "another program's certificate",
-                &[("server.crt", &foreign), ("server.key", b"x")],
-                false,
-            ),
-            (
-                "another program's authority",
-                &[("ca.crt", &foreign)],
-                false,
-            ),
-            (
-                "another program's notes",
-                &[("README.md", b"# certs/\n\nNot crawlgate's certs/")],
-                false,
-            ),
-            ("our authority", &[("ca.crt", &ours)], true),
-            (
-                "our README, as a working copy has it",
-                &[("README.md", &readme)],
-                true,
-            ),
-            (
-                "our README and an authority of one's own",
-                &[("README.md", &readme), ("ca.crt", &foreign)],
-                true,
-            ),
-        ];
-        for (name, files, expected) in cases {
-            let certs = tempfile::tempdir().unwrap();
-            for (file, octets) in files {
-                std::fs::write(certs.path().join(file), octets).unwrap();
-            }
-            assert_eq!(is_ours(certs.path()), expected, "{name}");
-        }
-        assert!(!is_ours(&made.path().join("none")), "no directory");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::policy::host::HostPattern;
-use crate::rep::{Origin, Scheme};
+use crawlgate_policy::host::HostPattern;
+use crawlgate_robots::{Origin, Scheme};
 
 /// `[[upstream.proxy]]`: the way to some hosts. The first entry that names a host decides; other hosts are reached
 /// directly.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use ipnet::IpNet;
 
-use crate::policy::host::canonical_host;
+use crawlgate_policy::host::canonical_host;
 
 /// A name constraint (RFC 5280, section 4.2.1.10): a domain and all below it, or a network.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

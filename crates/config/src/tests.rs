@@ -7,6 +7,7 @@ use super::*;
 mod found;
 mod golden;
 mod mistakes;
+mod policy;
 mod reloads;
 mod service;
 mod shipped;

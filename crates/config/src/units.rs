@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
-use crate::clock::Moment;
+use crawlgate_system::clock::Moment;
 
 /// Longest valid duration: a hundred years, so that adding it to any real moment gives a valid time.
 const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);

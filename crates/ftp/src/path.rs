@@ -5,7 +5,7 @@
 //! slash, an empty or a dot segment, a query, a pattern. The name is relative to the directory of the login, as
 //! robots.txt is.
 
-use crate::rep::{digit, split_transfer_type};
+use crawlgate_robots::{digit, split_transfer_type};
 
 /// A name that fits into one command, and names one file: it holds no line end, no NUL, no Telnet control octet and no
 /// pattern.

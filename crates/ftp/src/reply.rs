@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use crate::clock::Moment;
-use crate::text::json::misleads;
+use crawlgate_text::Moment;
+use crawlgate_text::json::misleads;
 
 /// Octets of one line.
 const MAX_LINE: usize = 4096;

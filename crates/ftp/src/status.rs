@@ -10,7 +10,7 @@
 //! | other 5yz | the name of a file or directory | 502 | unreachable |
 //! | 5yz | passive mode, the transfer type | 502 | unreachable |
 //!
-//! A robots.txt is judged by the HTTP status as any other ([`robots::access`](crate::robots::access)): one table serves
+//! A robots.txt is judged by the HTTP status as any other (`access` in the crate `crawlgate-origins`): one table serves
 //! both. A refused login is no 403, which would say that there is no robots.txt.
 
 use super::reply::Reply;
@@ -70,29 +70,11 @@ impl Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::robots::access::{Reading, read_status};
 
     fn status(step: Step, code: u16) -> u16 {
         let text = Vec::new();
         let reply = Reply { code, text };
         Refusal { step, reply }.status()
-    }
-
-    #[test]
-    fn only_a_missing_file_opens_an_origin() {
-        for step in [Step::Login, Step::Name, Step::MissingName, Step::Transfer] {
-            for code in 100..600 {
-                let status = status(step, code);
-                let reading = read_status(status, &[], false);
-                let expected = match (step, code) {
-                    (Step::Name | Step::MissingName, 550) | (Step::MissingName, 551 | 553) => {
-                        Reading::Absent
-                    }
-                    _ => Reading::Unreachable,
-                };
-                assert_eq!(reading, expected, "{step:?} {code}: {status}");
-            }
-        }
     }
 
     #[test]

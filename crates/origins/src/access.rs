@@ -19,7 +19,7 @@ use self::cause::numbered;
 pub use self::codings::{CodingField, Codings};
 pub use self::ftp_reply::FtpReply;
 use super::snapshot::Snapshot;
-use crate::clock::Moment;
+use crawlgate_text::Moment;
 
 /// The outcome of one fetch, redirects followed.
 #[derive(Debug, Clone)]

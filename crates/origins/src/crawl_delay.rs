@@ -5,12 +5,12 @@
 //! in the group that applies to a crawler, as its rules are. Of several, the longest interval counts. An unreadable value
 //! is ignored, because its meaning is unknown; a note on the file says so.
 //!
-//! This module only reads the delay; [`crate::pace`] decides whether to keep it.
+//! This module only reads the delay; the pace (crate `crawlgate-turns`) decides whether to keep it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::rep::{Field, Interval, ProductToken, Robots, Selection};
+use crawlgate_robots::{Field, Interval, ProductToken, Robots, Selection};
 
 /// An interval that a robots.txt asks a crawler to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +63,7 @@ mod tests {
         reason = "a case is one row, its columns a tuple"
     )]
     use super::*;
-    use crate::rep::ParseOptions;
+    use crawlgate_robots::ParseOptions;
 
     fn crawl_delay(text: &str, chain: &[&str]) -> Option<CrawlDelay> {
         let robots = Robots::parse(text.as_bytes(), ParseOptions::default());

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
 
 /// A document of an origin. All have the same states and the same life; what a state means for requests differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

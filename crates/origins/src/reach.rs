@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::access::AccessResult;
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
 
 /// Number of failed origins that makes it the gate's own outage.
 const ENOUGH: usize = 3;
@@ -81,8 +81,8 @@ fn judge(failing: &[Origin]) -> Reach {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::robots::access::tls_fault::TlsFault;
-    use crate::robots::access::{Absence, Cause, Freshness};
+    use crate::access::tls_fault::TlsFault;
+    use crate::access::{Absence, Cause, Freshness};
 
     #[test]
     fn three_failing_origins_in_a_row_are_the_gates_own_outage() {

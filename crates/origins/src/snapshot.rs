@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::RwLock;
 
 use super::crawl_delay::CrawlDelay;
-use crate::clock::Moment;
-use crate::rep::{ParseOptions, ProductToken, Robots, Rules, Selection};
-use crate::usage::{Statements, TdmRep, UnusedReason};
+use crawlgate_robots::{ParseOptions, ProductToken, Robots, Rules, Selection};
+use crawlgate_text::Moment;
+use crawlgate_usage::{Statements, TdmRep, UnusedReason};
 
 /// Compiled sets of rules, and of statements, kept per file. A file usually names more agents than ever ask for it.
 const COMPILED_KEPT: usize = 16;
@@ -305,6 +305,6 @@ mod tests {
     #[test]
     fn the_digest_is_of_the_text_that_counts() {
         let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(crate::text::hex(snapshot("").sha256), empty);
+        assert_eq!(crawlgate_text::hex(snapshot("").sha256), empty);
     }
 }

@@ -30,7 +30,7 @@ use super::document::Document;
 use super::reach::Reach;
 use super::snapshot::Snapshot;
 use super::timing::{ProfileRules, Timing};
-use crate::clock::Moment;
+use crawlgate_text::Moment;
 
 /// The state of a document of an origin: of its robots.txt, or of its tdmrep.json.
 ///
@@ -112,7 +112,7 @@ pub enum Stance {
 }
 
 impl Stance {
-    /// Tells whether the [address policy](crate::policy::address_policy) is known to prohibit the origin itself.
+    /// Tells whether the [address policy](crawlgate_policy::address_policy) is known to prohibit the origin itself.
     #[must_use]
     pub fn is_prohibited(&self) -> bool {
         matches!(

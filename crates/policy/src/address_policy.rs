@@ -20,7 +20,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::destination::{Destination, PortRange};
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
 
 pub use self::class::Class;
 use self::class::{Kind, kind};

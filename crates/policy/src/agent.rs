@@ -2,7 +2,7 @@
 //!
 //! The configuration names the chain, for one client or for all; otherwise each request's User-Agent does. A crawler
 //! that names itself nowhere is judged by the `*` group. A chain from a User-Agent also gets the families of its tokens
-//! ([`crate::rep::family`]): `Googlebot-Image` obeys the rules for `Googlebot` if no group names `Googlebot-Image`
+//! ([`crawlgate_robots::family`]): `Googlebot-Image` obeys the rules for `Googlebot` if no group names `Googlebot-Image`
 //! itself.
 //!
 //! A configured chain should match the crawler's own name: "the product token SHOULD be a substring in the
@@ -16,7 +16,7 @@ use dashmap::DashMap;
 use http::HeaderMap;
 use http::header::USER_AGENT;
 
-use crate::rep::{ProductToken, family, product_tokens};
+use crawlgate_robots::{ProductToken, family, product_tokens};
 
 /// Distinct identification strings remembered. Beyond this number, each string is parsed anew.
 const REMEMBERED: usize = 4096;
@@ -199,7 +199,6 @@ fn with_families(tokens: Vec<ProductToken>) -> Vec<ProductToken> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Client;
 
     fn chain(agents: &Agents, lines: &[&'static str]) -> (Vec<String>, Source) {
         let mut headers = HeaderMap::new();
@@ -314,11 +313,8 @@ mod tests {
                 (mismatch, Source::Config),
                 "{name}"
             );
-            let client = Client {
-                chain: Chain::new(&tokens, Source::Client),
-                ..Client::default()
-            };
-            let theirs = Agents::new(&[token(&"Other")]).identify(client.chain.as_ref(), &headers);
+            let chain = Chain::new(&tokens, Source::Client);
+            let theirs = Agents::new(&[token(&"Other")]).identify(chain.as_ref(), &headers);
             assert_eq!(
                 (theirs.mismatch, theirs.source),
                 (mismatch, Source::Client),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::rep::{Origin, Scheme};
+use crawlgate_robots::{Origin, Scheme};
 
 /// Names a set of hosts: one host (`bank.example`), every host below one (`*.bank.example`, which leaves out
 /// `bank.example` itself) or every host (`*`).
@@ -106,7 +106,7 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// Returns the canonical spelling of a host; `None` if the text is no host.
-pub(crate) fn canonical_host(name: &str) -> Option<String> {
+pub fn canonical_host(name: &str) -> Option<String> {
     // Refuse parts of a larger form (URL, authority, pattern) here: a parser may forgive them.
     if name.is_empty() || name.contains(['*', '/', '@', '?', '#', ' ']) {
         return None;

@@ -6,7 +6,7 @@
 
 use super::{Decision, DecisionContext, Reason, Ruling, Target};
 use crate::agent::Agent;
-use crate::clock::Moment;
+use crawlgate_text::Moment;
 
 /// The reaction to a crawler that names itself differently from the tokens that judge it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,8 +64,8 @@ pub fn decide_by_identity(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Mode;
-    use crate::rep::{Origin, ProductToken};
+    use crate::Mode;
+    use crawlgate_robots::{Origin, ProductToken};
 
     #[test]
     fn only_the_required_identification_decides() {

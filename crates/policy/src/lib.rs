@@ -8,7 +8,7 @@
 //! 4. an operator's override ([`overrides`]): with one, robots.txt is not even fetched;
 //! 5. the origin's robots.txt, or its absence;
 //! 6. the path guard: a path that the origin may read as another one must be allowed in every reading
-//!    ([`crate::rep::PathVariants`]). An [exempt](Exemption) client passes the rules and the guard, but not the complete
+//!    ([`crawlgate_robots::PathVariants`]). An [exempt](Exemption) client passes the rules and the guard, but not the complete
 //!    disallow of an unreachable robots.txt;
 //! 7. what the origin says of the use of its content, for the purposes that the client declares ([`usage`]): in robots.txt
 //!    and [`tdmrep`].json before the request is sent, in the response before its body passes.
@@ -27,6 +27,7 @@
 //! and robots.txt that it was made under, and only a [`Current`] one sends.
 
 pub mod address_policy;
+pub mod agent;
 pub mod destination;
 pub mod generation;
 pub mod host;
@@ -51,12 +52,12 @@ pub use self::reason::{Answer, Info, Outcome, Reason, Replay, Verdict};
 use self::settings::PolicyDigest;
 use self::usage::{Signals, Usage};
 use crate::agent::Agent;
-use crate::clock::Moment;
-use crate::rep::{ComparisonPath, Finding, GuardVerdict, Origin, Rule, RuleKind, Rules};
-use crate::robots::access::Cause;
-use crate::robots::identity::FetchedAs;
-use crate::robots::state::{Stance, State};
-use crate::usage::{Modes, Purposes, Said};
+use crawlgate_origins::access::Cause;
+use crawlgate_origins::identity::FetchedAs;
+use crawlgate_origins::state::{Stance, State};
+use crawlgate_robots::{ComparisonPath, Finding, GuardVerdict, Origin, Rule, RuleKind, Rules};
+use crawlgate_text::Moment;
+use crawlgate_usage::{Modes, Purposes, Said};
 
 /// The target of a request: all that is judged, and all that is sent.
 #[derive(Debug, Clone)]
@@ -70,7 +71,7 @@ pub struct Target {
 /// Proof that a target was judged and may be fetched once. Only this module makes one: elsewhere a permit can be used,
 ///
 /// ```
-/// fn path(permit: crawlgate_base::policy::Permit) -> String {
+/// fn path(permit: crawlgate_policy::Permit) -> String {
 ///     permit.target().path.to_string()
 /// }
 /// ```
@@ -78,15 +79,15 @@ pub struct Target {
 /// but cannot be made up,
 ///
 /// ```compile_fail,E0451
-/// fn forge(target: crawlgate_base::policy::Target) -> crawlgate_base::policy::Permit {
-///     crawlgate_base::policy::Permit { target, generation: Default::default() }
+/// fn forge(target: crawlgate_policy::Target) -> crawlgate_policy::Permit {
+///     crawlgate_policy::Permit { target, generation: Default::default() }
 /// }
 /// ```
 ///
 /// nor changed to another target,
 ///
 /// ```compile_fail,E0616
-/// fn divert(permit: &mut crawlgate_base::policy::Permit, target: crawlgate_base::policy::Target) {
+/// fn divert(permit: &mut crawlgate_policy::Permit, target: crawlgate_policy::Target) {
 ///     permit.target = target;
 /// }
 /// ```
@@ -94,7 +95,7 @@ pub struct Target {
 /// nor be used twice.
 ///
 /// ```compile_fail,E0599
-/// fn copy(permit: &crawlgate_base::policy::Permit) -> crawlgate_base::policy::Permit {
+/// fn copy(permit: &crawlgate_policy::Permit) -> crawlgate_policy::Permit {
 ///     permit.clone()
 /// }
 /// ```
@@ -107,8 +108,8 @@ pub struct Permit {
 /// Proof that a permit was checked against all changes right before its use. Only [`Permit::current`] makes one:
 ///
 /// ```compile_fail,E0423
-/// fn forge(permit: &crawlgate_base::policy::Permit) -> crawlgate_base::policy::Current<'_> {
-///     crawlgate_base::policy::Current(permit)
+/// fn forge(permit: &crawlgate_policy::Permit) -> crawlgate_policy::Current<'_> {
+///     crawlgate_policy::Current(permit)
 /// }
 /// ```
 #[derive(Debug, Clone, Copy)]

@@ -18,9 +18,9 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use crate::clock::Moment;
-use crate::rep::{ComparisonPath, Origin, PathPattern, PathVariants};
-use crate::text::DecisionId;
+use crawlgate_robots::{ComparisonPath, Origin, PathPattern, PathVariants};
+use crawlgate_text::DecisionId;
+use crawlgate_text::Moment;
 
 /// An assertion about the paths of one origin. It is never inferred, always names a person, and expires unless it is in
 /// the configuration.

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::rep::ParseOptions;
-use crate::robots::timing::{Finally, ProfileName, ProfileRules};
-use crate::text::from_hex;
-use crate::text::hex::Hex;
-use crate::usage::Modes;
-use crate::usage::category::VOCABULARY;
+use crawlgate_origins::timing::{Finally, ProfileName, ProfileRules};
+use crawlgate_robots::ParseOptions;
+use crawlgate_text::from_hex;
+use crawlgate_text::hex::Hex;
+use crawlgate_usage::Modes;
+use crawlgate_usage::category::VOCABULARY;
 
 /// The settings of `[robots]` that can change a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,75 +153,7 @@ impl fmt::Display for PolicyDigest {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::config::{Config, RobotsConfig};
-    use crate::usage::SignalMode;
-
-    #[test]
-    fn the_text_is_read_back_and_contains_every_setting_that_counts() {
-        let mut config = Config::default().robots;
-        config.deny_statuses = vec![403, 401, 403];
-        config.timing.profile.last_good_until = Some(Duration::from_millis(1_500));
-        config.timing.profile.finally = Finally::Reachable;
-        let settings = config.policy_settings();
-        assert_eq!(
-            settings.text(),
-            "{\"lenient\":true,\"size_limit\":512000,\"path_guard\":true,\"soft_404\":true,\
-             \"deny_statuses\":[401,403],\"unreachable\":{\"disallow_for_ms\":2592000000,\
-             \"last_good_until_ms\":1500,\"finally\":\"reachable\"},\"signals\":{\"vocabulary\":\"aipref-vocab-08\",\
-             \"content_usage\":\"enforce\",\"content_signal\":\"enforce\",\"tdm_reservation\":\"enforce\",\"tdmrep\":\"off\",\
-             \"robots_tag\":\"record\",\"license\":\"record\",\"licenses\":[],\"withhold\":true}}"
-        );
-        assert_eq!(
-            PolicySettings::read(&settings.text()).expect("our own"),
-            settings
-        );
-        let profile = settings.profile();
-        assert_eq!(profile.disallow_for, config.timing.profile.disallow_for);
-        assert_eq!(
-            profile.last_good_until,
-            config.timing.profile.last_good_until
-        );
-        assert_eq!(profile.finally, Finally::Reachable);
-        assert_eq!(settings.parse_options().limit, config.size_limit);
-        assert_eq!(settings.modes(), *config.signals);
-    }
-
-    #[test]
-    fn the_digest_tells_settings_apart_and_nothing_else() {
-        type Change = fn(&mut RobotsConfig);
-        #[rustfmt::skip] // one row, one case
-        let cases: &[(&str, Change, bool)] = &[
-            ("nothing", |_| {}, true),
-            ("misspellings", |c| c.lenient = false, false),
-            ("the limit", |c| c.size_limit += 1, false),
-            ("the guard", |c| c.path_guard = false, false),
-            ("soft 404", |c| c.soft_404 = false, false),
-            ("statuses", |c| c.deny_statuses.push(403), false),
-            ("the first span", |c| c.timing.profile.disallow_for += Duration::from_millis(1), false),
-            ("the second span", |c| c.timing.profile.last_good_until = Some(Duration::ZERO), false),
-            ("the end", |c| c.timing.profile.finally = Finally::Reachable, false),
-            ("a signal", |c| Arc::make_mut(&mut c.signals).robots_tag = SignalMode::Enforce, false),
-            ("a licence", |c| Arc::make_mut(&mut c.signals).licenses = vec!["https://l.example/".into()], false),
-            ("withholding", |c| Arc::make_mut(&mut c.signals).withhold = false, false),
-            ("the stamp", |c| Arc::make_mut(&mut c.signals).stamp = true, true),
-            ("how long a request waits", |c| c.hold += Duration::from_secs(1), true),
-            ("the answer's status", |c| c.unreachable_status = Some(503), true),
-            ("what is kept in memory", |c| c.cache.origins += 1, true),
-        ];
-        let config = Config::default().robots;
-        for (name, change, same) in cases {
-            let mut changed = config.clone();
-            change(&mut changed);
-            let digests = (
-                config.policy_settings().digest(),
-                changed.policy_settings().digest(),
-            );
-            assert_eq!(digests.0 == digests.1, *same, "{name}");
-        }
-    }
 
     #[test]
     fn a_digest_is_64_digits_and_read_back() {

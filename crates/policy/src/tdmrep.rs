@@ -8,14 +8,14 @@ use std::sync::Arc;
 use super::overrides::Overrides;
 use super::{Verdict, by_rules};
 use crate::agent::Agent;
-use crate::clock::Moment;
-use crate::rep::{ComparisonPath, Origin};
-use crate::robots::document::Document;
-use crate::robots::identity::FetchedAs;
-use crate::robots::snapshot::Snapshot;
-use crate::robots::state::{Stance, State};
-use crate::robots::timing::ProfileRules;
-use crate::usage::{Said, tdmrep};
+use crawlgate_origins::document::Document;
+use crawlgate_origins::identity::FetchedAs;
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::{Stance, State};
+use crawlgate_origins::timing::ProfileRules;
+use crawlgate_robots::{ComparisonPath, Origin};
+use crawlgate_text::Moment;
+use crawlgate_usage::{Said, tdmrep};
 
 /// The origin's tdmrep.json, as a decision finds it.
 #[derive(Debug, Clone)]

@@ -6,9 +6,9 @@ use super::overrides::{Override, OverrideId};
 use super::usage::Signals;
 use super::*;
 use crate::agent;
-use crate::rep::{ParseOptions, ProductToken, Robots};
-use crate::robots::snapshot::Snapshot;
-use crate::usage::Purposes;
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_robots::{ParseOptions, ProductToken, Robots};
+use crawlgate_usage::Purposes;
 
 const NOW: Moment = Moment::from_millis(1_790_000_000_000);
 

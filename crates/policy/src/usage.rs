@@ -10,11 +10,11 @@ use super::overrides::ActiveOverride;
 use super::tdmrep::{Reservations, TdmRepStance};
 use super::{Decision, Reason, Verdict};
 use crate::agent::Agent;
-use crate::rep::ProductToken;
-use crate::robots::snapshot::Snapshot;
-use crate::usage::lines::{KeptLines, Lines};
-use crate::usage::record::{self, FieldRecord, UsageRecord};
-use crate::usage::{
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_robots::ProductToken;
+use crawlgate_usage::lines::{KeptLines, Lines};
+use crawlgate_usage::record::{self, FieldRecord, UsageRecord};
+use crawlgate_usage::{
     Categories, Category, Judged, Modes, Preference, Purposes, Said, SignalMode, Value, fields,
     judge, judge_response,
 };
@@ -146,8 +146,8 @@ impl Stage {
 /// Proof that a response was judged and its body may pass. Only [`release`] makes one:
 ///
 /// ```compile_fail,E0423
-/// fn forge() -> crawlgate_base::policy::usage::Release {
-///     crawlgate_base::policy::usage::Release(())
+/// fn forge() -> crawlgate_policy::usage::Release {
+///     crawlgate_policy::usage::Release(())
 /// }
 /// ```
 #[derive(Debug)]

@@ -22,7 +22,7 @@ const TRUE: u64 = 21;
 /// Octets that are not the one canonical form of an entry or object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not canonical: {0}")]
-pub struct Malformed(pub(crate) &'static str);
+pub struct Malformed(pub &'static str);
 
 /// Writes the head of an item: its major type and its number, in as few octets as possible.
 #[inline]
@@ -53,13 +53,13 @@ fn long_head(out: &mut Vec<u8>, first: u8, number: u64) {
 
 /// Writes an unsigned integer.
 #[inline]
-pub(crate) fn uint(out: &mut Vec<u8>, number: u64) {
+pub fn uint(out: &mut Vec<u8>, number: u64) {
     head(out, major::UINT, number);
 }
 
 /// Writes an integer.
 #[inline]
-pub(crate) fn int(out: &mut Vec<u8>, number: i64) {
+pub fn int(out: &mut Vec<u8>, number: i64) {
     match u64::try_from(number) {
         Ok(number) => head(out, major::UINT, number),
         Err(_) => head(out, major::NEGATIVE, !number.cast_unsigned()),
@@ -68,27 +68,27 @@ pub(crate) fn int(out: &mut Vec<u8>, number: i64) {
 
 /// Writes octets.
 #[inline]
-pub(crate) fn bytes(out: &mut Vec<u8>, octets: &[u8]) {
+pub fn bytes(out: &mut Vec<u8>, octets: &[u8]) {
     head(out, major::BYTES, octets.len() as u64);
     out.extend_from_slice(octets);
 }
 
 /// Writes the head of octets that the caller appends.
 #[inline]
-pub(crate) fn bytes_head(out: &mut Vec<u8>, length: usize) {
+pub fn bytes_head(out: &mut Vec<u8>, length: usize) {
     head(out, major::BYTES, length as u64);
 }
 
 /// Writes text.
 #[inline]
-pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
+pub fn text(out: &mut Vec<u8>, text: &str) {
     head(out, major::TEXT, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
 }
 
 /// Writes the head of an array of `count` items.
 #[inline]
-pub(crate) fn array(out: &mut Vec<u8>, count: usize) {
+pub fn array(out: &mut Vec<u8>, count: usize) {
     head(out, major::ARRAY, count as u64);
 }
 
@@ -151,27 +151,28 @@ impl<'b> MapWriter<'b> {
 
 /// A strict reader: it refuses every form but the canonical one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(octets: &'a [u8]) -> Self {
+    /// Returns a reader of the items in these octets.
+    pub fn new(octets: &'a [u8]) -> Self {
         Self { rest: octets }
     }
 
     /// Tells whether all octets are read.
-    pub(crate) fn is_done(self) -> bool {
+    pub fn is_done(self) -> bool {
         self.rest.is_empty()
     }
 
     /// Returns the octets that are not read yet.
-    pub(crate) fn rest(self) -> &'a [u8] {
+    pub fn rest(self) -> &'a [u8] {
         self.rest
     }
 
     /// Refuses octets after the end.
-    pub(crate) fn end(self) -> Result<(), Malformed> {
+    pub fn end(self) -> Result<(), Malformed> {
         match self.rest {
             [] => Ok(()),
             _ => Err(Malformed("octets after the end")),
@@ -184,17 +185,17 @@ impl<'a> Reader<'a> {
     }
 
     /// Tells whether the next item is an array.
-    pub(crate) fn is_array(self) -> bool {
+    pub fn is_array(self) -> bool {
         self.peek() == Some(major::ARRAY)
     }
 
     /// Tells whether the next item is a string of octets.
-    pub(crate) fn is_bytes(self) -> bool {
+    pub fn is_bytes(self) -> bool {
         self.peek() == Some(major::BYTES)
     }
 
     /// Tells whether the next item is text.
-    pub(crate) fn is_text(self) -> bool {
+    pub fn is_text(self) -> bool {
         self.peek() == Some(major::TEXT)
     }
 
@@ -256,19 +257,19 @@ impl<'a> Reader<'a> {
 
     /// Reads an unsigned integer.
     #[inline]
-    pub(crate) fn uint(&mut self) -> Result<u64, Malformed> {
+    pub fn uint(&mut self) -> Result<u64, Malformed> {
         self.number(major::UINT, "no unsigned integer")
     }
 
     /// Reads an unsigned integer that fits into a smaller type.
     #[inline]
-    pub(crate) fn small<T: TryFrom<u64>>(&mut self) -> Result<T, Malformed> {
+    pub fn small<T: TryFrom<u64>>(&mut self) -> Result<T, Malformed> {
         T::try_from(self.uint()?).map_err(|_| Malformed("a number out of range"))
     }
 
     /// Reads an integer.
     #[inline]
-    pub(crate) fn int(&mut self) -> Result<i64, Malformed> {
+    pub fn int(&mut self) -> Result<i64, Malformed> {
         let out_of_range = |_| Malformed("a number out of range");
         match self.head()? {
             (major::UINT, number) => i64::try_from(number).map_err(out_of_range),
@@ -279,14 +280,14 @@ impl<'a> Reader<'a> {
 
     /// Reads octets.
     #[inline]
-    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+    pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.number(major::BYTES, "no octets")?;
         self.take(length)
     }
 
     /// Reads as many octets as a digest has.
     #[inline]
-    pub(crate) fn fixed<const N: usize>(&mut self) -> Result<&'a [u8; N], Malformed> {
+    pub fn fixed<const N: usize>(&mut self) -> Result<&'a [u8; N], Malformed> {
         let octets = self.bytes()?;
         octets
             .try_into()
@@ -295,14 +296,14 @@ impl<'a> Reader<'a> {
 
     /// Reads text.
     #[inline]
-    pub(crate) fn text(&mut self) -> Result<&'a str, Malformed> {
+    pub fn text(&mut self) -> Result<&'a str, Malformed> {
         let length = self.number(major::TEXT, "no text")?;
         std::str::from_utf8(self.take(length)?).map_err(|_| Malformed("text that is not UTF-8"))
     }
 
     /// Reads the head of an array, and refuses more items than octets follow.
     #[inline]
-    pub(crate) fn array(&mut self) -> Result<usize, Malformed> {
+    pub fn array(&mut self) -> Result<usize, Malformed> {
         let count = self.number(major::ARRAY, "no array")?;
         self.bounded(count)
     }
@@ -348,7 +349,7 @@ impl<'a> Reader<'a> {
 
     /// Reads an item of any type, and returns its octets. Their form is checked as far as lengths and integers go.
     #[inline]
-    pub(crate) fn item(&mut self) -> Result<&'a [u8], Malformed> {
+    pub fn item(&mut self) -> Result<&'a [u8], Malformed> {
         let whole = self.rest;
         // Nearly all items are numbers, short texts and digests.
         let length = match whole {
@@ -393,14 +394,14 @@ impl<'a> Reader<'a> {
 
 /// Keys of a map in ascending order, each once.
 #[derive(Debug)]
-pub(crate) struct Keys {
+pub struct Keys {
     left: usize,
     least: u64,
 }
 
 impl Keys {
     /// Reads the head of a map.
-    pub(crate) fn of(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub fn of(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(Self {
             left: reader.map()?,
             least: 0,
@@ -409,7 +410,7 @@ impl Keys {
 
     /// Reads the next key; `None` after the last pair.
     #[inline]
-    pub(crate) fn next(&mut self, reader: &mut Reader<'_>) -> Result<Option<u64>, Malformed> {
+    pub fn next(&mut self, reader: &mut Reader<'_>) -> Result<Option<u64>, Malformed> {
         let Some(left) = self.left.checked_sub(1) else {
             return Ok(None);
         };

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::Digest;
 use super::value::{Octets, Text, Texts};
-use crate::policy::Outcome;
+use crawlgate_policy::Outcome;
 
 /// The keys of all entries. One key has one meaning in every kind; the type is that of its value.
 #[expect(missing_docs, reason = "each is the name of its value")]
@@ -262,7 +262,7 @@ pub struct Decision<'a> {
     /// The words of the answer, where they tell what no other value does.
     pub detail: Option<Text<'a>>,
     /// Statements of the site about the use of its content: text of a
-    /// [`UsageRecord`](crate::usage::record::UsageRecord::text).
+    /// [`UsageRecord`](crawlgate_usage::record::UsageRecord::text).
     pub usage: Option<&'a str>,
     /// SHA-256 of the basis that the state of the origin's tdmrep.json is. Only with `usage`.
     pub tdmrep: Option<&'a Digest>,

@@ -31,7 +31,7 @@
 //! | 26, 27, 28 | octets of both bodies, duration in µs | uint |
 //! | 29 | error type | text |
 //! | 30 | by key, the number of octets cut off (of 9: of tokens left out; of 19: of octets of the text) | map of uint |
-//! | 31 | what the site says of use, as [one JSON object](crate::usage::record) | text |
+//! | 31 | what the site says of use, as [one JSON object](crawlgate_usage::record) | text |
 //! | 32, 33 | version of HTTP that the crawler spoke; of the origin's answer | text |
 //! | 34 | the path as the origin may read it | octets |
 //! | 35 | SHA-256 of a URL that is cut | 32 octets |
@@ -65,9 +65,9 @@
 //! [`write_line`] derives the line of a record from an entry and its objects. Encoder and line are frozen: `golden.txt`
 //! holds entries with their lines, and only grows.
 //!
-//! The room knows no IO, clock or log.
+//! The crate knows no IO, clock or log.
 
-pub(crate) mod cbor;
+pub mod cbor;
 mod decision;
 mod event;
 pub mod field;
@@ -91,7 +91,7 @@ pub use self::line::{LineError, Objects, is_of_unknown_client, write_line};
 pub use self::object::{Action, Asserted, Basis, Outage};
 pub use self::outline::{Counted, Outline};
 pub use self::read::{Entry, id_of, time_of};
-pub(crate) use self::value::variant;
+pub use self::value::variant;
 pub use self::value::{Octets, Text, Texts};
 pub use self::write::Bounds;
 
@@ -105,3 +105,8 @@ pub type Digest = [u8; 32];
 pub mod samples;
 #[cfg(test)]
 pub(crate) mod tests;
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -19,11 +19,11 @@ use super::field as f;
 use super::object::{Asserted, Basis, Outage};
 use super::read::Entry;
 use super::value::{Octets, Text, Texts};
-use crate::clock::Moment;
-use crate::policy::Reason;
-use crate::robots::document::Document;
-use crate::text::json::{Object, Written};
-use crate::text::{DecisionId, hex::Hex, hex::digits, timestamp};
+use crawlgate_origins::document::Document;
+use crawlgate_policy::Reason;
+use crawlgate_text::Moment;
+use crawlgate_text::json::{Object, Written};
+use crawlgate_text::{DecisionId, hex::Hex, hex::digits, timestamp};
 
 /// Bounds of texts in a line, where they differ from those of an entry. They count octets of the line, with escapes.
 mod most_in_line {

@@ -7,7 +7,7 @@ use super::decision::{
 use super::event::{Event, EventKind, Settings};
 use super::value::{Octets, Text, Texts, cut, given, read_true, variant};
 use super::{Digest, MAX};
-use crate::usage::record::UsageRecord;
+use crawlgate_usage::record::UsageRecord;
 
 /// An entry of the log.
 #[expect(

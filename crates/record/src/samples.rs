@@ -1,4 +1,15 @@
-//! Numbers at random, for the tests of both crates.
+//! Entries for the tests of all crates: at random, and frozen ones.
+
+// A failed unwrap or index is a failed test.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::missing_panics_doc
+)]
+
+pub mod dice;
+pub mod golden;
 
 /// Numbers that look random and follow from the first (SplitMix64).
 #[derive(Debug)]

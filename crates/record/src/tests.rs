@@ -1,6 +1,5 @@
 //! One form for each entry, and one line for each form.
 
-pub(crate) mod dice;
 mod forms;
 pub(crate) mod golden;
 mod table;
@@ -9,22 +8,23 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use self::dice::{Dice, with_decision, with_event};
 use self::forms::least;
 use super::cbor::{self, Reader};
 use super::*;
+use crate::samples::Dice;
+use crate::samples::dice::{self, with_decision, with_event};
 
 #[test]
 fn the_frozen_entries_have_every_reason() {
     assert_eq!(
         table::REASONS,
-        crate::policy::Reason::ALL.map(crate::policy::Reason::as_str)
+        crawlgate_policy::Reason::ALL.map(crawlgate_policy::Reason::as_str)
     );
 }
 
 #[test]
 fn every_reason_has_the_outcome_of_its_row_and_a_failure_is_none_of_a_refusal() {
-    use crate::policy::{Outcome, Reason};
+    use crawlgate_policy::{Outcome, Reason};
     for reason in Reason::ALL {
         let row = reason.info().outcome;
         let verdict = Verdict::from_name(reason.verdict().as_str()).unwrap();

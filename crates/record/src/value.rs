@@ -1,7 +1,7 @@
 //! Values of entries: texts and octets that may have been cut, and defaults, which are left out.
 
 use super::cbor::{self, Malformed, Reader};
-use crate::rep::ProductToken;
+use crawlgate_robots::ProductToken;
 
 /// Foreign octets, of which the end may have been cut off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub(super) fn given<T: Default + PartialEq>(value: T) -> Result<T, Malformed> {
 }
 
 /// Reads a variant by its number.
-pub(crate) fn variant<T: Default + PartialEq>(
+pub fn variant<T: Default + PartialEq>(
     reader: &mut Reader<'_>,
     from: fn(u64) -> Option<T>,
 ) -> Result<T, Malformed> {
@@ -211,7 +211,7 @@ impl<'a> Texts<'a> {
     }
 
     /// Reads a list.
-    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+    pub fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         let count = reader.array()?;
         let items = *reader;
         for _ in 0..count {

@@ -164,7 +164,7 @@ impl Robots {
     /// Explains why a crawler with this chain of product tokens, most specific first, may or may not fetch a path.
     ///
     /// ```
-    /// use crawlgate_base::rep::{ParseOptions, ProductToken, Robots, VerdictReason};
+    /// use crawlgate_robots::{ParseOptions, ProductToken, Robots, VerdictReason};
     ///
     /// let text = b"User-agent: *\nDisallow: /a\nAllow: /a/b\n";
     /// let robots = Robots::parse(text, ParseOptions::default());

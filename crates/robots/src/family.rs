@@ -45,7 +45,7 @@ pub fn family(token: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rep::ProductToken;
+    use crate::ProductToken;
 
     #[test]
     fn rows_hold_valid_tokens_and_a_family_has_no_family() {

@@ -247,7 +247,7 @@ mod tests {
         reason = "a case is one row, its columns a tuple"
     )]
     use super::*;
-    use crate::rep::{ComparisonPath, ParseOptions};
+    use crate::{ComparisonPath, ParseOptions};
 
     fn robots(text: &str) -> Robots {
         Robots::parse(text.as_bytes(), ParseOptions::default())

@@ -5,7 +5,7 @@
 //! are a robots.txt, any octets are a path, and the cost of both is bounded.
 //!
 //! ```
-//! use crawlgate_base::rep::{ComparisonPath, ParseOptions, ProductToken, Robots, RuleKind};
+//! use crawlgate_robots::{ComparisonPath, ParseOptions, ProductToken, Robots, RuleKind};
 //!
 //! let text = b"User-agent: ExampleBot\nDisallow: /private/\nAllow: /private/*.html$\n";
 //! let robots = Robots::parse(text, ParseOptions::default());
@@ -79,7 +79,7 @@ pub use lint::{Lint, LintKind};
 pub use origin::{Origin, OriginError, Scheme};
 pub use parse::{ParseOptions, Robots};
 pub use path::ComparisonPath;
-pub(crate) use path::digit;
+pub use path::digit;
 pub use path_pattern::{PathPattern, PathPatternError};
 pub use ranked_paths::{Applicable, RankedPaths};
 pub use rule::{Rule, RuleKind, Selection};
@@ -87,3 +87,8 @@ pub use rules::{Finding, GuardVerdict, Rules};
 pub use token::{ProductToken, TokenError};
 pub use transfer_type::{TransferType, split_transfer_type};
 pub use utf16::decoded;
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

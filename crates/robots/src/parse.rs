@@ -399,7 +399,7 @@ pub(super) fn index(at: usize) -> u32 {
 mod tests {
     // A failed unwrap is a failed test.
     use super::*;
-    use crate::rep::{ProductToken, Selection};
+    use crate::{ProductToken, Selection};
 
     #[test]
     fn ours_the_line_that_the_limit_cuts_is_dropped() {
@@ -435,7 +435,7 @@ mod tests {
         let file = Robots::parse(&octets, ParseOptions::default());
         assert_eq!((file.text(), file.is_truncated()), (&*octets, false));
         let rules = file.rules(file.selection(&[]));
-        let path = crate::rep::ComparisonPath::new("/\u{fc}".as_bytes());
+        let path = crate::ComparisonPath::new("/\u{fc}".as_bytes());
         let rule = rules.verdict(&path).expect("it is disallowed").into_rule();
         assert_eq!((&*rule.text, rule.line), ("Disallow: /\u{fc}", 2));
         let notes = file.notes();

@@ -162,7 +162,7 @@ pub(super) fn is_unreserved(octet: u8) -> bool {
 }
 
 /// Returns the value of a hexadecimal digit.
-pub(crate) fn digit(octet: u8) -> Option<u8> {
+pub fn digit(octet: u8) -> Option<u8> {
     match octet {
         b'0'..=b'9' => Some(octet - b'0'),
         b'a'..=b'f' => Some(octet - b'a' + 10),

@@ -263,7 +263,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::rep::{ComparisonPath, LintKind, ParseOptions, ProductToken, Robots};
+    use crate::{ComparisonPath, LintKind, ParseOptions, ProductToken, Robots};
 
     fn found(text: &str) -> Vec<(u32, Redundancy)> {
         let robots = Robots::parse(text.as_bytes(), ParseOptions::default());

@@ -12,8 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use super::base::{Base, Component, Parameter};
 use super::identity::{Identity, signed};
 use super::key::SigningKey;
-use crate::clock::Moment;
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Moment;
 
 /// The media type of a directory.
 pub const MEDIA_TYPE: &str = "application/http-message-signatures-directory+json";

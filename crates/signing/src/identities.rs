@@ -10,8 +10,8 @@ use super::directory::{Directory, PROOF, origin_of};
 use super::identity::{Identity, Keys, OutcomeCounters};
 use super::key::KeyFault;
 use super::settings::Settings;
-use crate::clock::Moment;
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Moment;
 
 /// The identities in force.
 #[derive(Debug, Default)]

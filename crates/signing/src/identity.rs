@@ -13,8 +13,8 @@ use thiserror::Error;
 use super::base::{Base, Component, Parameter};
 use super::key::{KeyFault, SigningKey};
 use super::settings::{Cover, Form, Settings};
-use crate::clock::Moment;
-use crate::whole_file::PrivateFileError;
+use crawlgate_system::clock::Moment;
+use crawlgate_system::whole_file::PrivateFileError;
 
 /// The field that names the directory of keys.
 pub const SIGNATURE_AGENT: HeaderName = HeaderName::from_static("signature-agent");

@@ -12,8 +12,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 use thiserror::Error;
 
-use crate::text::pem;
-use crate::whole_file::{PrivateFileError, place, read_private};
+use crawlgate_system::whole_file::{PrivateFileError, place, read_private};
+use crawlgate_text::pem;
 
 /// Thumbprints of keys that are printed in standards, so that everyone has them: RFC 9421 B.1.4, RFC 8037 A.1 (test 1 of
 /// RFC 8032, too), RFC 8410 10.3, and tests 2 and 3 of RFC 8032 7.1.

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use url::Url;
 
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
 
 /// The path at which a directory of keys is served.
 pub const WELL_KNOWN: &str = "/.well-known/http-message-signatures-directory";
 
 /// The allowed form of the URL of an identity.
-pub(crate) const EXPECTED: &str = "expected an https URL without user name, fragment and spaces: \
+pub const EXPECTED: &str = "expected an https URL without user name, fragment and spaces: \
      \"https://bot.example/.well-known/http-message-signatures-directory\"";
 
 /// One `[[signing]]`.

@@ -19,8 +19,8 @@ use super::directory::{content, proof};
 use super::identities::IdentityError;
 use super::identity::{Keys, signed};
 use super::*;
-use crate::clock::Moment;
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Moment;
 
 const VECTORS: &str = include_str!("../../../tests/vectors/signatures.json");
 

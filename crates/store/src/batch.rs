@@ -8,12 +8,12 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use super::Sha256;
 use super::origins::Fetch;
-use crate::client::ClientKey;
-use crate::entry::{Digest, Entry, is_of_unknown_client};
-use crate::rep::Origin;
-use crate::robots::state::State;
-use crate::text::DecisionId;
-use crate::tlog::split_entry;
+use crawlgate_origins::requesting_client::ClientKey;
+use crawlgate_origins::state::State;
+use crawlgate_record::{Digest, Entry, is_of_unknown_client};
+use crawlgate_robots::Origin;
+use crawlgate_text::DecisionId;
+use crawlgate_tlog::split_entry;
 
 /// Data written at once.
 #[derive(Debug, Clone, Default)]
@@ -58,9 +58,9 @@ impl Object {
 pub enum ObjectKind {
     /// The settings behind verdicts: JSON text.
     PolicySettings = 0,
-    /// The state of an origin's robots.txt or tdmrep.json: a [`Basis`](crate::entry::Basis).
+    /// The state of an origin's robots.txt or tdmrep.json: a [`Basis`](crawlgate_record::Basis).
     Basis = 1,
-    /// An override: an [`Asserted`](crate::entry::Asserted).
+    /// An override: an [`Asserted`](crawlgate_record::Asserted).
     Override = 2,
 }
 
@@ -147,7 +147,7 @@ impl Entries {
         let mut start = 0;
         while let Some((entry, _)) = self.frames.get(start..).and_then(split_entry) {
             let end = start + LENGTH + entry.len();
-            if crate::entry::id_of(entry) == Some(&id) {
+            if crawlgate_record::id_of(entry) == Some(&id) {
                 Arc::make_mut(&mut self.frames).drain(start..end);
                 self.count -= 1;
                 return true;
@@ -256,9 +256,9 @@ pub struct OriginUpdate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Moment;
-    use crate::entry::{Event, EventKind};
-    use crate::store::tests::ROW;
+    use crate::tests::ROW;
+    use crawlgate_record::{Event, EventKind};
+    use crawlgate_system::clock::Moment;
 
     #[test]
     fn a_buffer_stays_as_large_as_its_batches() {
@@ -319,7 +319,7 @@ mod tests {
                     .map(|&at: &usize| &*entries[at])
                     .collect::<Vec<_>>()
             );
-            assert_eq!(crate::entry::id_of(last), Some(&event.id));
+            assert_eq!(crawlgate_record::id_of(last), Some(&event.id));
             assert_eq!(all.len(), left.len() + 1);
             assert_eq!(
                 all.octets(),

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use super::HOUR;
-use crate::clock::{Clock, Moment};
+use crawlgate_system::clock::{Clock, Moment};
 
 /// A smaller step of the wall clock is believed at once: a time service makes such steps.
 const STEP: Duration = Duration::from_secs(120);

@@ -48,12 +48,12 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::clock::Moment;
-    use crate::config::Synchronous;
-    use crate::policy::overrides::{Action, Override, OverrideId};
-    use crate::rep::Origin;
-    use crate::store::sqlite::Sqlite;
-    use crate::store::{Access, Store};
+    use crate::sqlite::Sqlite;
+    use crate::{Access, Store};
+    use crawlgate_config::Synchronous;
+    use crawlgate_policy::overrides::{Action, Override, OverrideId};
+    use crawlgate_robots::Origin;
+    use crawlgate_system::clock::Moment;
 
     fn deny() -> Override {
         Override {

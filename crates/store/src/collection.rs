@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::log_key::log_key_file;
 use super::public_keys::collected_keys_file;
 use super::{StoreError, StoreErrorKind, failed};
-use crate::tlog::KeyName;
+use crawlgate_tlog::KeyName;
 
 /// Maximum octets of a file name without its ending.
 const MAX: usize = 200;

@@ -2,10 +2,10 @@
 
 use super::HOUR;
 use super::Sha256;
-use crate::clock::Moment;
-use crate::entry::{Counted, Outline};
-use crate::policy::Outcome;
-use crate::policy::overrides::Override;
+use crawlgate_policy::Outcome;
+use crawlgate_policy::overrides::Override;
+use crawlgate_record::{Counted, Outline};
+use crawlgate_system::clock::Moment;
 
 /// A query for decisions, and their order.
 #[derive(Debug, Clone, Default)]

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use tracing::warn;
 
 use super::{HOUR, Store, StoreError};
-use crate::clock::{Clock, Moment};
+use crawlgate_system::clock::{Clock, Moment};
 
 /// Interval between two lists of the newest denials.
 const LIST: Duration = Duration::from_secs(10);
@@ -65,10 +65,10 @@ fn tell(error: &StoreError) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Synchronous;
-    use crate::store::Access;
-    use crate::store::sqlite::Sqlite;
-    use crate::store::tests::{NOON, ROW, record};
+    use crate::Access;
+    use crate::sqlite::Sqlite;
+    use crate::tests::{NOON, ROW, record};
+    use crawlgate_config::Synchronous;
 
     #[tokio::test]
     async fn denials_are_listed_each_time_and_rules_counted_each_hour() {

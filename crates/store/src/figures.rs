@@ -22,10 +22,10 @@ use std::hash::Hash;
 pub use self::events::{Noted, NotedKind};
 use self::states::StateFacts;
 pub use self::states::{OutageFigures, Robots};
-use crate::entry::{Digest, Mode, Verdict};
-use crate::policy::Outcome;
-use crate::usage::Purpose;
-use crate::usage::record::UsageRecord;
+use crawlgate_policy::Outcome;
+use crawlgate_record::{Digest, Mode, Verdict};
+use crawlgate_usage::Purpose;
+use crawlgate_usage::record::UsageRecord;
 
 /// Rows of one table.
 const MAX_ROWS: usize = 250_000;

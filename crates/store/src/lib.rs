@@ -7,12 +7,11 @@
 //! A [`Batch`] is written as a whole or not at all, its origin updates and objects before its records, so the store keeps
 //! no record without the robots.txt behind it. A record is the line that an entry and its objects give.
 //!
-//! Entries are leaves of a tree ([`crate::tlog`]). At intervals a key outside the store signs its size and root
+//! Entries are leaves of a tree ([`crawlgate_tlog`]). At intervals a key outside the store signs its size and root
 //! ([`StoredCheckpoint`]), so every later change or removal of an entry is found.
 
 mod batch;
 mod believed;
-pub mod block;
 mod changes;
 pub mod collection;
 mod decisions;
@@ -64,12 +63,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::clock::Moment;
-use crate::config::Config;
-use crate::policy::overrides::{Override, OverrideId};
-use crate::rep::Origin;
-use crate::robots::identity::Identity;
-use crate::tlog::{ConsistencyProof, InclusionProof, KeyName, Signature};
+use crawlgate_config::Config;
+use crawlgate_origins::identity::Identity;
+use crawlgate_policy::overrides::{Override, OverrideId};
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::{ConsistencyProof, InclusionProof, KeyName, Signature};
 
 /// Fetches kept per origin and identity; newer ones replace older ones.
 pub const FETCHES_KEPT: usize = 32;

@@ -1,7 +1,7 @@
 //! The key of the decision log: it signs checkpoints, and lies outside the store.
 //!
 //! A process with write access to the store could write the whole log anew. A [`StoredCheckpoint`] is a signed size and
-//! root of the log (see [`crate::tlog`]); a log written anew later does not lead to the roots that were signed before. It
+//! root of the log (see [`crawlgate_tlog`]); a log written anew later does not lead to the roots that were signed before. It
 //! proves that, without the key, no entry below its size was altered, removed or inserted since. It proves neither that
 //! the entries were true when they were written, nor that entries after the last checkpoint are complete.
 
@@ -14,10 +14,10 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 
 use super::{Sha256, StoreError, StoreErrorKind};
-use crate::clock::Moment;
-use crate::text::{hex, pem};
-use crate::tlog::{Checkpoint, KeyError, KeyKind, KeyName, Note, Signer, VerifierKey};
-use crate::whole_file::{PrivateFileError, place, read_private, replace};
+use crawlgate_system::clock::Moment;
+use crawlgate_system::whole_file::{PrivateFileError, place, read_private, replace};
+use crawlgate_text::{hex, pem};
+use crawlgate_tlog::{Checkpoint, KeyError, KeyKind, KeyName, Note, Signer, VerifierKey};
 
 /// A signed size and root of the log, as the store keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ impl LogKey {
     ///
     /// # Errors
     /// When the system gives no randomness.
-    pub(in crate::store) fn successor(&self) -> Result<Self, StoreError> {
+    pub(crate) fn successor(&self) -> Result<Self, StoreError> {
         let copy = |pair: &Ed25519KeyPair| {
             let pkcs8 = pair.to_pkcs8v1();
             let pkcs8 = pkcs8.map_err(|error| no_key(&error.to_string()))?;
@@ -260,7 +260,7 @@ impl LogKey {
     }
 
     /// Returns the signers of all keys, the present one first.
-    pub(in crate::store) fn signers(&self) -> impl Iterator<Item = Signer<'_>> {
+    pub(crate) fn signers(&self) -> impl Iterator<Item = Signer<'_>> {
         let pairs = [&self.pair].into_iter().chain(&self.earlier);
         pairs.map(|pair| Signer::new(self.name.clone(), pair))
     }
@@ -293,18 +293,18 @@ pub fn log_key_file(store: &Path) -> PathBuf {
 }
 
 /// Returns the place of a new key until it is in the place of the old one: `crawlgate.log.key.next` for `crawlgate.db`.
-pub(in crate::store) fn next_key_file(store: &Path) -> PathBuf {
+pub(crate) fn next_key_file(store: &Path) -> PathBuf {
     store.with_extension("log.key.next")
 }
 
 /// Returns the key with this public half, under the name of a log without a configured one.
-pub(in crate::store) fn default_key(public: [u8; 32]) -> Result<VerifierKey, StoreError> {
+pub(crate) fn default_key(public: [u8; 32]) -> Result<VerifierKey, StoreError> {
     let name = default_name(&public)?;
     Ok(VerifierKey::new(name, KeyKind::Ed25519, public))
 }
 
 /// Returns the name for a log that neither a key nor a checkpoint names.
-pub(in crate::store) fn unknown_name() -> Result<KeyName, StoreError> {
+pub(crate) fn unknown_name() -> Result<KeyName, StoreError> {
     "unknown"
         .parse()
         .map_err(|error: KeyError| no_key(&error.to_string()))
@@ -333,7 +333,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::tlog::{Checkpoint, EMPTY_ROOT};
+    use crawlgate_tlog::{Checkpoint, EMPTY_ROOT};
 
     #[test]
     fn a_key_is_made_once_and_read_again_and_never_open_to_others() {
@@ -380,7 +380,7 @@ mod tests {
         let checkpoint = |size, by: &[(&str, u8, u64)]| {
             let mut note = key.checkpoint(size, [7; 32]);
             for (name, seed, time) in by {
-                let line = crate::tlog::tests::cosign(note.text(), name, *seed, *time).1;
+                let line = crawlgate_tlog::samples::cosign(note.text(), name, *seed, *time).1;
                 note.push(line).unwrap();
             }
             StoredCheckpoint {
@@ -389,7 +389,7 @@ mod tests {
                 note: note.to_string(),
             }
         };
-        let vkey = |name, seed| crate::tlog::tests::cosign("log\n", name, seed, 1).0;
+        let vkey = |name, seed| crawlgate_tlog::samples::cosign("log\n", name, seed, 1).0;
         let known = [vkey("a", 1), vkey("b", 2), vkey("c", 3)];
         let all = [
             checkpoint(1, &[("a", 1, 30), ("b", 2, 10), ("c", 3, 20)]),

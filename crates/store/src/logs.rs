@@ -25,10 +25,10 @@ pub use self::places::{Place, Places, UnreadablePlaces};
 use super::collection::{CollectedLog, Collection};
 use super::log_key::log_key_file;
 use super::{Store, StoreError, StoreErrorKind, StoredDecision, failed, kept_log_key};
-use crate::config::Config;
-use crate::text::DecisionId;
-use crate::text::json::Object;
-use crate::tlog::KeyName;
+use crawlgate_config::Config;
+use crawlgate_text::DecisionId;
+use crawlgate_text::json::Object;
+use crawlgate_tlog::KeyName;
 
 /// Returns the message that no store searched has a decision with this beginning of an identifier.
 #[must_use]

@@ -11,8 +11,8 @@ use super::{
     Belief, HOUR, LogKey, Pruned, Reading, Retention, Store, StoreError, StoredCheckpoint,
     denial_tables,
 };
-use crate::clock::{Clock, Moment};
-use crate::config::{AuditConfig, format_bytes, format_moment};
+use crawlgate_config::{AuditConfig, format_bytes, format_moment};
+use crawlgate_system::clock::{Clock, Moment};
 
 /// Interval between two checks for due work.
 const LOOK: Duration = Duration::from_secs(10);
@@ -285,10 +285,10 @@ impl WarnOnce {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Places};
-    use crate::store::Batch;
-    use crate::store::sqlite::Sqlite;
-    use crate::store::tests::{ROW, Row};
+    use crate::Batch;
+    use crate::sqlite::Sqlite;
+    use crate::tests::{ROW, Row};
+    use crawlgate_config::{Config, Places};
 
     #[tokio::test]
     async fn the_log_is_signed_at_intervals_and_old_records_go() {

@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use crate::clock::Moment;
-use crate::text::time_text;
+use crawlgate_system::clock::Moment;
+use crawlgate_text::time_text;
 
 /// The missing records that the counts tell of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::Sha256;
-use crate::clock::Moment;
-use crate::rep::Origin;
-use crate::robots::access::Absence;
-use crate::robots::identity::Identity;
-use crate::robots::state::{Fresh, Outage};
+use crawlgate_origins::access::Absence;
+use crawlgate_origins::identity::Identity;
+use crawlgate_origins::state::{Fresh, Outage};
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Moment;
 
 /// One fetch of a robots.txt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,10 +60,10 @@ pub struct StoredOrigin {
     pub updated: Moment,
 }
 
-/// A stored [`State`](crate::robots::state::State): the file by its digest.
+/// A stored [`State`](crawlgate_origins::state::State): the file by its digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoredState {
-    /// See [`State::Successful`](crate::robots::state::State::Successful).
+    /// See [`State::Successful`](crawlgate_origins::state::State::Successful).
     Successful {
         /// The file.
         copy: SnapshotMeta,
@@ -72,7 +72,7 @@ pub enum StoredState {
         /// Failures since the fetch.
         outage: Option<Outage>,
     },
-    /// See [`State::Unavailable`](crate::robots::state::State::Unavailable).
+    /// See [`State::Unavailable`](crawlgate_origins::state::State::Unavailable).
     Unavailable {
         /// The reason why the origin counts as having no robots.txt.
         why: Absence,
@@ -83,7 +83,7 @@ pub enum StoredState {
         /// Failures since the fetch.
         outage: Option<Outage>,
     },
-    /// See [`State::Unreachable`](crate::robots::state::State::Unreachable).
+    /// See [`State::Unreachable`](crawlgate_origins::state::State::Unreachable).
     Unreachable {
         /// The failures.
         outage: Outage,
@@ -160,7 +160,7 @@ pub(super) fn place(after: &str) -> (&str, &str) {
 }
 
 impl StoredState {
-    /// Returns the state's name, as [`State::name`](crate::robots::state::State::name) has it.
+    /// Returns the state's name, as [`State::name`](crawlgate_origins::state::State::name) has it.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

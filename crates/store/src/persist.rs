@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use super::{Fetch, Sha256, SnapshotMeta, StoredState};
-use crate::robots::snapshot::Snapshot;
-use crate::robots::state::State;
-use crate::text::hex;
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::State;
+use crawlgate_text::hex;
 
 /// Returns the stored form of a state; `None` for an origin that was never fetched.
 #[must_use]
@@ -183,11 +183,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::clock::Moment;
-    use crate::rep::{ParseOptions, Robots};
-    use crate::robots::access::{Absence, Cause};
-    use crate::robots::identity::Identity;
-    use crate::robots::state::{Fresh, Outage};
+    use crawlgate_origins::access::{Absence, Cause};
+    use crawlgate_origins::identity::Identity;
+    use crawlgate_origins::state::{Fresh, Outage};
+    use crawlgate_robots::{ParseOptions, Robots};
+    use crawlgate_system::clock::Moment;
 
     const THEN: Moment = Moment::from_millis(1_790_000_000_000);
     const TEXT: &[u8] = b"User-agent: *\nDisallow: /a\nDisallow: /b\n";

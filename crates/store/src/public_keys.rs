@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{StoreError, StoreErrorKind};
-use crate::tlog::VerifierKey;
-use crate::whole_file::replace;
+use crawlgate_system::whole_file::replace;
+use crawlgate_tlog::VerifierKey;
 
 /// Returns the place of the public keys that signed a store's log earlier: `crawlgate.log.earlier` for `crawlgate.db`.
 #[must_use]
@@ -62,7 +62,7 @@ fn keys_in(path: &Path, what: &str) -> Result<Vec<VerifierKey>, StoreError> {
 }
 
 /// Adds a public key that signs a store's log no longer, unless it is there.
-pub(in crate::store) fn add_earlier_key(store: &Path, key: &VerifierKey) -> io::Result<()> {
+pub(crate) fn add_earlier_key(store: &Path, key: &VerifierKey) -> io::Result<()> {
     let known = earlier_keys(store).map_err(|error| io::Error::other(error.message))?;
     if known.contains(key) {
         return Ok(());
@@ -72,7 +72,7 @@ pub(in crate::store) fn add_earlier_key(store: &Path, key: &VerifierKey) -> io::
 }
 
 /// Sets the public keys that a collection trusts for a log.
-pub(in crate::store) fn set_collected_keys(store: &Path, keys: &[VerifierKey]) -> io::Result<()> {
+pub(crate) fn set_collected_keys(store: &Path, keys: &[VerifierKey]) -> io::Result<()> {
     write_keys(&collected_keys_file(store), keys)
 }
 

@@ -131,7 +131,7 @@ impl<'s> BulkReview<'s> {
             .iter()
             .filter(|one| !one.acknowledged.as_ref().is_some_and(is_said));
         let (ids, all): (Vec<_>, Vec<_>) = wanted
-            .map(|one| (crate::entry::id_of(&one.entry), Review::of(one)))
+            .map(|one| (crawlgate_record::id_of(&one.entry), Review::of(one)))
             .unzip();
         let mut step = Step::default();
         if !all.is_empty() {

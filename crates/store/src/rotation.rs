@@ -21,11 +21,11 @@ use std::time::Duration;
 
 use super::log_key::{LogKey, log_key_file, next_key_file};
 use super::{Sha256, StoreError, StoreErrorKind};
-use crate::clock::Moment;
-use crate::entry::{Entry, EventKind};
-use crate::text::time_text;
-use crate::tlog::{EntryProof, KeyKind, Note, VerifierKey, leaf_hash};
-use crate::whole_file::sync_folder;
+use crawlgate_record::{Entry, EventKind};
+use crawlgate_system::clock::Moment;
+use crawlgate_system::whole_file::sync_folder;
+use crawlgate_text::time_text;
+use crawlgate_tlog::{EntryProof, KeyKind, Note, VerifierKey, leaf_hash};
 
 /// The time for which the old key signs beside the new one.
 pub const BOTH: Duration = Duration::from_secs(30 * 86_400);
@@ -94,7 +94,7 @@ impl Rotation {
 }
 
 /// Returns the key that has replaced this one, at last; or this one.
-pub(in crate::store) fn present(key: Sha256, rotations: &[Rotation]) -> Sha256 {
+pub(crate) fn present(key: Sha256, rotations: &[Rotation]) -> Sha256 {
     rotations
         .iter()
         .fold(key, |key, one| match *one.old.public() == key {
@@ -104,7 +104,7 @@ pub(in crate::store) fn present(key: Sha256, rotations: &[Rotation]) -> Sha256 {
 }
 
 /// Tells whether one of these keys has replaced the other.
-pub(in crate::store) fn are_of_one_log(one: Sha256, other: Sha256, rotations: &[Rotation]) -> bool {
+pub(crate) fn are_of_one_log(one: Sha256, other: Sha256, rotations: &[Rotation]) -> bool {
     present(one, rotations) == present(other, rotations)
 }
 
@@ -124,7 +124,7 @@ fn beside(key: Sha256, rotations: &[Rotation], now: Moment) -> Vec<Sha256> {
 
 /// Signs a size and root of the log by a key, and by those that still sign beside it, as far as their private halves are
 /// there.
-pub(in crate::store) fn sign(
+pub(crate) fn sign(
     key: &LogKey,
     rotations: &[Rotation],
     now: Moment,
@@ -135,7 +135,7 @@ pub(in crate::store) fn sign(
 }
 
 /// Signs as [`sign`] does, by a key that replaces the first earlier one just now.
-pub(in crate::store) fn sign_as_new(
+pub(crate) fn sign_as_new(
     key: &LogKey,
     old: Sha256,
     rotations: &[Rotation],
@@ -162,7 +162,7 @@ fn signed_by(key: &LogKey, due: &[Sha256], (size, root): (u64, Sha256)) -> Note 
 ///
 /// # Errors
 /// When neither file has it.
-pub(in crate::store) fn follow(
+pub(crate) fn follow(
     held: &LogKey,
     store: &Path,
     rotations: &[Rotation],
@@ -187,7 +187,7 @@ pub(in crate::store) fn follow(
 ///
 /// # Errors
 /// When the key was replaced, and the new one is not there.
-pub(in crate::store) fn finish(store: &Path, rotations: &[Rotation]) -> Result<(), StoreError> {
+pub(crate) fn finish(store: &Path, rotations: &[Rotation]) -> Result<(), StoreError> {
     let file = log_key_file(store);
     if rotations.is_empty() || !file.exists() {
         return Ok(());
@@ -207,7 +207,7 @@ pub(in crate::store) fn finish(store: &Path, rotations: &[Rotation]) -> Result<(
 ///
 /// # Errors
 /// When it cannot be written, or the old one belongs to another user, who could not read the new one.
-pub(in crate::store) fn prepare(store: &Path, new: &LogKey) -> Result<(), StoreError> {
+pub(crate) fn prepare(store: &Path, new: &LogKey) -> Result<(), StoreError> {
     let (file, next) = (log_key_file(store), next_key_file(store));
     let owner = |path: &Path| fs::metadata(path).map(|file| file.uid());
     let written = new
@@ -228,7 +228,7 @@ pub(in crate::store) fn prepare(store: &Path, new: &LogKey) -> Result<(), StoreE
 }
 
 /// Puts the new key in the place of the old one. The caller has locked the file of that.
-pub(in crate::store) fn put_in_place(store: &Path, _lock: &File) -> Result<(), StoreError> {
+pub(crate) fn put_in_place(store: &Path, _lock: &File) -> Result<(), StoreError> {
     let file = log_key_file(store);
     fs::rename(next_key_file(store), &file)
         .and_then(|()| sync_folder(&file))
@@ -236,7 +236,7 @@ pub(in crate::store) fn put_in_place(store: &Path, _lock: &File) -> Result<(), S
 }
 
 /// Locks the file of a key against another rotation.
-pub(in crate::store) fn lock(path: &Path) -> io::Result<File> {
+pub(crate) fn lock(path: &Path) -> io::Result<File> {
     loop {
         let file = File::open(path)?;
         file.lock()?;
@@ -248,7 +248,7 @@ pub(in crate::store) fn lock(path: &Path) -> io::Result<File> {
     }
 }
 
-pub(in crate::store) fn unwritable(path: &Path, error: &io::Error) -> StoreError {
+pub(crate) fn unwritable(path: &Path, error: &io::Error) -> StoreError {
     StoreError {
         kind: StoreErrorKind::Denied,
         message: format!(

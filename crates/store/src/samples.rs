@@ -11,13 +11,13 @@ use super::{
     Acknowledgement, Batch, Fetch, Object, ObjectKind, OriginUpdate, Review, Reviewed, Sha256,
     Store,
 };
-use crate::clock::Moment;
-use crate::entry::{Basis, Bounds, Decision, Mode, Rule, Source, Url, Verdict, Via};
-use crate::rep::{Origin, ParseOptions, Robots};
-use crate::robots::access::Absence;
-use crate::robots::snapshot::Snapshot;
-use crate::robots::state::{Fresh, State};
-use crate::text::DecisionId;
+use crawlgate_origins::access::Absence;
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::{Fresh, State};
+use crawlgate_record::{Basis, Bounds, Decision, Mode, Rule, Source, Url, Verdict, Via};
+use crawlgate_robots::{Origin, ParseOptions, Robots};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::DecisionId;
 
 /// 2026-11-20T12:00:00Z
 pub const NOON: Moment = Moment::from_millis(1_795_176_000_000);
@@ -71,7 +71,7 @@ pub fn origin_update(host: &str, state: State, time: Moment) -> OriginUpdate {
         origin: origin(host),
         user_agent: "crawlgate/0.1".into(),
         fetch: Fetch {
-            identity: crate::robots::identity::Identity::default(),
+            identity: crawlgate_origins::identity::Identity::default(),
             user_agent: "crawlgate/0.1".to_owned(),
             other: None,
             time,

@@ -43,10 +43,10 @@ pub use self::ids::decisions_by_id;
 pub use self::wanted::Wanted;
 use self::words::{path_of, shown};
 use super::{DecisionQuery, StoreError, failed};
-use crate::clock::Moment;
-use crate::entry::{Decision, Mode, Verdict, has_failed, origin_parts};
-use crate::policy::Outcome;
-use crate::rep::{ComparisonPath, PathPattern};
+use crawlgate_policy::Outcome;
+use crawlgate_record::{Decision, Mode, Verdict, has_failed, origin_parts};
+use crawlgate_robots::{ComparisonPath, PathPattern};
+use crawlgate_system::clock::Moment;
 
 /// The conditions of a [`DecisionQuery`], prepared for many decisions.
 #[derive(Clone, Debug)]

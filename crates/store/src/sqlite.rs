@@ -90,12 +90,12 @@ use super::{
     Pruned, Removed, Retention, Review, Reviewed, Sha256, ShipMark, Size, Store, StoreError,
     StoreErrorKind, StoredCheckpoint, StoredDecision, StoredOrigin, StoredRoot,
 };
-use crate::clock::Moment;
-use crate::config::Synchronous;
-use crate::policy::overrides::{Override, OverrideId};
-use crate::rep::Origin;
-use crate::robots::identity;
-use crate::tlog::{ConsistencyProof, InclusionProof, KeyName, Signature};
+use crawlgate_config::Synchronous;
+use crawlgate_origins::identity;
+use crawlgate_policy::overrides::{Override, OverrideId};
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::{ConsistencyProof, InclusionProof, KeyName, Signature};
 
 /// Threads that read beside the one that writes.
 const READERS: usize = 2;

@@ -19,10 +19,10 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use super::{Sha256, StoreError, StoreErrorKind};
-use crate::clock::Moment;
-use crate::text::{from_hex, hex};
-use crate::tlog::EMPTY_ROOT;
-use crate::whole_file::{place, replace};
+use crawlgate_system::clock::Moment;
+use crawlgate_system::whole_file::{place, replace};
+use crawlgate_text::{from_hex, hex};
+use crawlgate_tlog::EMPTY_ROOT;
 
 const TITLE: &str = "crawlgate log state 1";
 

@@ -14,11 +14,11 @@ pub(crate) use super::samples::{
 use super::samples::{fresh, snapshot};
 use super::sqlite::Sqlite;
 use super::*;
-use crate::entry::{Event, EventKind};
-use crate::policy::overrides::{Action, OverrideId};
-use crate::robots::access::{Absence, Cause};
-use crate::robots::state::{Outage, State};
-use crate::text::DecisionId;
+use crawlgate_origins::access::{Absence, Cause};
+use crawlgate_origins::state::{Outage, State};
+use crawlgate_policy::overrides::{Action, OverrideId};
+use crawlgate_record::{Event, EventKind};
+use crawlgate_text::DecisionId;
 
 /// Returns an empty store.
 fn engine() -> Sqlite {

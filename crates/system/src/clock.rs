@@ -11,74 +11,16 @@
 mod watch;
 
 pub use self::watch::watch;
+pub use crawlgate_text::Moment;
 
 use std::{
-    ops::{Add, Sub},
+    ops::Add,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-
-/// A point in time: milliseconds since the Unix epoch, UTC.
-///
-/// Arithmetic saturates. A moment that comes from a damaged store or a clock that jumped is a wrong moment, never a
-/// panic.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Moment(u64);
-
-impl Moment {
-    /// The moment that is `millis` milliseconds after the Unix epoch.
-    #[must_use]
-    pub const fn from_millis(millis: u64) -> Self {
-        Self(millis)
-    }
-
-    /// Milliseconds since the Unix epoch.
-    #[must_use]
-    pub const fn as_millis(self) -> u64 {
-        self.0
-    }
-
-    /// The time from `earlier` to `self`; zero if `earlier` is in fact later, as after a clock that was set back.
-    #[must_use]
-    pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_millis(self.0.saturating_sub(earlier.0))
-    }
-}
-
-impl Add<Duration> for Moment {
-    type Output = Self;
-
-    fn add(self, after: Duration) -> Self {
-        Self(self.0.saturating_add(millis(after)))
-    }
-}
-
-impl Sub<Duration> for Moment {
-    type Output = Self;
-
-    fn sub(self, before: Duration) -> Self {
-        Self(self.0.saturating_sub(millis(before)))
-    }
-}
-
-impl From<SystemTime> for Moment {
-    /// A time before 1970 becomes the epoch.
-    fn from(time: SystemTime) -> Self {
-        Self(time.duration_since(UNIX_EPOCH).map_or(0, millis))
-    }
-}
-
-impl From<Moment> for SystemTime {
-    /// A moment that the platform cannot express becomes the epoch.
-    fn from(moment: Moment) -> Self {
-        UNIX_EPOCH
-            .checked_add(Duration::from_millis(moment.0))
-            .unwrap_or(UNIX_EPOCH)
-    }
-}
 
 /// A reading of the clock to measure a short time by, in nanoseconds. The difference of two readings of one clock is
 /// the time between them. If the clock is set meanwhile, that one measurement is wrong, but never negative.
@@ -180,7 +122,7 @@ impl Clock {
     #[must_use]
     pub fn manual(start: Moment) -> Self {
         Self(Source::Manual(Arc::new(ManualTime {
-            wall: AtomicU64::new(start.0),
+            wall: AtomicU64::new(start.as_millis()),
             uptime: AtomicU64::new(0),
         })))
     }
@@ -194,7 +136,7 @@ impl Clock {
     pub fn now(&self) -> Moment {
         match &self.0 {
             Source::System => SystemTime::now().into(),
-            Source::Manual(hands) => Moment(hands.wall.load(Ordering::Relaxed)),
+            Source::Manual(hands) => Moment::from_millis(hands.wall.load(Ordering::Relaxed)),
         }
     }
 
@@ -209,11 +151,11 @@ impl Clock {
             Source::System => {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH);
                 let since = since.unwrap_or_default();
-                (Moment(millis(since)), Tick(nanos(since)))
+                (Moment::from_millis(millis(since)), Tick(nanos(since)))
             }
             Source::Manual(_) => {
                 let now = self.now();
-                (now, Tick(nanos(Duration::from_millis(now.0))))
+                (now, Tick(nanos(Duration::from_millis(now.as_millis()))))
             }
         }
     }
@@ -270,7 +212,7 @@ impl Clock {
     /// Sets a manual clock and all its clones, also backwards, while no time passes. The system's clock is left alone.
     pub fn set(&self, to: Moment) {
         if let Source::Manual(hands) = &self.0 {
-            hands.wall.store(to.0, Ordering::Relaxed);
+            hands.wall.store(to.as_millis(), Ordering::Relaxed);
         }
     }
 
@@ -298,49 +240,13 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_saturates_at_both_ends() {
-        let second = Duration::from_secs(1);
-        let cases = [
-            ("adds", Moment(500) + second, Moment(1_500)),
-            ("subtracts", Moment(1_500) - second, Moment(500)),
-            (
-                "stops at the epoch",
-                Moment(500) - second,
-                Moment::default(),
-            ),
-            (
-                "stops at the end of time",
-                Moment(u64::MAX) + second,
-                Moment(u64::MAX),
-            ),
-            (
-                "an endless duration is the end of time",
-                Moment(1) + Duration::MAX,
-                Moment(u64::MAX),
-            ),
-        ];
-        for (name, got, want) in cases {
-            assert_eq!(got, want, "{name}");
-        }
-    }
-
-    #[test]
-    fn a_clock_that_was_set_back_yields_no_age() {
-        assert_eq!(
-            Moment(2_000).since(Moment(500)),
-            Duration::from_millis(1_500)
-        );
-        assert_eq!(Moment(500).since(Moment(2_000)), Duration::ZERO);
-    }
-
-    #[test]
     fn clones_of_a_manual_clock_move_together() {
-        let clock = Clock::manual(Moment(10));
+        let clock = Clock::manual(Moment::from_millis(10));
         let clone = clock.clone();
         clock.advance(Duration::from_millis(5));
-        assert_eq!(clone.now(), Moment(15));
-        clone.set(Moment(7));
-        assert_eq!(clock.now(), Moment(7));
+        assert_eq!(clone.now(), Moment::from_millis(15));
+        clone.set(Moment::from_millis(7));
+        assert_eq!(clock.now(), Moment::from_millis(7));
     }
 
     #[test]
@@ -350,7 +256,7 @@ mod tests {
         clock.advance(Duration::from_secs(86_400 * 365));
         let after = clock.now();
         assert!(
-            before > Moment(1_700_000_000_000),
+            before > Moment::from_millis(1_700_000_000_000),
             "later than November 2023"
         );
         assert!(after.since(before) < Duration::from_secs(86_400));
@@ -358,7 +264,7 @@ mod tests {
 
     #[test]
     fn ticks_measure_what_a_manual_clock_moves_and_nothing_backwards() {
-        let clock = Clock::manual(Moment(1_790_000_000_000));
+        let clock = Clock::manual(Moment::from_millis(1_790_000_000_000));
         let (moment, start) = clock.read();
         assert_eq!(moment, clock.now());
         clock.advance(Duration::from_millis(7));
@@ -371,12 +277,12 @@ mod tests {
 
     #[test]
     fn the_uptime_runs_on_whatever_the_wall_clock_is_set_to() {
-        let clock = Clock::manual(Moment(1_790_000_000_000));
+        let clock = Clock::manual(Moment::from_millis(1_790_000_000_000));
         let start = clock.uptime();
-        clock.set(Moment(7));
+        clock.set(Moment::from_millis(7));
         assert_eq!(clock.uptime(), start);
         clock.advance(Duration::from_millis(5));
-        assert_eq!(clock.now(), Moment(12));
+        assert_eq!(clock.now(), Moment::from_millis(12));
         assert_eq!(clock.uptime().since(start), Duration::from_millis(5));
         assert_eq!(start.since(clock.uptime()), Duration::ZERO);
         let clock = Clock::system();
@@ -389,7 +295,7 @@ mod tests {
 
     #[test]
     fn moments_and_system_times_convert_both_ways() {
-        let moment = Moment(1_790_000_000_123);
+        let moment = Moment::from_millis(1_790_000_000_123);
         assert_eq!(Moment::from(SystemTime::from(moment)), moment);
         assert_eq!(
             Moment::from(UNIX_EPOCH - Duration::from_secs(1)),

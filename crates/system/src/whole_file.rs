@@ -37,7 +37,7 @@ pub enum PrivateFileError {
 ///
 /// # Errors
 /// When it cannot be read, or others can.
-pub(crate) fn read_private(path: &Path) -> Result<String, PrivateFileError> {
+pub fn read_private(path: &Path) -> Result<String, PrivateFileError> {
     let unreadable = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => PrivateFileError::Missing,
         _ => PrivateFileError::Unreadable(error),
@@ -117,7 +117,7 @@ fn create_private(path: &Path) -> io::Result<File> {
 }
 
 /// Returns the owner for a new file that root writes into the directory of another user.
-pub(crate) fn owner_for(path: &Path) -> Option<(Uid, Gid)> {
+pub fn owner_for(path: &Path) -> Option<(Uid, Gid)> {
     let folder = fs::metadata(folder(path)).ok()?;
     let is_foreign = geteuid().is_root() && folder.uid() != 0;
     is_foreign.then(|| (Uid::from_raw(folder.uid()), Gid::from_raw(folder.gid())))

@@ -10,7 +10,7 @@ pub fn hex(octets: impl AsRef<[u8]>) -> String {
 
 /// Octets that are written as hexadecimal digits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hex<'a>(pub(crate) &'a [u8]);
+pub struct Hex<'a>(pub &'a [u8]);
 
 impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -19,9 +19,7 @@ impl fmt::Display for Hex<'_> {
 }
 
 /// Returns octets as digits without an allocation; `DIGITS` is twice `OCTETS`.
-pub(crate) fn digits<const OCTETS: usize, const DIGITS: usize>(
-    digest: &[u8; OCTETS],
-) -> [u8; DIGITS] {
+pub fn digits<const OCTETS: usize, const DIGITS: usize>(digest: &[u8; OCTETS]) -> [u8; DIGITS] {
     let digit = |half: u8| match half {
         0..=9 => b'0' + half,
         _ => b'a' + half - 10,

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use crate::clock::Moment;
+use crate::Moment;
 
 /// Identifies one decision: in the answer to the crawler, in the decision log, in questions to an operator.
 ///

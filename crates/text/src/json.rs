@@ -44,13 +44,7 @@ impl<'b> Object<'b> {
     }
 
     /// Writes foreign text of which `cut` octets were cut off before, as [`text`] writes the whole.
-    pub(crate) fn cut_text(
-        &mut self,
-        name: &str,
-        foreign: &[u8],
-        cut: u64,
-        most: usize,
-    ) -> Written {
+    pub fn cut_text(&mut self, name: &str, foreign: &[u8], cut: u64, most: usize) -> Written {
         cut_text(self.name(name), foreign, cut, most)
     }
 
@@ -65,7 +59,7 @@ impl<'b> Object<'b> {
     }
 
     /// Writes a list of foreign texts, each with the number of octets cut off before; `more` texts are left out.
-    pub(crate) fn cut_texts<'t>(
+    pub fn cut_texts<'t>(
         &mut self,
         name: &str,
         texts: impl Iterator<Item = (&'t [u8], u64)>,
@@ -88,7 +82,7 @@ impl<'b> Object<'b> {
     }
 
     /// Writes a list of objects, as many as end before the list has `most` octets.
-    pub(crate) fn objects<T>(
+    pub fn objects<T>(
         &mut self,
         name: &str,
         items: impl Iterator<Item = T>,
@@ -128,7 +122,7 @@ impl<'b> Object<'b> {
     }
 
     /// Writes an address and its port.
-    pub(crate) fn address(&mut self, name: &str, address: SocketAddr) {
+    pub fn address(&mut self, name: &str, address: SocketAddr) {
         let out = self.name(name);
         out.push(b'"');
         match address {
@@ -161,14 +155,15 @@ impl<'b> Object<'b> {
     }
 
     /// Writes microseconds as milliseconds with three decimals: a denial takes microseconds.
-    pub(crate) fn micros(&mut self, name: &str, micros: u64) {
+    pub fn micros(&mut self, name: &str, micros: u64) {
         let out = self.name(name);
         decimal(out, micros / 1_000);
         let digit = |number: u64| b'0' + (number % 10) as u8;
         out.extend_from_slice(&[b'.', digit(micros / 100), digit(micros / 10), digit(micros)]);
     }
 
-    pub(crate) fn boolean(&mut self, name: &str, boolean: bool) {
+    /// Writes `true` or `false`.
+    pub fn boolean(&mut self, name: &str, boolean: bool) {
         let text: &[u8] = if boolean { b"true" } else { b"false" };
         self.name(name).extend_from_slice(text);
     }
@@ -179,7 +174,7 @@ impl<'b> Object<'b> {
     }
 
     /// Opens an object inside this one.
-    pub(crate) fn object(&mut self, name: &str) -> Object<'_> {
+    pub fn object(&mut self, name: &str) -> Object<'_> {
         Object::open(self.name(name))
     }
 

@@ -1,5 +1,5 @@
-//! Texts that several rooms write: JSON, URLs without passwords, points of time, hexadecimal digits, PEM, identifiers,
-//! errors with their causes.
+//! Texts that several crates write: JSON, URLs without passwords, points in time, hexadecimal digits, PEM, identifiers, errors
+//! with their causes.
 //!
 //! A leaf: nothing here knows a record, a store or a request.
 
@@ -8,6 +8,7 @@ pub mod guarded;
 pub mod hex;
 mod id;
 pub mod json;
+mod moment;
 mod pem;
 pub mod public_url;
 pub mod timestamp;
@@ -15,6 +16,7 @@ pub mod timestamp;
 pub use self::causes::causes;
 pub use self::hex::{from_hex, hex};
 pub use self::id::DecisionId;
+pub use self::moment::Moment;
 pub use self::pem::pem;
 pub use self::public_url::{public_parts, public_url};
 pub use self::timestamp::time_text;

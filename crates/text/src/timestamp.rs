@@ -3,7 +3,7 @@
 //! Computed by arithmetic, since each request's exchange makes a record: the proleptic Gregorian calendar, in which
 //! days are counted from a March 1 so that the leap day comes last.
 
-use crate::clock::Moment;
+use crate::Moment;
 
 const DAY_MILLIS: u64 = 86_400_000;
 

@@ -104,8 +104,8 @@ pub(super) fn decimal(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tlog::EMPTY_ROOT;
-    use crate::tlog::tests::{cosign, pair, signer};
+    use crate::EMPTY_ROOT;
+    use crate::tests::{cosign, pair, signer};
 
     #[test]
     fn the_published_checkpoint_is_read_and_written() {

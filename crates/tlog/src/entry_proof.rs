@@ -147,8 +147,8 @@ impl fmt::Display for EntryProof {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tlog::tests::{cosign, leaves, pair, prover, signer};
-    use crate::tlog::{NoteError, Tree};
+    use crate::tests::{cosign, leaves, pair, prover, signer};
+    use crate::{NoteError, Tree};
 
     /// Returns the proof of entry 2 of 5, cosigned, and the known keys.
     fn example() -> (EntryProof, Vec<VerifierKey>) {

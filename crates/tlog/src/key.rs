@@ -170,7 +170,7 @@ impl fmt::Display for VerifierKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tlog::tests::{pair, signer};
+    use crate::tests::{pair, signer};
 
     /// The key of the example in c2sp.org/signed-note.
     const EXAMPLE: &str = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k";

@@ -17,7 +17,7 @@
 //!
 //! ```
 //! use aws_lc_rs::signature::Ed25519KeyPair;
-//! use crawlgate_base::tlog::{
+//! use crawlgate_tlog::{
 //!     Checkpoint, EntryProof, Hash, KeyName, Prover, Signer, Tile, Tree, leaf_hash,
 //! };
 //!

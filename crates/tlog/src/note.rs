@@ -168,8 +168,8 @@ fn readable(octets: &[u8]) -> Result<&str, NoteError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tlog::KeyKind;
-    use crate::tlog::tests::{cosign, pair, signer};
+    use crate::KeyKind;
+    use crate::tests::{cosign, pair, signer};
 
     /// The example in c2sp.org/signed-note.
     const EXAMPLE: &str = "This is an example message.\n\n\

@@ -156,8 +156,8 @@ impl ConsistencyProof {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tlog::tests::{leaves, prover};
-    use crate::tlog::{MAX_SIZE, Tree};
+    use crate::tests::{leaves, prover};
+    use crate::{MAX_SIZE, Tree};
 
     fn other(hash: &Hash) -> Hash {
         let mut other = *hash;

@@ -180,8 +180,8 @@ impl fmt::Display for Signature {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tlog::tests::{cosign, pair, signer};
-    use crate::tlog::{Note, NoteError};
+    use crate::tests::{cosign, pair, signer};
+    use crate::{Note, NoteError};
 
     #[test]
     fn a_signer_shows_no_secret() {

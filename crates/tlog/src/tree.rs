@@ -185,7 +185,7 @@ pub fn subtrees(first: u64, end: u64) -> impl Iterator<Item = u32> {
 mod tests {
     use super::super::hash::leaf_hash;
     use super::*;
-    use crate::tlog::tests::{ENTRIES, ROOTS, hex};
+    use crate::tests::{ENTRIES, ROOTS, hex};
 
     #[test]
     fn each_size_has_the_root_of_the_published_vectors() {

@@ -10,20 +10,23 @@
 
 pub mod account;
 pub mod credentials;
+#[cfg(test)]
+mod identities;
 pub mod passwords;
 pub mod recognise;
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use self::account::ClientAccount;
 pub use self::recognise::{AuthCache, AuthError, Clients};
-use crate::agent::{Agent, Chain, Source};
-use crate::config::{ClientConfig, Conditions, Mode, ProfileName, Quota, Rate};
-use crate::rep::ProductToken;
-use crate::robots::identity::Crawler;
-use crate::robots::requesting_client::RequestingClient;
-use crate::usage::Purposes;
+use crawlgate_config::{ClientConfig, Conditions, Mode, ProfileName, Quota, Rate};
+use crawlgate_origins::identity::Crawler;
+use crawlgate_origins::requesting_client::RequestingClient;
+pub use crawlgate_origins::requesting_client::{ClientKey, network_of};
+use crawlgate_policy::agent::{Agent, Chain, Source};
+use crawlgate_robots::ProductToken;
+use crawlgate_usage::Purposes;
 
 /// One client, as it is configured.
 #[derive(Debug, Default, PartialEq)]
@@ -161,50 +164,6 @@ pub struct PeerCertificate {
     pub sha256: [u8; 32],
     /// Its names: DNS names, addresses and URIs of the subjectAltName, in the order of the certificate.
     pub names: Vec<Box<str>>,
-}
-
-/// The unit of turns and limits: a client with a name is one unit at all its addresses; without a name, each address is
-/// one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum ClientKey {
-    /// The client of this name.
-    Named(Arc<str>),
-    /// Unnamed clients at this address, or in this IPv6 network of 64 bits: one host has all of its addresses.
-    At(IpAddr),
-}
-
-impl ClientKey {
-    /// Returns the key of the client that asks for a document.
-    pub fn of(requester: RequestingClient<'_>) -> ClientKey {
-        match requester {
-            RequestingClient::Named(name) => ClientKey::Named(Arc::clone(name)),
-            RequestingClient::At(address) => ClientKey::at(address),
-        }
-    }
-
-    /// Returns this client as one that asks.
-    pub fn requester(&self) -> RequestingClient<'_> {
-        match self {
-            ClientKey::Named(name) => RequestingClient::Named(name),
-            ClientKey::At(address) => RequestingClient::At(*address),
-        }
-    }
-
-    /// Returns the key of unnamed clients at this address.
-    pub fn at(address: IpAddr) -> ClientKey {
-        ClientKey::At(network_of(address))
-    }
-}
-
-/// Returns the network that counts as one client: an IPv4 address, or the /64 of an IPv6 address.
-pub fn network_of(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let network = u128::from(address) & !u128::from(u64::MAX);
-            Ipv6Addr::from(network).into()
-        }
-        v4 @ IpAddr::V4(_) => v4,
-    }
 }
 
 #[cfg(test)]

@@ -57,10 +57,10 @@ pub use self::status::{Status, view_from_outside};
 use self::instruments::Instruments;
 use self::link::Link;
 use self::member::{Digests, digests};
-use crate::clock::{Clock, Moment, Uptime};
-use crate::config::{Config, FleetConfig};
-use crate::metrics::Registry;
-use crate::text::hex;
+use crawlgate_config::{Config, FleetConfig};
+use crawlgate_system::clock::{Clock, Moment, Uptime};
+use crawlgate_system::metrics::Registry;
+use crawlgate_text::hex;
 
 /// An instance's part in a fleet.
 #[derive(Debug)]

@@ -39,7 +39,7 @@
 //! governor's limiter does not fit: checking it already takes a turn, and a request here needs several turns at once or
 //! none. The limit on all fetches of robots.txt (`fetches`) stands alone, so it uses governor.
 //!
-//! [`crawl_delay`]: crate::robots::crawl_delay
+//! [`crawl_delay`]: crawlgate_origins::crawl_delay
 
 mod backoff;
 mod fetches;
@@ -69,11 +69,11 @@ use self::limiters::Limiters;
 use self::settings::PaceSettings;
 pub use self::shared::SharedPace;
 pub use self::turn::Turn;
-use crate::clock::{Clock, Moment};
-use crate::config::{CrawlDelayMode, PaceConfig};
 use crate::fleet::Fleet;
-use crate::rep::Origin;
-use crate::robots::crawl_delay::CrawlDelay;
+use crawlgate_config::{CrawlDelayMode, PaceConfig};
+use crawlgate_origins::crawl_delay::CrawlDelay;
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::{Clock, Moment};
 
 /// The group of a robots.txt that an interval belongs to.
 type Group = Arc<str>;

@@ -16,7 +16,7 @@ use super::said::{
 };
 use super::statement::{Parse, Statement, trimmed};
 use super::{license, link, robots_tag};
-use crate::rep::ProductToken;
+use crawlgate_robots::ProductToken;
 
 /// Limit on a field, in octets, with all its lines.
 pub const LONGEST: usize = 8_192;

@@ -5,7 +5,7 @@ use super::category::{Categories, Category};
 use super::license;
 use super::said::Value;
 use super::statement::{self, Parse, Statement};
-use crate::rep::{ComparisonPath, Field, Lint, LintKind, OtherLine, PathPattern, Robots};
+use crawlgate_robots::{ComparisonPath, Field, Lint, LintKind, OtherLine, PathPattern, Robots};
 
 /// Lines of a group that are compared with each other. Comparing takes the square of their number.
 const COMPARED: usize = 500;
@@ -132,7 +132,7 @@ mod tests {
         reason = "a case is one row, its columns a tuple"
     )]
     use super::*;
-    use crate::rep::ParseOptions;
+    use crawlgate_robots::ParseOptions;
 
     #[test]
     fn lines_on_use_without_the_effect_that_they_seem_to_have() {

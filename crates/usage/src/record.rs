@@ -18,7 +18,7 @@ use self::bounds::{Bounds, SHORT};
 use super::judge::Judged;
 use super::purpose::Purposes;
 use super::said::{Invalid, License, Place, Preference, Said};
-use crate::text::guarded;
+use crawlgate_text::guarded;
 
 /// Most octets of the text.
 pub const MAX: usize = 16 * 1024;
@@ -369,7 +369,7 @@ mod purposes {
     use serde::de::Error as _;
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    use crate::usage::{Purpose, Purposes};
+    use crate::{Purpose, Purposes};
 
     pub(super) fn serialize<S: Serializer>(all: &Purposes, to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(all.iter().map(Purpose::as_str))

@@ -1,6 +1,6 @@
 //! The lines of a robots.txt about use, as people are shown them: all groups, before any crawler is selected.
 
-use crate::rep::{Field, Lint, LintKind, Robots};
+use crawlgate_robots::{Field, Lint, LintKind, Robots};
 
 use super::notes;
 
@@ -82,7 +82,7 @@ fn remark(notes: &[Lint], line: u32) -> Option<LintKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rep::ParseOptions;
+    use crawlgate_robots::ParseOptions;
 
     #[test]
     fn each_line_has_its_group_and_its_remark() {

@@ -6,7 +6,7 @@
 
 use super::category::Category;
 use super::statement::{cut, trimmed};
-use crate::rep::ProductToken;
+use crawlgate_robots::ProductToken;
 
 /// Rules whose name is followed by a colon and a value.
 const VALUED: [&str; 4] = [

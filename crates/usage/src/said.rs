@@ -365,7 +365,7 @@ pub(super) fn text(octets: &[u8]) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::usage::{Purpose, Purposes, judge};
+    use crate::{Purpose, Purposes, judge};
 
     #[test]
     fn a_licence_beyond_the_limit_is_one_that_the_operator_does_not_have() {

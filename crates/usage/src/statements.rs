@@ -18,7 +18,7 @@ use super::said::{
     Invalid, License, Place, Preference, Said, Signal, Text, UnusedReason, Value, text,
 };
 use super::statement::{self, Parse, Statement};
-use crate::rep::{
+use crawlgate_robots::{
     Applicable, ComparisonPath, Field, OtherLine, PathPattern, ProductToken, RankedPaths, Robots,
     Selection,
 };

@@ -12,7 +12,7 @@ use super::category::{Categories, Category};
 use super::modes::{Modes, SignalMode};
 use super::purpose::Purposes;
 use super::said::{Invalid, Place, Preference, Said, Signal, UnusedReason, Value, text};
-use crate::rep::{Applicable, ComparisonPath, PathPattern, RankedPaths};
+use crawlgate_robots::{Applicable, ComparisonPath, PathPattern, RankedPaths};
 
 /// Limit on the file, in octets.
 pub const LONGEST: usize = 512_000;

@@ -8,7 +8,9 @@ use serde_json::{Value as Json, json};
 
 use self::signals::{Vector, vectors};
 use super::*;
-use crate::rep::{ComparisonPath, GuardVerdict, ParseOptions, ProductToken, Robots, RuleKind};
+use crawlgate_robots::{
+    ComparisonPath, GuardVerdict, ParseOptions, ProductToken, Robots, RuleKind,
+};
 
 fn modes(vector: &Vector) -> Modes {
     let mut modes = Modes::default();

@@ -23,10 +23,10 @@ use tracing::info;
 use super::problem::Problem;
 use super::refusals::{Reason, Refusals};
 use super::token::Token;
-use crate::client::credentials::{self, Given};
-use crate::client::passwords::{Claim, Outcome, Passwords};
-use crate::clock::{Clock, Moment};
-use crate::config::{AdminConfig, AdminUser, Role};
+use crawlgate_config::{AdminConfig, AdminUser, Role};
+use crawlgate_system::clock::{Clock, Moment};
+use crawlgate_turns::client::credentials::{self, Given};
+use crawlgate_turns::client::passwords::{Claim, Outcome, Passwords};
 
 /// The routes that take less than the role of their method, see [`role_of`]. Without a method: with any.
 const LESSER_ROLES: [(Option<Method>, &str, Role); 10] = [

@@ -35,8 +35,8 @@ use super::problem::{self, Problem};
 use super::{Actor, AppState};
 use crate::admin::query::InvalidParam;
 use crate::admin::query::params::{Blank, Params};
-use crate::policy::overrides::words;
-use crate::store::logs::Fault;
+use crawlgate_policy::overrides::words;
+use crawlgate_store::logs::Fault;
 
 /// The path that all routes begin with.
 const BASE: &str = "/api/v1";

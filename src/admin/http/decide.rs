@@ -35,9 +35,9 @@ use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use self::query::DecideQuery;
 use super::AppState;
 use super::problem::Problem;
-use crate::client::Client;
 use crate::gate::Pacing;
 use crate::proxy::decide::{AnswerFormat, Audience, DecideRequest, Stopping, Subject};
+use crawlgate_turns::client::Client;
 
 /// The path that Envoy asks at: `path_prefix` of its filter.
 const EXT_AUTHZ: &str = "/ext-authz";

@@ -12,7 +12,7 @@ use http::{HeaderName, HeaderValue};
 use super::AppState;
 use super::guard::authority;
 use super::problem::Problem;
-use crate::signing::settings::WELL_KNOWN;
+use crawlgate_signing::settings::WELL_KNOWN;
 
 /// Returns the route.
 pub fn routes() -> Router<AppState> {

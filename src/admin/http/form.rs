@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
 use super::{Actor, AppState};
-use crate::text::hex;
+use crawlgate_text::hex;
 
 /// The name of the field with the secret: `<input type="hidden" name="csrf" value="…">`, with [`AppState::csrf`].
 pub const CSRF: &str = "csrf";

@@ -26,8 +26,8 @@ use super::access::{Actor, Refusal, role_of};
 use super::decide;
 use super::problem::{self, Problem};
 use super::refusals::Reason;
-use crate::config::Role;
-use crate::signing::settings::WELL_KNOWN;
+use crawlgate_config::Role;
+use crawlgate_signing::settings::WELL_KNOWN;
 
 /// Time that an answer may take to begin, besides the configured time of a fetch and a hold.
 const GRACE: Duration = Duration::from_secs(60);

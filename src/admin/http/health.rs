@@ -16,9 +16,9 @@ use thiserror::Error;
 use tokio::time::timeout;
 
 use super::AppState;
-use crate::fleet::LinkState;
 use crate::proxy::Proxy;
-use crate::store::StoreErrorKind;
+use crawlgate_store::StoreErrorKind;
+use crawlgate_turns::fleet::LinkState;
 
 /// Time that the store may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(2);

@@ -10,7 +10,7 @@ use super::problem::Problem;
 use crate::explain::{
     self, AgentError, Documents, Evaluation, Evaluator, Judgement, PurposeError, UrlError, usage,
 };
-use crate::policy::overrides::{Override, Overrides};
+use crawlgate_policy::overrides::{Override, Overrides};
 
 /// A question about a URL.
 pub(super) struct JudgeRequest<'a> {

@@ -28,9 +28,9 @@ use tracing::{debug, warn};
 
 use super::connections::{ConnectionSlot, Connections, SlotKind};
 use super::framing_filter::FramingFilter;
-use crate::config::AdminTls;
 use crate::filtered::Filtered;
 use crate::proxy::listener::{TlsError, http1_config};
+use crawlgate_config::AdminTls;
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 256;

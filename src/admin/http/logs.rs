@@ -6,10 +6,10 @@ use http::StatusCode;
 
 use super::AppState;
 use super::problem::Problem;
-use crate::config::Config;
-use crate::store::collection::Collection;
-use crate::store::logs::{Fault, Log, Logs, Lookup, unknown};
-use crate::store::{Store, StoreErrorKind, StoredDecision};
+use crawlgate_config::Config;
+use crawlgate_store::collection::Collection;
+use crawlgate_store::logs::{Fault, Log, Logs, Lookup, unknown};
+use crawlgate_store::{Store, StoreErrorKind, StoredDecision};
 
 /// Logs that one request may read.
 const MAX_LOGS: usize = 256;

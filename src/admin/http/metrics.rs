@@ -18,11 +18,11 @@ use super::AppState;
 use super::health::readiness;
 use super::refusals::Refusals;
 use crate::admin::Service;
-use crate::metrics::exposition::Format;
-use crate::metrics::process::Process;
-use crate::metrics::{Collector, Registry, Unit, show};
 use crate::proxy::Proxy;
 use crate::version::{COMMIT, DATE, TARGET, VERSION};
+use crawlgate_system::metrics::exposition::Format;
+use crawlgate_system::metrics::process::Process;
+use crawlgate_system::metrics::{Collector, Registry, Unit, show};
 
 /// Returns the routes.
 pub fn routes() -> Router<AppState> {

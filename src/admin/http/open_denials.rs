@@ -10,9 +10,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use crate::entry::{Entry, EventKind};
-use crate::policy::Verdict;
-use crate::store::{DecisionQuery, GroupBy, Store, StoreError};
+use crawlgate_policy::Verdict;
+use crawlgate_record::{Entry, EventKind};
+use crawlgate_store::{DecisionQuery, GroupBy, Store, StoreError};
 
 /// Records of one part.
 const PART: u64 = 65_536;
@@ -162,10 +162,10 @@ async fn count(store: &dyn Store, number: u64) -> Result<u64, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Moment;
-    use crate::store::samples::{ROW, Row};
-    use crate::store::sqlite::Sqlite;
-    use crate::store::{Acknowledgement, Batch, Review};
+    use crawlgate_store::samples::{ROW, Row};
+    use crawlgate_store::sqlite::Sqlite;
+    use crawlgate_store::{Acknowledgement, Batch, Review};
+    use crawlgate_system::clock::Moment;
 
     async fn record(store: &Sqlite, count: u64, row: Row<'_>) {
         let mut batch = Batch::default();

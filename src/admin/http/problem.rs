@@ -107,8 +107,8 @@ impl IntoResponse for Problem {
 }
 
 /// An error of the store.
-impl From<crate::store::StoreError> for Problem {
-    fn from(error: crate::store::StoreError) -> Problem {
+impl From<crawlgate_store::StoreError> for Problem {
+    fn from(error: crawlgate_store::StoreError) -> Problem {
         Problem::busy(error.to_string())
     }
 }

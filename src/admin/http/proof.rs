@@ -8,7 +8,7 @@ use super::problem::Problem;
 use crate::audit::bundle::write;
 use crate::audit::prove::{Prover, Unproven};
 use crate::audit::verify::case::Trusted;
-use crate::store;
+use crawlgate_store as store;
 
 /// Returns the evidence file of a decision. If no checkpoint of the log of this process covers it yet, one is signed.
 pub(super) async fn evidence_file(

@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 use parking_lot::Mutex;
 use tracing::warn;
 
-use crate::clock::Moment;
-use crate::gcra::{Gcra, Rate};
-use crate::metrics::{Counters, Registry};
+use crawlgate_system::clock::Moment;
+use crawlgate_system::metrics::{Counters, Registry};
+use crawlgate_turns::gcra::{Gcra, Rate};
 
 /// The messages, in milliseconds: ten at once, then one in six seconds.
 const RATE: Rate = Rate {

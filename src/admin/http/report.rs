@@ -9,7 +9,7 @@ use super::problem::Problem;
 use crate::admin::query::{Conditions, InvalidParam};
 use crate::audit::report::{Gathering, Report, ReportQuery};
 use crate::audit::verify::case::Trusted;
-use crate::clock::Moment;
+use crawlgate_system::clock::Moment;
 
 /// The span of a report unless the request names one.
 pub(super) const DEFAULT_SINCE: &str = "30d";

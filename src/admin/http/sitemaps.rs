@@ -9,8 +9,8 @@ use super::AppState;
 use super::problem::Problem;
 use crate::explain;
 use crate::explain::sitemaps::{OriginFilter, SitemapPage, Sitemaps};
-use crate::robots::state::State;
-use crate::store::StoredOrigin;
+use crawlgate_origins::state::State;
+use crawlgate_store::StoredOrigin;
 
 /// The lines to judge.
 #[derive(Debug)]

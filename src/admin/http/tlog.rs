@@ -13,7 +13,7 @@ use http::header::CONTENT_TYPE;
 use super::AppState;
 use super::problem::Problem;
 use crate::audit::tiles::{self, TilesError};
-use crate::tlog::Resource;
+use crawlgate_tlog::Resource;
 
 /// Returns the route.
 pub fn routes() -> Router<AppState> {

@@ -6,9 +6,9 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::config::TokenDigest;
-use crate::text::hex;
-use crate::whole_file::place;
+use crawlgate_config::TokenDigest;
+use crawlgate_system::whole_file::place;
+use crawlgate_text::hex;
 
 /// Octets of randomness in a token that is made here.
 const RANDOM: usize = 32;

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::{Conditions, InvalidParam};
-use crate::store::GroupBy;
+use crawlgate_store::GroupBy;
 
 /// The meaning of a value without content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 use super::*;
-use crate::policy::overrides::Action;
-use crate::text::time_text;
+use crawlgate_policy::overrides::Action;
+use crawlgate_text::time_text;
 
 /// 2026-11-20T12:00:00.123Z
 const NOW: Moment = Moment::from_millis(1_795_176_000_123);

@@ -6,8 +6,8 @@ use jiff::civil;
 use jiff::tz::TimeZone;
 
 use super::ReadError;
-use crate::clock::Moment;
-use crate::config::parse_duration;
+use crawlgate_config::parse_duration;
+use crawlgate_system::clock::Moment;
 
 /// The end of a time range that a time stands for: the same day may begin or end one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ fn of(time: jiff::Timestamp) -> Option<Moment> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text::time_text;
+    use crawlgate_text::time_text;
 
     #[test]
     fn times_are_read_as_people_write_them() {

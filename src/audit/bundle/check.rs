@@ -7,12 +7,12 @@ use super::read::Claimed;
 use super::{Header, Malformed, Reader};
 use crate::audit::replay::{self, Evidence, Files, Outcome};
 use crate::audit::verify::keys::Keys;
-use crate::entry::{Basis, Digest, Entry, LineError, write_line};
-use crate::policy::settings::PolicySettings;
-use crate::robots::document::Document;
-use crate::store::objects_of;
-use crate::text::hex;
-use crate::tlog::{Checkpoint, EntryProofError, KeyKind, VerifierKey, leaf_hash};
+use crawlgate_origins::document::Document;
+use crawlgate_policy::settings::PolicySettings;
+use crawlgate_record::{Basis, Digest, Entry, LineError, write_line};
+use crawlgate_store::objects_of;
+use crawlgate_text::hex;
+use crawlgate_tlog::{Checkpoint, EntryProofError, KeyKind, VerifierKey, leaf_hash};
 
 /// The reason why a record is not proven.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +22,7 @@ pub enum Broken {
     Form(#[from] Malformed),
     /// The entry is malformed.
     #[error("the entry is {0}")]
-    Entry(#[from] crate::entry::Malformed),
+    Entry(#[from] crawlgate_record::Malformed),
     /// The path or the checkpoint does not hold.
     #[error("the entry is not proven to be in the log: {0}")]
     Proof(#[from] EntryProofError),

@@ -11,11 +11,11 @@ use serde_json::{Deserializer, StreamDeserializer};
 
 use super::json::{Json, NotJson};
 use super::{FORMAT, Header};
-use crate::entry::{self, Digest};
-use crate::store::ObjectKind;
-use crate::store::rotation::Rotation;
-use crate::text::hex;
-use crate::tlog::{EntryProof, EntryProofError, VerifierKey};
+use crawlgate_record::{self as entry, Digest};
+use crawlgate_store::ObjectKind;
+use crawlgate_store::rotation::Rotation;
+use crawlgate_text::hex;
+use crawlgate_tlog::{EntryProof, EntryProofError, VerifierKey};
 
 /// Octets that are no evidence file.
 #[derive(Debug, thiserror::Error)]

@@ -7,9 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::{Exhibit, FORMAT, Header, sha256};
-use crate::entry::Digest;
-use crate::store::rotation::Rotation;
-use crate::text::hex;
+use crawlgate_record::Digest;
+use crawlgate_store::rotation::Rotation;
+use crawlgate_text::hex;
 
 /// Appends the file of one record, indented for people.
 pub fn write(header: &Header, exhibit: &Exhibit, out: &mut Vec<u8>) {

@@ -3,13 +3,13 @@ use std::time::Duration;
 use super::super::record::tests::{NOON, denial, line};
 use super::super::record::{Agent, Client, Outage as RecordedOutage, PaceLine, RuleLine};
 use super::*;
-use crate::agent;
-use crate::config;
-use crate::entry::samples::Dice;
-use crate::entry::{Entry, Texts};
-use crate::policy::overrides::OverrideId;
-use crate::policy::{self, Reason};
-use crate::robots::access::Cause;
+use crawlgate_config as config;
+use crawlgate_origins::access::Cause;
+use crawlgate_policy::agent;
+use crawlgate_policy::overrides::OverrideId;
+use crawlgate_policy::{self as policy, Reason};
+use crawlgate_record::samples::Dice;
+use crawlgate_record::{Entry, Texts};
 
 /// Asserts that the entry of a record says what the record says, and has a line.
 #[track_caller]
@@ -17,7 +17,11 @@ fn agree(name: &str, record: &Record<'_>, redact_query: bool) {
     let grounds = record.object_digests();
     let mut entry = Vec::new();
     record.encode(&grounds, redact_query, &mut entry);
-    assert!(entry.len() <= crate::entry::MAX, "{name}: {}", entry.len());
+    assert!(
+        entry.len() <= crawlgate_record::MAX,
+        "{name}: {}",
+        entry.len()
+    );
     let Ok(Entry::Decision(read)) = Entry::read(&entry) else {
         panic!("{name}: {entry:02x?}");
     };

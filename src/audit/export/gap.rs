@@ -4,7 +4,7 @@
 //! over them, none larger than a bundle. A reader goes on behind them, and the signed root proves that the log has nothing else there. The
 //! statement has no signature of its own: a carrier that takes entries away can state a gap, too.
 
-use crate::tlog::{BUNDLE, Hash, Tree, Unaligned, subtrees};
+use crawlgate_tlog::{BUNDLE, Hash, Tree, Unaligned, subtrees};
 
 /// Entries that are missing, from `first` to before `end`, the end of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Gap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tlog::leaf_hash;
+    use crawlgate_tlog::leaf_hash;
 
     fn leaves(range: std::ops::Range<u64>) -> Vec<Hash> {
         range.map(|n| leaf_hash(&n.to_be_bytes())).collect()

@@ -15,11 +15,11 @@ use self::step::{Part, Step, file_text, parts, read, text_of};
 use super::read::Exported;
 use super::{ExportDir, Ground};
 use crate::audit::verify::keys::Keys;
-use crate::clock::Moment;
-use crate::store::block::MAX_ENTRIES;
-use crate::store::rotation::Rotation;
-use crate::store::sqlite::collected::{Collected, Filing, MissingBody};
-use crate::tlog::{Checkpoint, Hash, Note, Tree, VerifierKey, leaf_hash};
+use crawlgate_block::MAX_ENTRIES;
+use crawlgate_store::rotation::Rotation;
+use crawlgate_store::sqlite::collected::{Collected, Filing, MissingBody};
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::{Checkpoint, Hash, Note, Tree, VerifierKey, leaf_hash};
 
 /// Entries of a transaction: sixteen blocks, some 20 MB with what they name.
 const PART: u64 = 16 * MAX_ENTRIES as u64;

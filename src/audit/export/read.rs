@@ -16,9 +16,9 @@ use super::{
     ExportDir, FORMAT, Gap, Ground, HEAD, body_file, checkpoint_file, entries_file, gap_file,
     gap_indices, ground_file, indices, number,
 };
-use crate::entry::{self, Digest};
-use crate::store::block::{Block, MAX_OCTETS, unpack_frame};
-use crate::tlog::{KeyName, MAX_NOTE, Note, VerifierKey};
+use crawlgate_block::{Block, MAX_OCTETS, unpack_frame};
+use crawlgate_record::{self as entry, Digest};
+use crawlgate_tlog::{KeyName, MAX_NOTE, Note, VerifierKey};
 
 /// Maximum octets of a body, and of the file of a block: no crawlgate writes longer ones.
 pub(super) const MAX_BODY: usize = 64 * 1024 * 1024;

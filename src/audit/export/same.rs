@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::ExportDir;
 use super::read::MAX_BODY;
-use crate::entry;
-use crate::store::block::{Block, MAX_OCTETS, unpack_frame};
-use crate::text::from_hex;
-use crate::tlog::{Hash, Note, leaf_hash};
+use crawlgate_block::{Block, MAX_OCTETS, unpack_frame};
+use crawlgate_record as entry;
+use crawlgate_text::from_hex;
+use crawlgate_tlog::{Hash, Note, leaf_hash};
 
 /// Tells whether `found` says the same as `ours`, the content of the file `name`.
 #[must_use]
@@ -83,9 +83,9 @@ fn log(octets: &[u8]) -> Option<(Value, Value)> {
 mod tests {
     use super::*;
     use crate::audit::export::{body_file, checkpoint_file, entries_file, ground_file};
-    use crate::store::block::BlockWriter;
-    use crate::tlog::samples::{cosign, pair};
-    use crate::tlog::{EMPTY_ROOT, Signer};
+    use crawlgate_block::BlockWriter;
+    use crawlgate_tlog::samples::{cosign, pair};
+    use crawlgate_tlog::{EMPTY_ROOT, Signer};
 
     fn block(entries: &[&[u8]]) -> Vec<u8> {
         let mut writer = BlockWriter::new().unwrap();

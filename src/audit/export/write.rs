@@ -23,13 +23,13 @@ use self::missing::bundles;
 use self::signed::SignedRoots;
 use super::{ExportDir, body_file, checkpoint_file, entries_file, ground_file};
 use crate::audit::lost::{end_of_dropped, told};
-use crate::entry::{Basis, Digest, Entry};
-use crate::store::block::{BlockError, BlockWriter, MAX_ENTRIES, PushError};
-use crate::store::{
+use crawlgate_block::{BlockError, BlockWriter, MAX_ENTRIES, PushError};
+use crawlgate_record::{Basis, Digest, Entry};
+use crawlgate_store::{
     ObjectKind, Records, Store, StoreError, StoreErrorKind, StoredDecision, objects_of,
 };
-use crate::text::hex;
-use crate::tlog::{BUNDLE, Checkpoint, EntryProof, Note, leaf_hash};
+use crawlgate_text::hex;
+use crawlgate_tlog::{BUNDLE, Checkpoint, EntryProof, Note, leaf_hash};
 
 /// Records to read at once.
 const PAGE: usize = 1_024;

@@ -1,9 +1,9 @@
 //! The settings that the log records when they come into force.
 
 use crate::audit::entry::known;
-use crate::config::{self, Config};
-use crate::entry::{self, EventKind, Mode};
-use crate::policy::settings::PolicyDigest;
+use crawlgate_config::{self as config, Config};
+use crawlgate_policy::settings::PolicyDigest;
+use crawlgate_record::{self as entry, EventKind, Mode};
 
 /// Settings as an entry has them.
 #[derive(Debug, PartialEq, Eq)]

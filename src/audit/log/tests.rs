@@ -7,13 +7,11 @@ mod grounds;
 use std::{future::Future, io, sync::mpsc};
 
 use super::*;
-use crate::robots::state::State;
-use crate::usage::{Purpose, Purposes};
-use crate::{
-    audit::{record::tests::denial, sink::Stopped},
-    clock::Moment,
-    config::LogConfig,
-};
+use crate::audit::{record::tests::denial, sink::Stopped};
+use crawlgate_config::LogConfig;
+use crawlgate_origins::state::State;
+use crawlgate_system::clock::Moment;
+use crawlgate_usage::{Purpose, Purposes};
 
 /// A sink under the test's control: its content, and the octets that it takes before it fails.
 #[derive(Clone, Default)]
@@ -105,7 +103,7 @@ impl Sink for GatedSink {
 }
 
 fn config(on_failure: OnFailure) -> Config {
-    let mut config = Config::builtin(&crate::config::Places::default());
+    let mut config = Config::builtin(&crawlgate_config::Places::default());
     config.log = LogConfig {
         decisions: Recorded::Denied,
         file: None,
@@ -116,7 +114,7 @@ fn config(on_failure: OnFailure) -> Config {
         on_failure,
         redact_query: false,
         level: String::new(),
-        format: crate::config::LogFormat::Text,
+        format: crawlgate_config::LogFormat::Text,
     };
     config
 }
@@ -181,7 +179,7 @@ async fn a_process_tells_its_start_its_settings_what_it_forwarded_and_its_end() 
     log.settings(&settings);
     log.begin(&settings);
     record(&log, "a");
-    settings.policy.mode = crate::config::Mode::Report;
+    settings.policy.mode = crawlgate_config::Mode::Report;
     log.settings(&settings);
     // The writer may tell of it at once: its hour is over.
     let name: Arc<str> = "news".into();

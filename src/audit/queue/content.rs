@@ -9,14 +9,14 @@ use super::super::error::LogFailed;
 use super::super::forwarded::Forwarded;
 use super::super::record::Record;
 use super::super::repeats::{OTHERS, Repeats};
-use crate::clock::{Moment, Uptime};
-use crate::entry::{Digest, Event, EventKind, Mode, Process, Repeated, Verdict};
-use crate::policy::Reason;
-use crate::rep::Origin;
-use crate::robots::identity::Identity;
-use crate::robots::state::State as OriginState;
-use crate::store::{self, Appended, Object};
-use crate::text::DecisionId;
+use crawlgate_origins::identity::Identity;
+use crawlgate_origins::state::State as OriginState;
+use crawlgate_policy::Reason;
+use crawlgate_record::{Digest, Event, EventKind, Mode, Process, Repeated, Verdict};
+use crawlgate_robots::Origin;
+use crawlgate_store::{self as store, Appended, Object};
+use crawlgate_system::clock::{Moment, Uptime};
+use crawlgate_text::DecisionId;
 
 /// Objects that the queue remembers; then it forgets all, and later entries queue theirs again.
 pub(super) const MAX_KNOWN: usize = 16_384;

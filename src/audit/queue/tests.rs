@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::content::MAX_KNOWN;
 use super::*;
 use crate::audit::record::tests::denial;
-use crate::entry::{Entry, Event, EventKind};
-use crate::store::Entries;
+use crawlgate_record::{Entry, Event, EventKind};
+use crawlgate_store::Entries;
 
 fn take(queue: &Queue) -> Batch {
     let clock = Clock::manual(Moment::default());

@@ -9,9 +9,9 @@ use tracing::{error, info, warn};
 use super::Queue;
 use super::content::{Inner, Unrecorded, WriterState};
 use crate::audit::error::LogFailed;
-use crate::clock::{Clock, Moment, Uptime};
-use crate::store::{self, Appended, Entries};
-use crate::text::DecisionId;
+use crawlgate_store::{self as store, Appended, Entries};
+use crawlgate_system::clock::{Clock, Moment, Uptime};
+use crawlgate_text::DecisionId;
 
 /// Interval between two checks for counts to report, while no entries come.
 const LOOK: Duration = Duration::from_secs(5);

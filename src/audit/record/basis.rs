@@ -1,11 +1,11 @@
 //! The parts of a record about the grounds of a decision.
 
 use super::{Assertion, Outage, RobotsCopy};
-use crate::policy::overrides::Override;
-use crate::policy::tdmrep::{Reservations, TdmRepStance};
-use crate::robots::access::{Absence, Cause};
-use crate::robots::identity::FetchedAs;
-use crate::robots::state::State;
+use crawlgate_origins::access::{Absence, Cause};
+use crawlgate_origins::identity::FetchedAs;
+use crawlgate_origins::state::State;
+use crawlgate_policy::overrides::Override;
+use crawlgate_policy::tdmrep::{Reservations, TdmRepStance};
 
 /// State in records of a tdmrep.json that the crawler may not fetch.
 pub const DISALLOWED: &str = "disallowed";

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::audit::lines::PIECE;
-use crate::entry::{Entry, most, write_line};
-use crate::store::Batch;
+use crawlgate_record::{Entry, most, write_line};
+use crawlgate_store::Batch;
 
 pub(in crate::audit) const NOON: Moment = Moment::from_millis(1_795_176_000_123);
 

@@ -5,14 +5,14 @@ use std::str::FromStr as _;
 
 use serde::Deserialize;
 
-use crate::usage::record::UsageRecord;
+use crawlgate_usage::record::UsageRecord;
 
 use super::Missing;
-use crate::clock::Moment;
-use crate::entry::{Mode, Verdict, has_failed, outcome};
-use crate::policy::Outcome;
-use crate::store::Sha256;
-use crate::text::{from_hex, timestamp::rfc3339};
+use crawlgate_policy::Outcome;
+use crawlgate_record::{Mode, Verdict, has_failed, outcome};
+use crawlgate_store::Sha256;
+use crawlgate_system::clock::Moment;
+use crawlgate_text::{from_hex, timestamp::rfc3339};
 
 /// The fields of a [`Record`](crate::audit::Record), in text form.
 ///

@@ -11,10 +11,10 @@ use std::time::Duration;
 use super::evidence::Evidence;
 use super::premises::{NoDecision, cut};
 use super::{NotReplayable, UndecidedRequest, by_robots, terms_of, unproven, without_robots};
-use crate::policy::settings::PolicySettings;
-use crate::policy::{Decision, Reason, Verdict};
-use crate::robots::snapshot::Snapshot;
-use crate::robots::state::{Fresh, State};
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::{Fresh, State};
+use crawlgate_policy::settings::PolicySettings;
+use crawlgate_policy::{Decision, Reason, Verdict};
 
 /// A robots.txt that recorded requests are judged by, instead of the origin's own.
 #[derive(Debug)]

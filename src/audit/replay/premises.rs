@@ -8,18 +8,18 @@ use http::uri::PathAndQuery;
 
 use super::evidence::{self, Evidence};
 use super::{Difference, Missing, NotReplayable, Outcome};
-use crate::agent::{Agent, Source};
 use crate::audit::record::basis::{DISALLOWED, PENDING};
-use crate::clock::Moment;
-use crate::config::Mode;
-use crate::policy::Target;
-use crate::policy::overrides::{Action, Override, OverrideId};
-use crate::policy::settings::PolicySettings;
-use crate::policy::tdmrep::Reservations;
-use crate::rep::{Origin, ProductToken};
-use crate::robots::access::{Absence, Cause};
-use crate::robots::snapshot::Snapshot;
-use crate::robots::state::{Fresh, Outage, State};
+use crawlgate_config::Mode;
+use crawlgate_origins::access::{Absence, Cause};
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::{Fresh, Outage, State};
+use crawlgate_policy::Target;
+use crawlgate_policy::agent::{Agent, Source};
+use crawlgate_policy::overrides::{Action, Override, OverrideId};
+use crawlgate_policy::settings::PolicySettings;
+use crawlgate_policy::tdmrep::Reservations;
+use crawlgate_robots::{Origin, ProductToken};
+use crawlgate_system::clock::Moment;
 
 /// The reason why a replay has no decision.
 pub(super) enum NoDecision {

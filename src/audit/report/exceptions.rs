@@ -6,9 +6,9 @@ use super::content::{
     DropRow, Exceptions, GapRow, LogChange, LostRow, NamedCount, SettingsChange, StartRow,
 };
 use super::rows::{most_asked, time};
-use crate::entry::{Mode, Verdict};
-use crate::store::figures::{Figures, Noted, NotedKind};
-use crate::text::hex;
+use crawlgate_record::{Mode, Verdict};
+use crawlgate_store::figures::{Figures, Noted, NotedKind};
+use crawlgate_text::hex;
 
 /// Tells whether an event is the start or the end of a process.
 pub(super) fn is_of_a_process(event: &Noted) -> bool {

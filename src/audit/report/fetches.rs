@@ -3,8 +3,8 @@
 use super::ReportQuery;
 use super::content::FetchCounts;
 use super::logs::Readable;
-use crate::store::StoreError;
-use crate::text::time_text;
+use crawlgate_store::StoreError;
+use crawlgate_text::time_text;
 
 /// Returns the fetches of robots.txt in the span, of all logs together; `None` unless the report is about all of them, and
 /// some were counted. True if one of several logs has no counts.

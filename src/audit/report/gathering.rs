@@ -1,11 +1,11 @@
 //! The counting of a span, step by step, log by log.
 
 use super::ReportQuery;
-use crate::clock::Moment;
-use crate::store::figures::Figures;
-use crate::store::logs::{Fault, Log, Logs};
-use crate::store::{DecisionQuery, Extent, Store, StoreError};
-use crate::tlog::{KeyName, SEGMENT};
+use crawlgate_store::figures::Figures;
+use crawlgate_store::logs::{Fault, Log, Logs};
+use crawlgate_store::{DecisionQuery, Extent, Store, StoreError};
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::{KeyName, SEGMENT};
 
 /// The counting of a span, step by step, log by log.
 #[derive(Debug)]

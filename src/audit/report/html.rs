@@ -8,9 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::content::{Report, SettingsRow};
-use crate::policy::settings::PolicySettings;
-use crate::robots::timing::Finally;
-use crate::text::json::{misleads, printable};
+use crawlgate_origins::timing::Finally;
+use crawlgate_policy::settings::PolicySettings;
+use crawlgate_text::json::{misleads, printable};
 
 /// Octets of a settings text to show.
 const MAX_SHOWN: usize = 300;

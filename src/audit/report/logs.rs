@@ -6,12 +6,12 @@ use super::content::{CheckpointFacts, LogFacts};
 use super::gathering::Gathering;
 use crate::audit::verify::case::Trusted;
 use crate::audit::verify::covering::CoveringCheckpoint;
-use crate::clock::Moment;
-use crate::entry::Digest;
-use crate::policy::overrides::Override;
-use crate::store::logs::{Log, Logs};
-use crate::store::{FetchSums, Pending, Removed, Store, StoreError, StoredCheckpoint};
-use crate::text::time_text;
+use crawlgate_policy::overrides::Override;
+use crawlgate_record::Digest;
+use crawlgate_store::logs::{Log, Logs};
+use crawlgate_store::{FetchSums, Pending, Removed, Store, StoreError, StoredCheckpoint};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::time_text;
 
 /// The logs that were counted.
 pub(super) struct Readable<'l> {

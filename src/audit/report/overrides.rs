@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::content::OverrideRow;
 use super::rows::time;
 use super::{Readable, ReportQuery};
-use crate::clock::Moment;
-use crate::entry::{Asserted, Digest, origin_parts};
-use crate::policy::overrides::Override;
-use crate::store::StoreError;
-use crate::store::figures::{Figures, NotedKind, Sum};
-use crate::text::time_text;
+use crawlgate_policy::overrides::Override;
+use crawlgate_record::{Asserted, Digest, origin_parts};
+use crawlgate_store::StoreError;
+use crawlgate_store::figures::{Figures, NotedKind, Sum};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::time_text;
 
 /// The values by which two texts about an override are about the same one.
 type Key = (String, String, String, Option<String>);

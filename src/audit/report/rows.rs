@@ -7,13 +7,13 @@ use super::content::{
     RobotsFacts, Row, RuleRow, SettingsRow, Summary, UsageFacts,
 };
 use super::{Readable, TOP};
-use crate::clock::Moment;
-use crate::entry::Digest;
-use crate::policy::Reason;
-use crate::store::StoreError;
-use crate::store::figures::{Figures, Robots, Sum, Table};
-use crate::text::{DecisionId, hex, time_text};
-use crate::usage::Purpose;
+use crawlgate_policy::Reason;
+use crawlgate_record::Digest;
+use crawlgate_store::StoreError;
+use crawlgate_store::figures::{Figures, Robots, Sum, Table};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::{DecisionId, hex, time_text};
+use crawlgate_usage::Purpose;
 
 /// Milliseconds of a day.
 const DAY: u64 = 86_400_000;
@@ -177,18 +177,19 @@ pub(super) fn robots(robots: &Robots, fetches: Option<FetchCounts>, limit: usize
     // One that no counted request met is no part of the span.
     outages.retain(|outage| outage.last > 0);
     let count = outages.len() as u64 + robots.outages_left_out;
-    let requests = |outage: &crate::store::figures::OutageFigures| {
+    let requests = |outage: &crawlgate_store::figures::OutageFigures| {
         outage.disallowed + outage.by_copy + outage.without_rules
     };
     outages.sort_by(|a, b| {
-        let key =
-            |outage: &crate::store::figures::OutageFigures| (outage.origin.clone(), outage.since);
+        let key = |outage: &crawlgate_store::figures::OutageFigures| {
+            (outage.origin.clone(), outage.since)
+        };
         requests(b)
             .cmp(&requests(a))
             .then_with(|| key(a).cmp(&key(b)))
     });
     outages.truncate(limit);
-    let row = |outage: &crate::store::figures::OutageFigures| OutageRow {
+    let row = |outage: &crawlgate_store::figures::OutageFigures| OutageRow {
         origin: outage.origin.clone(),
         since: time(outage.since),
         last_request: time(outage.last),

@@ -7,12 +7,12 @@ mod table;
 
 use self::table::{HOUR, NOON, file, id, override_of_c};
 use super::*;
-use crate::clock::Moment;
-use crate::store::logs::{Log, Logs};
-use crate::store::sqlite::Sqlite;
-use crate::store::{Acknowledgement, Batch, LogKey, Store};
-use crate::text::DecisionId;
-use crate::tlog::VerifierKey;
+use crawlgate_store::logs::{Log, Logs};
+use crawlgate_store::sqlite::Sqlite;
+use crawlgate_store::{Acknowledgement, Batch, LogKey, Store};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::DecisionId;
+use crawlgate_tlog::VerifierKey;
 use std::sync::Arc;
 
 async fn store(copies: u64) -> Arc<Sqlite> {
@@ -28,7 +28,7 @@ async fn store(copies: u64) -> Arc<Sqlite> {
         by: "Grace".to_owned(),
         note: "known".to_owned(),
     };
-    assert!(crate::store::samples::acknowledge(&store, &second, note).await);
+    assert!(crawlgate_store::samples::acknowledge(&store, &second, note).await);
     Arc::new(store)
 }
 
@@ -402,7 +402,7 @@ async fn what_retention_has_dropped_is_told() {
     let first = store.extent().await.unwrap().first;
     assert_eq!(first, 0);
     assert!(!report(&store, question()).await.logs[0].is_cut_off);
-    let retention = crate::store::Retention {
+    let retention = crawlgate_store::Retention {
         keep: None,
         max_size: Some(1),
     };

@@ -6,7 +6,7 @@ use std::fmt;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use crate::robots::access::tls_fault::alert_name;
+use crawlgate_origins::access::tls_fault::alert_name;
 
 /// Kinds that are counted apart; later ones are counted together.
 const KINDS: usize = 100;

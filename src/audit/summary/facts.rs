@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::{Denials, EndedSession, Mismatched, OfKind, Summary};
 use crate::audit::record::Record;
-use crate::policy::Outcome;
-use crate::text::{DecisionId, public_url};
+use crawlgate_policy::Outcome;
+use crawlgate_text::{DecisionId, public_url};
 
 /// Denials of each outcome that are remembered one by one.
 const FIRST: usize = 20;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::Serialize;
 
 use super::write_foreign;
-use crate::rep::ProductToken;
+use crawlgate_robots::ProductToken;
 
 /// Octets of the User-Agent that are kept.
 const KEPT: usize = 256;

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use super::fault::LogFault;
-use crate::entry::{Entry, Event, EventKind, Text};
-use crate::store::{Acknowledgement, Store, StoreError, StoredDecision};
+use crawlgate_record::{Entry, Event, EventKind, Text};
+use crawlgate_store::{Acknowledgement, Store, StoreError, StoredDecision};
 
 /// The acknowledgements of the records so far that only one side has, by the number of the decision.
 ///

@@ -7,19 +7,19 @@ use super::keys::Keys;
 use super::named_keys::{KeyError, named_keys};
 use super::review::{Finding, Replayer};
 use crate::audit::replay::{Evidence, Missing, Outcome, Unreadable};
-use crate::config::Config;
-use crate::policy::settings::PolicySettings;
-use crate::rep::Origin;
-use crate::robots::document::Document;
-use crate::robots::identity::OWN_STATES;
-use crate::store::log_key::{LogKey, log_key_file};
-use crate::store::public_keys::{collected_keys, collected_keys_file, earlier_keys};
-use crate::store::state_file::End;
-use crate::store::{
+use crawlgate_config::Config;
+use crawlgate_origins::document::Document;
+use crawlgate_origins::identity::OWN_STATES;
+use crawlgate_policy::settings::PolicySettings;
+use crawlgate_robots::Origin;
+use crawlgate_store::log_key::{LogKey, log_key_file};
+use crawlgate_store::public_keys::{collected_keys, collected_keys_file, earlier_keys};
+use crawlgate_store::state_file::End;
+use crawlgate_store::{
     FETCHES_KEPT, Fetch, Store, StoreError, StoreErrorKind, StoredCheckpoint, StoredDecision,
 };
-use crate::text::{from_hex, time_text};
-use crate::tlog::{KeyKind, VerifierKey, leaf_hash};
+use crawlgate_text::{from_hex, time_text};
+use crawlgate_tlog::{KeyKind, VerifierKey, leaf_hash};
 
 /// A decision with all evidence for its proof.
 #[derive(Debug)]

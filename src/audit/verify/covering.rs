@@ -1,8 +1,8 @@
 //! The proof that one entry is in the log: its path to the newest checkpoint that covers it.
 
 use super::keys::Keys;
-use crate::store::StoredCheckpoint;
-use crate::tlog::{Checkpoint, InclusionProof, Note, ProofError, leaf_hash};
+use crawlgate_store::StoredCheckpoint;
+use crawlgate_tlog::{Checkpoint, InclusionProof, Note, ProofError, leaf_hash};
 
 /// The newest trusted checkpoint that covers an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]

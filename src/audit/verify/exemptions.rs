@@ -7,8 +7,8 @@
 
 use std::collections::HashMap;
 
-use crate::entry::{Entry, EventKind, Text};
-use crate::store::{DecisionQuery, Store, StoreError, StoredDecision};
+use crawlgate_record::{Entry, EventKind, Text};
+use crawlgate_store::{DecisionQuery, Store, StoreError, StoredDecision};
 
 /// Milliseconds for which settings may still count after later ones were recorded.
 const OVERLAP: u64 = 10_000;
@@ -153,12 +153,12 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Moment;
-    use crate::entry::{self, Bounds, Event, Exempt, Mode, Texts};
-    use crate::store::Batch;
-    use crate::store::samples::{NOON, ROW};
-    use crate::store::sqlite::Sqlite;
-    use crate::text::DecisionId;
+    use crawlgate_record::{self as entry, Bounds, Event, Exempt, Mode, Texts};
+    use crawlgate_store::Batch;
+    use crawlgate_store::samples::{NOON, ROW};
+    use crawlgate_store::sqlite::Sqlite;
+    use crawlgate_system::clock::Moment;
+    use crawlgate_text::DecisionId;
 
     const HELPER: &str = "helper: a person asks";
 

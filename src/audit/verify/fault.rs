@@ -5,9 +5,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::clock::Moment;
-use crate::store::{Miscount, Records, state_file};
-use crate::text::time_text;
+use crawlgate_store::{Miscount, Records, state_file};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::time_text;
 
 /// A contradiction in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]

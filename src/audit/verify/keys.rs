@@ -1,7 +1,7 @@
 //! The trusted keys of a log.
 
-use crate::store::rotation::Rotation;
-use crate::tlog::VerifierKey;
+use crawlgate_store::rotation::Rotation;
+use crawlgate_tlog::VerifierKey;
 
 /// The trusted keys of a log. Where one has replaced another, the earlier one counts only for what was signed before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,8 +122,8 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Moment;
-    use crate::store::LogKey;
+    use crawlgate_store::LogKey;
+    use crawlgate_system::clock::Moment;
 
     #[test]
     fn a_trusted_key_leads_to_those_before_and_after_it() {

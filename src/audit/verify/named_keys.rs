@@ -3,9 +3,9 @@
 use std::io;
 use std::path::Path;
 
-use crate::store::log_key::LogKey;
-use crate::store::{StoreError, StoreErrorKind};
-use crate::tlog::{self, KeyKind, KeyName, VerifierKey};
+use crawlgate_store::log_key::LogKey;
+use crawlgate_store::{StoreError, StoreErrorKind};
+use crawlgate_tlog::{self as tlog, KeyKind, KeyName, VerifierKey};
 
 /// A key of the log that cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -14,10 +14,10 @@ use crate::audit::replay::otherwise::{Inapplicable, OtherFile, otherwise};
 use crate::audit::replay::{
     self, Difference, Evidence, Files, Missing, NotReplayable, Outcome, Unreadable,
 };
-use crate::policy::Decision;
-use crate::policy::settings::{PolicyDigest, PolicySettings};
-use crate::robots::snapshot::Snapshot;
-use crate::store::{Sha256, Store, StoreError, StoreErrorKind, StoredDecision};
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_policy::Decision;
+use crawlgate_policy::settings::{PolicyDigest, PolicySettings};
+use crawlgate_store::{Sha256, Store, StoreError, StoreErrorKind, StoredDecision};
 
 /// Approximate octets of kept robots.txt files. A walk in the order of writing meets few at a time.
 const KEPT: usize = 64 << 20;

@@ -1,6 +1,6 @@
 //! Verification of the log: its entries walked from end to end, in their order.
 //!
-//! Each entry is a leaf of one tree (see [`crate::tlog`]). A [`LogVerifier`] hashes the entries, grows the tree, and
+//! Each entry is a leaf of one tree (see [`crawlgate_tlog`]). A [`LogVerifier`] hashes the entries, grows the tree, and
 //! compares it with earlier statements about it: signed checkpoints, of the store and kept elsewhere, the state file, and
 //! the roots of bundles and segments that the store keeps. It reads no store: the caller gives it everything.
 //!
@@ -33,8 +33,8 @@ use self::anchors::Anchors;
 use self::log_tree::{LogTree, Taken};
 use super::fault::{Anchor, LogFault};
 use super::keys::Keys;
-use crate::entry::{Entry, EventKind};
-use crate::tlog::{BUNDLE, ConsistencyProof, Hash, leaf_hash};
+use crawlgate_record::{Entry, EventKind};
+use crawlgate_tlog::{BUNDLE, ConsistencyProof, Hash, leaf_hash};
 
 /// The result of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use http_body::Body as _;
 
 use self::coding::{CODED, Coding, decode, is_of_text};
 use crate::egress::{ResponseBody, ResponseError};
-use crate::robots::access::{Cause, CodingField, Codings};
+use crawlgate_origins::access::{Cause, CodingField, Codings};
 
 /// The codings in our requests. [`codings`] understands these, and their older names.
 pub(super) const ACCEPTED: &str = "gzip, br, zstd, deflate";

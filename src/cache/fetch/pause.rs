@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::clock::Clock;
+use crawlgate_system::clock::Clock;
 
 /// Time between two looks at the clock while the process runs.
 const BEAT: Duration = Duration::from_secs(1);
@@ -49,7 +49,7 @@ pub(super) async fn driven<F: Future>(clock: &Clock, future: F) -> (F::Output, C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Moment;
+    use crawlgate_system::clock::Moment;
 
     #[tokio::test(start_paused = true)]
     async fn a_process_detects_that_it_stood_still() {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-use crate::clock::Moment;
+use crawlgate_system::clock::Moment;
 
 fn with(name: http::HeaderName, values: &[&str]) -> HeaderMap {
     let value = |text: &&str| HeaderValue::from_bytes(text.as_bytes()).expect("a field value");

@@ -7,10 +7,10 @@ use http::header::{
 };
 
 use super::FetchRequest;
-use crate::clock::Moment;
-use crate::robots::access::AccessResult;
-use crate::store;
-use crate::text::public_url;
+use crawlgate_origins::access::AccessResult;
+use crawlgate_store as store;
+use crawlgate_system::clock::Moment;
+use crawlgate_text::public_url;
 
 /// Fields of the last answer that are kept: they identify a file, its age and its next fetch.
 const KEPT: [HeaderName; 10] = [
@@ -167,21 +167,21 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
-    use crate::robots::access::{Absence, Cause, Freshness, Hop};
-    use crate::robots::identity::Identity;
+    use crawlgate_origins::access::{Absence, Cause, Freshness, Hop};
+    use crawlgate_origins::identity::Identity;
 
     const START: Moment = Moment::from_millis(1_790_000_000_000);
 
     fn asked() -> FetchRequest {
         FetchRequest {
-            origin: crate::rep::Origin::parse("http://a.example/")
+            origin: crawlgate_robots::Origin::parse("http://a.example/")
                 .expect("a URL")
                 .0,
             identity: Identity::default(),
             client: None,
             user_agent: HeaderValue::from_static("GoodBot crawlgate/0.1"),
             signed_as: None,
-            config: crate::config::Config::default().robots.into(),
+            config: crawlgate_config::Config::default().robots.into(),
             judge: Box::new(|_, _| Box::pin(async { Hop::Refused(Cause::UnjudgedHop) })),
         }
     }

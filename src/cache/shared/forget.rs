@@ -7,9 +7,9 @@ use tokio::time::sleep;
 use super::head::{Head, place};
 use super::{KEPT, LONGEST, Sharing};
 use crate::cache::Shared;
-use crate::fleet::coordinator::{CoordinatorError, FetchLease, PublishState, Token};
-use crate::rep::Origin;
-use crate::robots::identity::Identity;
+use crawlgate_origins::identity::Identity;
+use crawlgate_robots::Origin;
+use crawlgate_turns::fleet::coordinator::{CoordinatorError, FetchLease, PublishState, Token};
 
 /// The time for which an instance that has missed a command to forget may find its own state fresh, unless
 /// `[robots] fresh_max` is longer.

@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::super::settings::Settings;
 use super::packed::{pack, unpack};
-use crate::clock::Moment;
-use crate::fleet::coordinator::{EngineTime, StateKey};
-use crate::robots::access::{Absence, Cause};
-use crate::robots::identity::Identity;
-use crate::robots::state::{Fresh, Outage};
-use crate::store::{Fetch, OtherAnswer, SnapshotMeta, StoredState};
-use crate::text::{from_hex, hex};
+use crawlgate_origins::access::{Absence, Cause};
+use crawlgate_origins::identity::Identity;
+use crawlgate_origins::state::{Fresh, Outage};
+use crawlgate_store::{Fetch, OtherAnswer, SnapshotMeta, StoredState};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::{from_hex, hex};
+use crawlgate_turns::fleet::coordinator::{EngineTime, StateKey};
 
 /// The version of the form. A head of another one is none of ours.
 const VERSION: u32 = 3;

@@ -1,10 +1,10 @@
 //! Two documents of one origin: each has its own flight and its own states.
 
 use super::*;
-use crate::rep::ProductToken;
-use crate::robots::document::Document;
-use crate::robots::identity::OWN_STATES;
-use crate::usage::SignalMode;
+use crawlgate_origins::document::Document;
+use crawlgate_origins::identity::OWN_STATES;
+use crawlgate_robots::ProductToken;
+use crawlgate_usage::SignalMode;
 
 impl Harness {
     async fn tdmrep(&self, origin: &Origin, effort: Effort) -> View {

@@ -3,7 +3,7 @@
 use tokio::sync::Barrier;
 
 use super::*;
-use crate::robots::identity::OWN;
+use crawlgate_origins::identity::OWN;
 
 #[tokio::test]
 async fn a_thousand_first_requests_wait_for_one_fetch() {

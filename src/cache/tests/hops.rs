@@ -1,8 +1,8 @@
 //! Redirects of a robots.txt into other origins.
 
 use super::*;
-use crate::policy::overrides::{Action, Override, OverrideId, Overrides};
-use crate::robots::access::Hop;
+use crawlgate_origins::access::Hop;
+use crawlgate_policy::overrides::{Action, Override, OverrideId, Overrides};
 
 /// The answer of an origin.
 #[derive(Clone, Copy)]
@@ -34,7 +34,7 @@ struct Web {
 }
 
 fn with_rules(rules: &[u8], number: u16, now: Moment) -> AccessResult {
-    let robots = crate::rep::Robots::parse(rules, ParseOptions::default());
+    let robots = crawlgate_robots::Robots::parse(rules, ParseOptions::default());
     AccessResult::Successful {
         snapshot: Snapshot::new(robots, now, number, "").into(),
         freshness: Freshness::Unsaid,

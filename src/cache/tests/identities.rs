@@ -7,9 +7,9 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::audit::Log;
-use crate::client::Client;
-use crate::robots::identity::{OWN, OWN_STATES};
-use crate::store::sqlite::Sqlite;
+use crawlgate_origins::identity::{OWN, OWN_STATES};
+use crawlgate_store::sqlite::Sqlite;
+use crawlgate_turns::client::Client;
 
 /// The answers of an origin, by User-Agent and by the identity that signs.
 type Answers = Box<dyn Fn(&str, Option<&str>) -> AccessResult + Send + Sync>;
@@ -229,7 +229,7 @@ async fn a_refusal_to_a_signature_is_believed_only_if_another_one_and_none_is_re
             panic!("{name}");
         };
         let client = Client::of(client, &Client::default(), Arc::default());
-        let agent = crate::agent::Agent::default();
+        let agent = crawlgate_policy::agent::Agent::default();
         let view = site.cache.view(&origin("a"), client.crawler(&agent)).await;
         assert_eq!(stance_of(&view.stance), stance, "{name}");
         assert_eq!(signatures.lock().join(" "), expected, "{name}");
@@ -370,9 +370,9 @@ async fn a_restart_knows_each_state_and_lets_no_further_one_in() {
 async fn two_clients_with_the_same_token_have_a_state_each() {
     let site = Site::new(|_| file(1));
     let tokens = [token("GoodBot")];
-    let agent = crate::agent::Agent {
+    let agent = crawlgate_policy::agent::Agent {
         tokens: tokens.to_vec(),
-        ..crate::agent::Agent::default()
+        ..crawlgate_policy::agent::Agent::default()
     };
     for name in ["news", "shop"] {
         let client = Client {

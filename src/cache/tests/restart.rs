@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::world::{World, days, is_disallowed};
 use super::*;
-use crate::store::{Store, StoreErrorKind};
+use crawlgate_store::{Store, StoreErrorKind};
 
 #[tokio::test]
 async fn a_fresh_state_is_not_fetched_again() {

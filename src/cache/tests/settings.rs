@@ -1,7 +1,7 @@
 //! Cached states after a reload, or after the clock was set.
 
 use super::*;
-use crate::config::{ProfileName, ProfileRules};
+use crawlgate_config::{ProfileName, ProfileRules};
 
 #[tokio::test]
 async fn a_reload_applies_to_cached_states_and_a_view_names_its_settings() {

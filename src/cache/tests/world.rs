@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::audit::Log;
-use crate::policy::overrides::{Override, OverrideId};
-use crate::store::figures::Figures;
-use crate::store::sqlite::Sqlite;
-use crate::store::{
+use crawlgate_policy::overrides::{Override, OverrideId};
+use crawlgate_store::figures::Figures;
+use crawlgate_store::sqlite::Sqlite;
+use crawlgate_store::{
     Acknowledgement, Batch, DecisionQuery, GroupBy, GroupCount, LogKey, OriginQuery, Pending,
     Pruned, Retention, Sha256, ShipMark, Size, Store, StoreErrorKind, StoredCheckpoint,
     StoredDecision, StoredOrigin, StoredState,
 };
-use crate::tlog::{ConsistencyProof, InclusionProof, KeyName, Signature};
+use crawlgate_tlog::{ConsistencyProof, InclusionProof, KeyName, Signature};
 
 /// The parts that outlive the process.
 pub(super) struct World {
@@ -77,7 +77,7 @@ impl World {
         self.engine().origin(origin).await.expect("a store").pop()
     }
 
-    pub(super) async fn outage(&self, origin: &Origin) -> crate::robots::state::Outage {
+    pub(super) async fn outage(&self, origin: &Origin) -> crawlgate_origins::state::Outage {
         match self.kept(origin).await.expect("it is known").state {
             StoredState::Unreachable { outage, .. } => outage,
             other => panic!("reachable: {other:?}"),

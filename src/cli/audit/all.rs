@@ -22,13 +22,15 @@ use crate::audit::verify::fault::LogFault;
 use crate::audit::verify::review::{Finding, Replayer};
 use crate::audit::verify::walk::{Known, LogVerification, LogVerifier, Subtree};
 use crate::cli::terminal::{self, Unit, printable};
-use crate::clock::{Clock, Moment};
-use crate::config::Config;
-use crate::entry::{Entry, EventKind};
-use crate::store::state_file::State;
-use crate::store::{self, Store, StoreError, StoredCheckpoint, StoredDecision, StoredRoot};
-use crate::text::time_text;
-use crate::tlog::{KeyName, Note};
+use crawlgate_config::Config;
+use crawlgate_record::{Entry, EventKind};
+use crawlgate_store::state_file::State;
+use crawlgate_store::{
+    self as store, Store, StoreError, StoredCheckpoint, StoredDecision, StoredRoot,
+};
+use crawlgate_system::clock::{Clock, Moment};
+use crawlgate_text::time_text;
+use crawlgate_tlog::{KeyName, Note};
 
 /// Records to read at once.
 const PAGE: usize = 1_000;

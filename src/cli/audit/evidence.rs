@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use crate::audit::replay::Evidence;
 use crate::audit::replay::evidence::Robots;
 use crate::cli::terminal::printable;
-use crate::store::StoredDecision;
-use crate::text::time_text;
-use crate::tlog::KeyName;
-use crate::usage::record::UsageRecord;
+use crawlgate_store::StoredDecision;
+use crawlgate_text::time_text;
+use crawlgate_tlog::KeyName;
+use crawlgate_usage::record::UsageRecord;
 
 /// Writes the record's essentials, a line each, the log if it is named, and the person who has acknowledged it.
 pub(in crate::cli) fn text(

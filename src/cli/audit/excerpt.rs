@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::cli::terminal::{Paint, Tone, printable};
-use crate::rep::{Robots, decoded, lines};
+use crawlgate_robots::{Robots, decoded, lines};
 
 /// Lines shown before and after an important one.
 const AROUND: u32 = 2;
@@ -73,7 +73,7 @@ pub(super) fn excerpt(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rep::ParseOptions;
+    use crawlgate_robots::ParseOptions;
 
     #[test]
     fn the_line_that_decided_is_shown_with_its_group() {

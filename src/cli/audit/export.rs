@@ -10,8 +10,8 @@ use super::{CheckResult, prove::tell};
 use crate::audit::export::write::{self, Folder, FolderError, Listener};
 use crate::audit::verify::case::Trusted;
 use crate::cli::terminal::{self, Unit};
-use crate::config::Config;
-use crate::store::Store;
+use crawlgate_config::Config;
+use crawlgate_store::Store;
 
 pub(super) const HELP: &str = "\
 The files are `log.json`, `ground/FIRST.roots`, `entries/FIRST-END.cgb`, `gaps/FIRST-END.roots`, `objects/SHA256.zst`, `robots/SHA256.zst` and \

@@ -15,12 +15,12 @@ use crate::audit::verify::case::Trusted;
 use crate::audit::verify::keys::Keys;
 use crate::audit::verify::named_keys::named_keys;
 use crate::cli::terminal::{self, Paint, Tone, printable};
-use crate::clock::Moment;
-use crate::config::Config;
-use crate::store::rotation::Rotation;
-use crate::store::{self, Access};
-use crate::text::time_text;
-use crate::tlog::{KeyKind, VerifierKey};
+use crawlgate_config::Config;
+use crawlgate_store::rotation::Rotation;
+use crawlgate_store::{self as store, Access};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::time_text;
+use crawlgate_tlog::{KeyKind, VerifierKey};
 
 pub(super) const HELP: &str = "\
 Exit codes: 0 every record is proven; 1 a record is not; 2 crawlgate itself failed.

@@ -7,12 +7,12 @@ use clap::Args;
 use super::CheckResult;
 use crate::cli::terminal::{self, printable};
 use crate::cli::{small_runtime, words};
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::store::log_key::{LogKey, log_key_file};
-use crate::store::sqlite::fork::Fork;
-use crate::store::{self, Access};
 use crate::witness::Witnesses;
+use crawlgate_config::Config;
+use crawlgate_store::log_key::{LogKey, log_key_file};
+use crawlgate_store::sqlite::fork::Fork;
+use crawlgate_store::{self as store, Access};
+use crawlgate_system::clock::Clock;
 
 pub(super) const HELP: &str = "\
 Without --yes it tells what is missing and what would happen, changes nothing, and exits 1. It asks the configured \

@@ -7,11 +7,11 @@ use crate::audit::verify::case::Trusted;
 use crate::cli::collected::NoCollectedArgs;
 use crate::cli::terminal::{self, printable};
 use crate::cli::{log, small_runtime, words};
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::store;
-use crate::store::rotation::RotationReason;
-use crate::text::time_text;
+use crawlgate_config::Config;
+use crawlgate_store as store;
+use crawlgate_store::rotation::RotationReason;
+use crawlgate_system::clock::Clock;
+use crawlgate_text::time_text;
 
 const ROTATE_HELP: &str = "\
 Both keys sign each checkpoint for 30 days. Give the new public key to witnesses and auditors in that time.

@@ -11,12 +11,12 @@ use crate::audit::replay::{self, Outcome};
 use crate::audit::verify::case::{Case, CaseVerdict, Trusted};
 use crate::audit::verify::review::Finding;
 use crate::cli::terminal::{self, Paint, Tone, printable};
-use crate::config::Config;
-use crate::store::logs::unknown;
-use crate::store::state_file::State;
-use crate::store::{Store, StoreError};
-use crate::text::hex;
-use crate::tlog::leaf_hash;
+use crawlgate_config::Config;
+use crawlgate_store::logs::unknown;
+use crawlgate_store::state_file::State;
+use crawlgate_store::{Store, StoreError};
+use crawlgate_text::hex;
+use crawlgate_tlog::leaf_hash;
 
 pub(super) async fn verify(
     id: &str,
@@ -47,7 +47,7 @@ pub(super) async fn verify(
             .await
             .map_err(failed)?;
     }
-    let path = crate::store::named(config).map_err(failed)?.display();
+    let path = crawlgate_store::named(config).map_err(failed)?.display();
     let path = path.to_string();
     let text = if args.json {
         terminal::json_line(&as_json(&case, trusted, &path))

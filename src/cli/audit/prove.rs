@@ -14,11 +14,11 @@ use crate::audit::prove::{Missing, ProvenRecord, Prover, Unproven};
 use crate::audit::verify::case::Trusted;
 use crate::cli::log::filter::FilterArgs;
 use crate::cli::terminal::{self, printable};
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::store::logs::unknown;
-use crate::store::{self, Access, DecisionQuery, Store, StoreError, StoredDecision};
-use crate::whole_file::NewFile;
+use crawlgate_config::Config;
+use crawlgate_store::logs::unknown;
+use crawlgate_store::{self as store, Access, DecisionQuery, Store, StoreError, StoredDecision};
+use crawlgate_system::clock::Clock;
+use crawlgate_system::whole_file::NewFile;
 
 /// The usage: without arguments, the error shows both ways to name decisions.
 pub(super) const USAGE: &str = "\

@@ -6,10 +6,10 @@ use crate::audit::verify::named_keys::named_keys;
 use crate::cli::log::found;
 use crate::cli::small_runtime;
 use crate::cli::terminal;
-use crate::config::Config;
-use crate::store::logs::{Log, Logs};
-use crate::store::{self, Access};
-use crate::tlog::{KeyKind, Note, VerifierKey};
+use crawlgate_config::Config;
+use crawlgate_store::logs::{Log, Logs};
+use crawlgate_store::{self as store, Access};
+use crawlgate_tlog::{KeyKind, Note, VerifierKey};
 
 /// Runs a command over several logs.
 pub(super) fn run(command: &Command, logs: &Logs, config: &Config) -> Result<CheckResult, String> {

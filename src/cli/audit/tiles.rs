@@ -14,9 +14,9 @@ use crate::audit::export::write::HeldCheckpoint;
 use crate::audit::lost::{end_of_dropped, told};
 use crate::audit::tiles::{MissingHashes, Roots, bundle_of, entries, leaves_of};
 use crate::audit::verify::case::Trusted;
-use crate::config::Config;
-use crate::store::{Records, Store, StoreError};
-use crate::tlog::{BUNDLE, Hash, Prover, ProverError, Resource, Tile, Tree, leaf_hash};
+use crawlgate_config::Config;
+use crawlgate_store::{Records, Store, StoreError};
+use crawlgate_tlog::{BUNDLE, Hash, Prover, ProverError, Resource, Tile, Tree, leaf_hash};
 
 /// The words that name the directory in messages.
 const NAMED: &str = "`crawlgate audit tiles DIR`";

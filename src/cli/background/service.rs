@@ -16,16 +16,16 @@ use crate::admin::{
 use crate::audit::LogFailed;
 use crate::cli::override_sync::OverrideSync;
 use crate::cli::override_sync::news::MessageKind;
-use crate::clock::Moment;
-use crate::metrics::Registry;
-use crate::policy::overrides::{self, OverrideId};
 use crate::proxy::Proxy;
-use crate::rep::Origin;
-use crate::robots::identity::Identity;
-use crate::robots::state::State;
 use crate::ship::Shipper;
-use crate::text::time_text;
 use crate::witness::Witnesses;
+use crawlgate_origins::identity::Identity;
+use crawlgate_origins::state::State;
+use crawlgate_policy::overrides::{self, OverrideId};
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Moment;
+use crawlgate_system::metrics::Registry;
+use crawlgate_text::time_text;
 
 /// Time for the records to reach the store: a little less than a command waits for the answer.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(900);

@@ -1,6 +1,6 @@
 //! Judges in bulk: each line of input gets its answer on a line of output, in the same order.
 //!
-//! The answer is the protocol's, so [`rep`](crate::rep) alone gives it: even a URL that no request could carry is
+//! The answer is the protocol's, so [`rep`](crawlgate_robots) alone gives it: even a URL that no request could carry is
 //! judged. The path guard's opinion is added to the answer.
 //!
 //! A thread reads; one task judges, writes, and waits for the fetches of lines that bring no robots.txt. Lines behind a
@@ -22,10 +22,10 @@ use self::lines::{Line, Lines};
 use super::judge::{AT_ONCE, Stopped};
 use super::settle;
 use super::source::{self, Known};
-use crate::clock::Clock;
-use crate::config::Config;
 use crate::explain::Documents;
 use crate::explain::usage::UsageQuery;
+use crawlgate_config::Config;
+use crawlgate_system::clock::Clock;
 
 /// Answers to keep behind an unfinished one.
 const MAX_KEPT: usize = 4096;

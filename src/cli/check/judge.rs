@@ -10,12 +10,12 @@ use tokio::task::JoinHandle;
 
 use super::source::{self, Known, Source};
 use crate::cli::overrides;
-use crate::clock::Clock;
-use crate::config::Config;
 use crate::explain::usage::UsageQuery;
 use crate::explain::{self, Documents, Evaluation, Evaluator, Judgement, Unjudged};
-use crate::policy::overrides::Overrides;
-use crate::policy::{Decision, Target};
+use crawlgate_config::Config;
+use crawlgate_policy::overrides::Overrides;
+use crawlgate_policy::{Decision, Target};
+use crawlgate_system::clock::Clock;
 
 /// Origins to fetch from at the same time.
 pub(super) const AT_ONCE: usize = 32;
@@ -143,7 +143,7 @@ impl Judge<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Moment;
+    use crawlgate_system::clock::Moment;
 
     #[test]
     fn a_given_file_decides_and_overrides_are_reported() {
@@ -152,11 +152,11 @@ mod tests {
         std::fs::write(&file, "User-agent: *\nDisallow: /\n").expect("written");
         let mut config = Config::default();
         config.store.path = None;
-        config.policy.overrides = vec![crate::policy::overrides::Override {
-            id: crate::policy::overrides::OverrideId::Configured(1),
+        config.policy.overrides = vec![crawlgate_policy::overrides::Override {
+            id: crawlgate_policy::overrides::OverrideId::Configured(1),
             origin: explain::origin("http://a.example/").expect("an origin").0,
             pattern: "/press/".to_owned(),
-            action: crate::policy::overrides::Action::Allow,
+            action: crawlgate_policy::overrides::Action::Allow,
             until: None,
             by: "Ada".to_owned(),
             reason: "a letter".to_owned(),
@@ -181,7 +181,7 @@ mod tests {
             };
             assert_eq!(
                 judged.decision.reason,
-                crate::policy::Reason::RobotsDisallow,
+                crawlgate_policy::Reason::RobotsDisallow,
                 "{name}"
             );
             let text = super::super::text::of(

@@ -7,8 +7,8 @@ use super::page::Page;
 use super::text::{self, plural};
 use crate::cli::terminal::{Paint, Tone};
 use crate::explain::{File, group_of};
-use crate::rep::{Group, OtherLine, RuleKind};
-use crate::usage;
+use crawlgate_robots::{Group, OtherLine, RuleKind};
+use crawlgate_usage as usage;
 
 /// Returns the file's groups, other fields and notes.
 pub(super) fn text(snapshot: &File, file: &Path, paint: Paint) -> Vec<u8> {

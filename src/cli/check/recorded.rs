@@ -18,12 +18,12 @@ use crate::audit::verify::review::Replayer;
 use crate::audit::what_if::WhatIf;
 use crate::cli::collected::LogSelection;
 use crate::cli::terminal;
-use crate::clock::Moment;
-use crate::config::{ClientConfig, Config, Recorded};
-use crate::entry::{Entry, EventKind};
-use crate::policy::{Decision, Reason, Replay};
-use crate::rep::Origin;
-use crate::store::{DecisionQuery, Store, StoreError};
+use crawlgate_config::{ClientConfig, Config, Recorded};
+use crawlgate_policy::{Decision, Reason, Replay};
+use crawlgate_record::{Entry, EventKind};
+use crawlgate_robots::Origin;
+use crawlgate_store::{DecisionQuery, Store, StoreError};
+use crawlgate_system::clock::Moment;
 
 /// Entries to read at once.
 const PAGE: usize = 500;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use tracing::warn;
 
 use crate::cache::{PersistentStates, RobotsCache};
-use crate::clock::Clock;
-use crate::config::Config;
 use crate::egress::Egress;
 use crate::explain::{self, File};
-use crate::pace::Pace;
-use crate::signing::Identities;
-use crate::store::{self, Access, StoreErrorKind};
+use crawlgate_config::Config;
+use crawlgate_signing::Identities;
+use crawlgate_store::{self as store, Access, StoreErrorKind};
+use crawlgate_system::clock::Clock;
+use crawlgate_turns::pace::Pace;
 
 /// The source of robots.txt.
 pub(super) enum Source {

@@ -6,16 +6,16 @@ use super::escaped::Escaped;
 use super::page::Page;
 use crate::cli::overrides::sentence;
 use crate::cli::terminal::{Paint, Tone};
-use crate::clock::Moment;
 use crate::explain::families::{families, family_of};
 use crate::explain::states::ago;
 use crate::explain::{Alternative, File, Judgement, meaning};
-use crate::policy::{Reason, Verdict};
-use crate::rep::{
+use crawlgate_policy::{Reason, Verdict};
+use crawlgate_robots::{
     ApplicableGroup, Explanation, Field, Judged, Lint, MatchedBy, RuleKind, Selection, TokenRole,
 };
-use crate::text::time_text;
-use crate::usage;
+use crawlgate_system::clock::Moment;
+use crawlgate_text::time_text;
+use crawlgate_usage as usage;
 
 /// Lines of a kind to show if they are not the main subject.
 const FEW: usize = 10;

@@ -3,7 +3,7 @@
 use super::escaped::Escaped;
 use super::page::Page;
 use crate::explain::usage::Usage;
-use crate::usage::{Category, Place, Purpose, Shadowed, Value};
+use crawlgate_usage::{Category, Place, Purpose, Shadowed, Value};
 
 /// Writes the lines `usage:`, `license:` and `purpose:`; none where nothing is said and no purpose is declared.
 pub(super) fn lines(page: &mut Page, usage: &Usage) {

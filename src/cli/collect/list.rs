@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::cli::{small_runtime, terminal};
-use crate::config::{Config, Synchronous, format_bytes};
-use crate::store::collection::{CollectedLog, Collection};
-use crate::store::sqlite::Sqlite;
-use crate::store::{Access, Store, StoreError, StoredCheckpoint};
-use crate::text::time_text;
+use crawlgate_config::{Config, Synchronous, format_bytes};
+use crawlgate_store::collection::{CollectedLog, Collection};
+use crawlgate_store::sqlite::Sqlite;
+use crawlgate_store::{Access, Store, StoreError, StoredCheckpoint};
+use crawlgate_text::time_text;
 
 const HEADING: [&str; 6] = [
     "LOG",

@@ -9,10 +9,10 @@ use serde_json::json;
 use super::require;
 use crate::cli::terminal::{self, printable};
 use crate::cli::{join, small_runtime};
-use crate::config::{Config, FleetConfig};
-use crate::fleet::check::{Finding, Level, judge};
-use crate::fleet::coordinator::Observed;
-use crate::fleet::{FleetKey, with_another_key};
+use crawlgate_config::{Config, FleetConfig};
+use crawlgate_turns::fleet::check::{Finding, Level, judge};
+use crawlgate_turns::fleet::coordinator::Observed;
+use crawlgate_turns::fleet::{FleetKey, with_another_key};
 
 /// Exit code for an engine that is not as it should be.
 const FAULTY: u8 = 1;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::terminal::{self, printable};
-use crate::fleet::FleetKey;
-use crate::whole_file::NewFile;
+use crawlgate_system::whole_file::NewFile;
+use crawlgate_turns::fleet::FleetKey;
 
 #[derive(Args, Clone, Debug)]
 pub(super) struct KeyArgs {

@@ -9,9 +9,9 @@ use super::require;
 use crate::admin::{self, Answer, AskError, Request};
 use crate::cli::terminal::{self, printable};
 use crate::cli::{join, small_runtime};
-use crate::config::Config;
-use crate::fleet::overview::{EngineView, FleetCounts, FleetView, LinkView, MemberView};
-use crate::fleet::view_from_outside;
+use crawlgate_config::Config;
+use crawlgate_turns::fleet::overview::{EngineView, FleetCounts, FleetView, LinkView, MemberView};
+use crawlgate_turns::fleet::view_from_outside;
 
 /// The time for the running process to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);

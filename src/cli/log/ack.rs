@@ -5,12 +5,12 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use super::filter::FilterArgs;
 use super::{AckArgs, person};
 use crate::cli::{terminal, words};
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::store::logs::unknown;
-use crate::store::review::{BulkReview, Earlier, NotAcknowledged};
-use crate::store::{self, Access, Acknowledgement, Review, Reviewed, Store};
-use crate::text::{DecisionId, time_text};
+use crawlgate_config::Config;
+use crawlgate_store::logs::unknown;
+use crawlgate_store::review::{BulkReview, Earlier, NotAcknowledged};
+use crawlgate_store::{self as store, Access, Acknowledgement, Review, Reviewed, Store};
+use crawlgate_system::clock::Clock;
+use crawlgate_text::{DecisionId, time_text};
 
 /// Decisions that were refused and are named; others are counted.
 const MAX_NAMED: usize = 20;
@@ -216,10 +216,10 @@ fn is_agreed(meant: &str) -> Result<bool, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Moment;
-    use crate::store::Batch;
-    use crate::store::samples::ROW;
-    use crate::store::sqlite::Sqlite;
+    use crawlgate_store::Batch;
+    use crawlgate_store::samples::ROW;
+    use crawlgate_store::sqlite::Sqlite;
+    use crawlgate_system::clock::Moment;
 
     #[tokio::test]
     async fn a_note_stands_until_it_is_replaced_on_purpose() {

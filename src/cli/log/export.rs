@@ -3,9 +3,9 @@
 use super::{Format, ListArgs};
 use crate::cli::collected::LogSelection;
 use crate::cli::terminal::{self, Unit};
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::store::sqlite::sql;
+use crawlgate_config::Config;
+use crawlgate_store::sqlite::sql;
+use crawlgate_system::clock::Clock;
 
 /// Writes all decisions that meet the conditions.
 pub(super) fn export(

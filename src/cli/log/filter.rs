@@ -3,9 +3,9 @@
 use clap::Args;
 
 use crate::admin::query::Conditions;
-use crate::clock::Moment;
-use crate::policy::Reason;
-use crate::store::DecisionQuery;
+use crawlgate_policy::Reason;
+use crawlgate_store::DecisionQuery;
+use crawlgate_system::clock::Moment;
 
 /// Conditions; all that are given must hold.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]

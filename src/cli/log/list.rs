@@ -7,9 +7,9 @@ use super::filter::FilterArgs;
 use super::printer::LogPrinter;
 use super::{ListArgs, summary};
 use crate::cli::terminal;
-use crate::clock::Clock;
-use crate::store::DecisionQuery;
-use crate::store::logs::{EntryKind, Fault, Log, Logs, MAX_OPEN, MergedList, Places};
+use crawlgate_store::DecisionQuery;
+use crawlgate_store::logs::{EntryKind, Fault, Log, Logs, MAX_OPEN, MergedList, Places};
+use crawlgate_system::clock::Clock;
 
 /// Decisions to read at once.
 const PAGE: usize = 500;

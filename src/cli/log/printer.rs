@@ -7,9 +7,9 @@ use super::Format;
 use crate::audit::csv::{HEADING, row, to_csv};
 use crate::audit::replay::Evidence;
 use crate::cli::terminal::{Paint, Tone, fitted, printable};
-use crate::policy::Outcome;
-use crate::store::logs::Listed;
-use crate::tlog::KeyName;
+use crawlgate_policy::Outcome;
+use crawlgate_store::logs::Listed;
+use crawlgate_tlog::KeyName;
 
 /// A printer of decisions or events, one page after the other.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 use super::{Format, Key};
 use crate::audit::csv::to_csv;
 use crate::cli::terminal::printable;
-use crate::store::GroupCount;
-use crate::text::json::Object;
-use crate::text::time_text;
+use crawlgate_store::GroupCount;
+use crawlgate_text::json::Object;
+use crawlgate_text::time_text;
 
 /// Octets of one text in JSON: more than any stored one.
 const MAX_TEXT: usize = 64 * 1024;
@@ -91,7 +91,7 @@ fn line(tally: &GroupCount, names: &[&str]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Moment;
+    use crawlgate_system::clock::Moment;
 
     #[test]
     fn a_line_begins_with_its_key() {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::{NOTHING, open};
 use crate::admin::{self, Answer, AskError, Request};
 use crate::cli::terminal::{print, printable};
-use crate::config::Config;
-use crate::rep::Origin;
-use crate::robots::identity::Identity;
-use crate::store::Access;
+use crawlgate_config::Config;
+use crawlgate_origins::identity::Identity;
+use crawlgate_robots::Origin;
+use crawlgate_store::Access;
 
 /// Time for the process besides the fetches.
 const GRACE: Duration = Duration::from_secs(10);

@@ -9,11 +9,11 @@ use super::NOTHING;
 use crate::admin::query::when::{Edge, moment};
 use crate::cli::terminal::escaped_on_terminal;
 use crate::cli::terminal::print;
-use crate::clock::Moment;
-use crate::rep::decoded;
-use crate::store::{Fetch, Sha256, Store, StoredOrigin};
-use crate::text::hex;
-use crate::text::time_text;
+use crawlgate_robots::decoded;
+use crawlgate_store::{Fetch, Sha256, Store, StoredOrigin};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::hex;
+use crawlgate_text::time_text;
 
 /// Digits of a digest that suffice for a search.
 const SHORTEST: usize = 6;

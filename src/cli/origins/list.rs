@@ -6,9 +6,9 @@ use super::StateName;
 use super::paging::{Paging, Part};
 use crate::admin::view::OriginEntry;
 use crate::cli::terminal;
-use crate::clock::Moment;
 use crate::explain::states::{about, ago, next_fetch, to_come};
-use crate::store::{OriginQuery, Store, StoredOrigin, StoredState};
+use crawlgate_store::{OriginQuery, Store, StoredOrigin, StoredState};
+use crawlgate_system::clock::Moment;
 
 /// The origins to list, and the form.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]

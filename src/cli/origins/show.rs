@@ -16,19 +16,19 @@ use crate::admin;
 use crate::admin::view::{FetchEntry, OriginEntry};
 use crate::cli::terminal::escaped_on_terminal;
 use crate::cli::terminal::{json_line, print, printable};
-use crate::clock::Moment;
-use crate::config::{Config, CrawlDelayMode, format_duration};
 use crate::explain::states::{about, ago, cause, lives, other_answer, stance, to_come};
-use crate::pace::{EffectivePace, Pace, Source};
-use crate::rep::Origin;
-use crate::robots::crawl_delay::CrawlDelay;
-use crate::robots::document::Document;
-use crate::robots::identity::{Identity, OWN_STATES};
-use crate::robots::state::State;
-use crate::store::persist::from_stored;
-use crate::store::{FETCHES_KEPT, Fetch, Store, StoredOrigin, StoredState};
-use crate::text::hex;
-use crate::text::time_text;
+use crawlgate_config::{Config, CrawlDelayMode, format_duration};
+use crawlgate_origins::crawl_delay::CrawlDelay;
+use crawlgate_origins::document::Document;
+use crawlgate_origins::identity::{Identity, OWN_STATES};
+use crawlgate_origins::state::State;
+use crawlgate_robots::Origin;
+use crawlgate_store::persist::from_stored;
+use crawlgate_store::{FETCHES_KEPT, Fetch, Store, StoredOrigin, StoredState};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::hex;
+use crawlgate_text::time_text;
+use crawlgate_turns::pace::{EffectivePace, Pace, Source};
 
 /// The origin, and the parts to show.
 #[derive(Args, Clone, Debug)]
@@ -63,7 +63,7 @@ pub(super) async fn show(
     now: Moment,
 ) -> Result<u8, String> {
     let origin = &args.origin;
-    let failed = |error: crate::store::StoreError| error.to_string();
+    let failed = |error: crawlgate_store::StoreError| error.to_string();
     let all = store.origin(origin).await.map_err(failed)?;
     let found = match &args.identity {
         Some(identity) => all.iter().find(|one| one.identity == *identity),

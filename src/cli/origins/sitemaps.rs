@@ -8,11 +8,11 @@ use super::StateName;
 use super::paging::{Paging, Part};
 use crate::admin::view::SitemapEntry;
 use crate::cli::terminal;
-use crate::clock::Moment;
-use crate::config::Config;
 use crate::explain;
 use crate::explain::sitemaps::{OriginFilter, Sitemap, Sitemaps};
-use crate::store::Store;
+use crawlgate_config::Config;
+use crawlgate_store::Store;
+use crawlgate_system::clock::Moment;
 
 /// The crawler, the origins, and the form.
 #[derive(Args, Clone, Debug)]

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::clock::Uptime;
+use crawlgate_system::clock::Uptime;
 
 /// The age at which a list is taken again: another member may have come for each that left.
 const MAX_AGE: Duration = Duration::from_secs(5);

@@ -8,9 +8,9 @@ use tracing::{debug, warn};
 
 use super::OverrideSync;
 use crate::admin::query;
-use crate::fleet::{Fleet, News};
-use crate::rep::Origin;
-use crate::robots::identity::Identity;
+use crawlgate_origins::identity::Identity;
+use crawlgate_robots::Origin;
+use crawlgate_turns::fleet::{Fleet, News};
 
 /// A message to all instances. As text: `forget https://site.example * a1`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use tokio::time::{sleep, timeout};
 
 use super::OverrideSync;
 use crate::admin::{LateMember, Reach};
-use crate::fleet::coordinator::{CoordinatorError, MemberRow};
-use crate::fleet::{Fleet, HeartbeatReply, Member};
+use crawlgate_turns::fleet::coordinator::{CoordinatorError, MemberRow};
+use crawlgate_turns::fleet::{Fleet, HeartbeatReply, Member};
 
 /// The time that the members have to take over a change.
 const WAIT: Duration = Duration::from_secs(2);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::admin::{self, Answer, AskError, Reach, Request};
 use crate::cli::terminal;
-use crate::config::Config;
+use crawlgate_config::Config;
 
 /// Time for a running process to bring a change to the fleet, and to hear that it is in force.
 const TIMEOUT: Duration = Duration::from_secs(15);

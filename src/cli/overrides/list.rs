@@ -1,11 +1,11 @@
 //! Overrides as a list, for people and for programs.
 
 use crate::cli::terminal;
-use crate::clock::Moment;
-use crate::policy::overrides::Override;
-use crate::store::Removed;
-use crate::text::json::Object;
-use crate::text::time_text;
+use crawlgate_policy::overrides::Override;
+use crawlgate_store::Removed;
+use crawlgate_system::clock::Moment;
+use crawlgate_text::json::Object;
+use crawlgate_text::time_text;
 
 /// Octets of one text in JSON: more than any accepted one.
 const MAX_TEXT: usize = 64 * 1024;

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::ExtraDestinations;
 use crate::cli::client::token;
-use crate::rep::ProductToken;
+use crawlgate_robots::ProductToken;
 
 /// Arguments of `crawlgate run`.
 #[derive(Args, Clone, Debug)]

@@ -15,12 +15,10 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{
-    ca::Authority,
-    clock::Moment,
-    config::TlsConfig,
-    trust::{self, TRUSTSTORE_PASSWORD, TRUSTSTORE_TYPE},
-};
+use crate::trust::{self, TRUSTSTORE_PASSWORD, TRUSTSTORE_TYPE};
+use crawlgate_ca::Authority;
+use crawlgate_config::TlsConfig;
+use crawlgate_system::clock::Moment;
 
 /// The files that clients read.
 #[derive(Clone, Debug)]

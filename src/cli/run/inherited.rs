@@ -5,8 +5,8 @@
 //! that neither covers; unlike curl, crawlgate never uses such a proxy for this machine itself. The configuration takes
 //! precedence, and crawlgate reports either choice.
 
-use crate::config::{HostPattern, ProxyProtocol, Route, UpstreamProxy, Via};
-use crate::rep::Scheme;
+use crawlgate_config::{HostPattern, ProxyProtocol, Route, UpstreamProxy, Via};
+use crawlgate_robots::Scheme;
 
 /// Adds the proxies that `variable` (the environment) names to `routes`. Returns the messages about them, none if the
 /// environment names none.

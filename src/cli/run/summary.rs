@@ -8,12 +8,12 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::audit::Facts;
-use crate::clock::Moment;
 use crate::explain::states::ago;
 use crate::proxy::Proxy;
-use crate::rep::Origin;
-use crate::text::time_text;
-use crate::whole_file::NewFile;
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Moment;
+use crawlgate_system::whole_file::NewFile;
+use crawlgate_text::time_text;
 
 /// The name and the version of the format.
 const FORMAT: &str = "crawlgate-run@1";

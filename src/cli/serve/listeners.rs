@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 use listenfd::ListenFd;
 
 use crate::admin::{BindError, claim};
-use crate::config::{Config, Listen, ListenAt, Listener as Configured};
 use crate::proxy::listener::{Bound, Listener};
+use crawlgate_config::{Config, Listen, ListenAt, Listener as Configured};
 
 /// Connections that wait to be accepted, per listener.
 const BACKLOG: u32 = 1024;

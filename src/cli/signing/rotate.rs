@@ -8,11 +8,11 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::clock::Moment;
-use crate::config::format_moment;
-use crate::signing::directory::FRESH;
-use crate::signing::{Settings, SigningKey};
-use crate::whole_file::sync_folder;
+use crawlgate_config::format_moment;
+use crawlgate_signing::directory::FRESH;
+use crawlgate_signing::{Settings, SigningKey};
+use crawlgate_system::clock::Moment;
+use crawlgate_system::whole_file::sync_folder;
 
 /// The files of one identity.
 struct Files<'s> {
@@ -170,7 +170,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::signing::{AgentUrl, Cover, Form, Identities};
+    use crawlgate_signing::{AgentUrl, Cover, Form, Identities};
 
     /// A folder with the key of an identity.
     struct TestKeys {

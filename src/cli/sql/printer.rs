@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use super::Format;
 use crate::audit::csv::{harmless, to_csv_unchanged};
 use crate::cli::terminal::{self, Columns, printed};
-use crate::store::sqlite::sql::{Cell, Rows};
-use crate::text::hex;
-use crate::text::json;
+use crawlgate_store::sqlite::sql::{Cell, Rows};
+use crawlgate_text::hex;
+use crawlgate_text::json;
 
 /// Rows that the widths of a table are measured by; the cells of later ones may stand out.
 const MEASURED: usize = 200;

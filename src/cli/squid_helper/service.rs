@@ -20,8 +20,8 @@ use tokio::time::timeout;
 
 use super::line::{DecisionFacts, Lookup, Outcome};
 use crate::egress::tls_config;
-use crate::text::causes;
 use crate::trust::TrustError;
+use crawlgate_text::causes;
 
 /// Octets of an answer to read.
 const LONGEST_ANSWER: usize = 64 * 1024;

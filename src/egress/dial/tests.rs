@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 
 use super::super::resolve::DnsError;
 use super::*;
-use crate::policy::address_policy::{Class, ProhibitedBy};
+use crawlgate_policy::address_policy::{Class, ProhibitedBy};
 
 fn config(text: &str) -> Config {
     Config::parse(text, std::path::Path::new("/nowhere/config.toml")).unwrap()

@@ -9,11 +9,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::super::ResponseBody;
 use super::{Body, Response};
-use crate::clock::Moment;
-use crate::ftp::media_type;
-use crate::ftp::path::Name;
-use crate::ftp::range::Range;
-use crate::ftp::status::Refusal;
+use crawlgate_ftp::media_type;
+use crawlgate_ftp::path::Name;
+use crawlgate_ftp::range::Range;
+use crawlgate_ftp::status::Refusal;
+use crawlgate_system::clock::Moment;
 
 /// The name of a file, and the replies about it that come before its octets.
 pub(super) struct Facts<'a> {

@@ -14,10 +14,10 @@ use tokio::net::TcpStream;
 
 use super::control::{Control, TransferStart};
 use super::cut::Cut;
-use crate::ftp::listing::Endless;
-use crate::ftp::page::Page;
-use crate::ftp::range::Range;
 use crate::transit;
+use crawlgate_ftp::listing::Endless;
+use crawlgate_ftp::page::Page;
+use crawlgate_ftp::range::Range;
 
 /// Octets of the memory that pieces are read into, one behind the other.
 const ROOM: usize = 32 * 1024;
@@ -380,8 +380,8 @@ mod tests {
 
     use super::super::super::idle::IdleBudget;
     use super::*;
-    use crate::ftp::listing::{Format, Listing};
-    use crate::metrics::Gauge;
+    use crawlgate_ftp::listing::{Format, Listing};
+    use crawlgate_system::metrics::Gauge;
 
     /// Counts the wakes of a task by itself: each of them is a turn for other tasks.
     struct OwnWakes {

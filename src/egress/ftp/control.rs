@@ -11,10 +11,10 @@ use tokio::net::TcpStream;
 use super::super::Failure;
 use super::super::idle::SecondPlace;
 use super::cut::Cut;
-use crate::ftp::command::Command;
-use crate::ftp::reply::{Replies, Reply};
-use crate::ftp::status::{Refusal, Step};
-use crate::metrics::GaugeGuard;
+use crawlgate_ftp::command::Command;
+use crawlgate_ftp::reply::{Replies, Reply};
+use crawlgate_ftp::status::{Refusal, Step};
+use crawlgate_system::metrics::GaugeGuard;
 
 /// Preliminary replies before one that decides: a server may say that it is about to.
 const MAX_PRELIMINARY: usize = 4;

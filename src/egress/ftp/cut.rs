@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::ftp::reply::Reply;
+use crawlgate_ftp::reply::Reply;
 
 /// The reason that a transfer is not whole, as the error that its body ends with.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -3,7 +3,7 @@ use tokio::io::{DuplexStream, duplex};
 
 use super::super::http1;
 use super::*;
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
 
 const IDLE: Duration = Duration::from_secs(90);
 

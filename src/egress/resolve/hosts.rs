@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::descriptors::is_exhaustion;
+use crawlgate_system::descriptors::is_exhaustion;
 
 type Entries = HashMap<Box<str>, Vec<IpAddr>>;
 

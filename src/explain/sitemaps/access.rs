@@ -1,9 +1,9 @@
 //! The answer whether a crawler may fetch a sitemap, and its grounds in words.
 
 use crate::explain::SitemapError;
-use crate::policy::{Reason, Verdict};
-use crate::rep::Rule;
-use crate::robots::identity::Identity;
+use crawlgate_origins::identity::Identity;
+use crawlgate_policy::{Reason, Verdict};
+use crawlgate_robots::Rule;
 
 /// The answer whether a crawler may fetch a sitemap.
 #[derive(Debug)]

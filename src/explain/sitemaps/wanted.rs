@@ -1,6 +1,6 @@
 //! The origins of which the Sitemap lines are listed.
 
-use crate::store::StoredState;
+use crawlgate_store::StoredState;
 
 /// The origins to list; all conditions that are given must hold.
 #[derive(Clone, Debug, Default)]

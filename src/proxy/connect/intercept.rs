@@ -18,7 +18,6 @@ use super::{names, whole};
 use crate::egress::{Failure, Unconnected};
 use crate::filtered::Filtered;
 use crate::gate::{MAX_JUDGEMENTS, Requester};
-use crate::policy::{Decision, Ruling};
 use crate::proxy::checked_stream::CHANCE;
 use crate::proxy::client_stream::ClientStream;
 use crate::proxy::counts::Handshake;
@@ -30,8 +29,9 @@ use crate::proxy::relay::Relay;
 use crate::proxy::target::Scope;
 use crate::proxy::upstream::Unanswered;
 use crate::proxy::{ConnectionFailure, http2, server};
-use crate::rep::{Origin, Scheme};
-use crate::robots::access::tls_fault::alert_name;
+use crawlgate_origins::access::tls_fault::alert_name;
+use crawlgate_policy::{Decision, Ruling};
+use crawlgate_robots::{Origin, Scheme};
 
 /// What follows a tunnel's first octets, to the tunnel's end. Apart from [`intercept`], so that the state of a handshake
 /// does not stay for as long as the session.

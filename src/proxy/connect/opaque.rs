@@ -16,7 +16,6 @@ use super::{established, names, whole};
 use crate::egress::Unconnected;
 use crate::filtered::Filtered;
 use crate::gate::{Kind, MAX_JUDGEMENTS};
-use crate::policy::{Decision, Reason, Ruling};
 use crate::proxy::body::Answer;
 use crate::proxy::client_stream::{ClientStream, OnClientStream};
 use crate::proxy::downstream::Connection;
@@ -27,7 +26,8 @@ use crate::proxy::relay::Relay;
 use crate::proxy::respond::Refusal;
 use crate::proxy::server;
 use crate::proxy::upstream::Unanswered;
-use crate::rep::Origin;
+use crawlgate_policy::{Decision, Reason, Ruling};
+use crawlgate_robots::Origin;
 
 /// A TLS alert: fatal, unrecognized_name (RFC 6066 3).
 const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
-use crate::agent::Agent;
-use crate::client::{AuthCache, Client, Peer};
 use crate::gate::{Kind, Requester};
-use crate::policy::Target;
 use crate::proxy::Proxy;
 use crate::proxy::downstream::Downstream;
 use crate::proxy::recorder::ExchangeRecorder;
 use crate::proxy::relay::{GOODBYE, Relay};
+use crawlgate_policy::Target;
+use crawlgate_policy::agent::Agent;
+use crawlgate_turns::client::{AuthCache, Client, Peer};
 
 /// Resolves when a change of settings or overrides would deny the exchange with `target`, which goes to the address
 /// `dialled`, or has removed its client.

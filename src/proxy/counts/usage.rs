@@ -1,12 +1,12 @@
 //! Counts of what sites say of use, and of the uses that are refused.
 
-use crate::config::Mode;
-use crate::metrics::{Counters, Registry};
-use crate::policy::Decision;
-use crate::policy::usage::{Stage, Usage};
-use crate::usage::{Purpose, Said, Signal};
+use crawlgate_config::Mode;
+use crawlgate_policy::Decision;
+use crawlgate_policy::usage::{Stage, Usage};
+use crawlgate_system::metrics::{Counters, Registry};
+use crawlgate_usage::{Purpose, Said, Signal};
 
-/// The sources of statements, as [`Place::source`](crate::usage::Place::source) names them.
+/// The sources of statements, as [`Place::source`](crawlgate_usage::Place::source) names them.
 const SOURCES: [&str; 3] = ["robots", "header", "tdmrep"];
 
 /// The results of reading a statement.

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::policy::Decision;
-use crate::text::DecisionId;
-use crate::usage::lines::{self, Lines};
-use crate::usage::{Purpose, Value};
+use crawlgate_policy::Decision;
+use crawlgate_text::DecisionId;
+use crawlgate_usage::lines::{self, Lines};
+use crawlgate_usage::{Purpose, Value};
 
 /// The field that tells a crawler what was found, if the operator wants that.
 static STAMP: HeaderName = HeaderName::from_static("crawlgate-usage");

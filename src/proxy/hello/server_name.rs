@@ -1,7 +1,7 @@
 //! Reads the server name of a ClientHello (RFC 8446 4.1.2, RFC 6066 3) that rustls refuses for that name.
 
-use crate::ca::Authority;
 use crate::proxy::hello::TLS_HANDSHAKE;
+use crawlgate_ca::Authority;
 
 /// The handshake message.
 const CLIENT_HELLO: u8 = 1;

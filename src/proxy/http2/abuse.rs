@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::super::counts::Http2End;
-use crate::config::Limits;
-use crate::gcra::{Gcra, Rate};
+use crawlgate_config::Limits;
+use crawlgate_turns::gcra::{Gcra, Rate};
 
 /// The bounds of one connection. The first that is exceeded ends it.
 pub(super) struct Abuse {
@@ -117,7 +117,7 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
-    use crate::config::Config;
+    use crawlgate_config::Config;
 
     fn abuse() -> Abuse {
         let mut limits = Config::default().limits;

@@ -32,8 +32,8 @@ use super::abuse::Abuse;
 use super::form;
 use super::upload::Upload;
 use super::websocket;
-use crate::client::AuthCache;
 use crate::http2_body::{End, Sending, Tunnel};
+use crawlgate_turns::client::AuthCache;
 
 /// Interim responses that wait for the stream's task; an origin that sends more loses the rest.
 const MAX_INTERIM: usize = 64;

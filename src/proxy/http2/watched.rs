@@ -229,7 +229,7 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::config::Config;
+    use crawlgate_config::Config;
 
     fn frame(kind: u8, flags: u8, length: u8) -> Vec<u8> {
         let mut frame = vec![0, 0, length, kind, flags, 0, 0, 0, 1];

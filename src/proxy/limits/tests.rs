@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::thread;
 
 use super::*;
-use crate::config::Config;
+use crawlgate_config::Config;
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));

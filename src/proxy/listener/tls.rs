@@ -13,10 +13,10 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use crate::ca::Authority;
-use crate::client::PeerCertificate;
-use crate::config::{ClientAuthority, ClientCert, ListenerCertificate, ListenerTls};
 use crate::trust::pem::{PemError, certificates, certified, private_key};
+use crawlgate_ca::Authority;
+use crawlgate_config::{ClientAuthority, ClientCert, ListenerCertificate, ListenerTls};
+use crawlgate_turns::client::PeerCertificate;
 
 /// Names of a client certificate that count; more are left out.
 const MAX_NAMES: usize = 64;
@@ -210,16 +210,16 @@ mod tests {
     #[test]
     fn a_client_that_asks_gets_the_name_and_others_the_address() {
         let places = tempfile::tempdir().expect("a directory");
-        let config = crate::config::TlsConfig {
+        let config = crawlgate_config::TlsConfig {
             ca_cert: places.path().join("ca.crt"),
             ca_key: places.path().join("ca.key"),
-            ..crate::config::Config::default().tls
+            ..crawlgate_config::Config::default().tls
         };
-        let clock = crate::clock::Clock::system();
+        let clock = crawlgate_system::clock::Clock::system();
         let authority = Authority::load_or_create(&config, clock).expect("an authority");
         let names = |names: &[&str]| Minted {
             authority: Arc::new(
-                Authority::load(&config, crate::clock::Clock::system()).expect("it"),
+                Authority::load(&config, crawlgate_system::clock::Clock::system()).expect("it"),
             ),
             names: names.iter().map(|name| (*name).to_owned()).collect(),
         };

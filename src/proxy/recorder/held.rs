@@ -7,11 +7,11 @@ use http::Response;
 use super::ExchangeRecorder;
 use super::phase::Phase;
 use crate::cache::fetch::retry_after;
-use crate::clock::Moment;
 use crate::egress::Failure;
 use crate::gate::{Cleared, HeldOutcome, PriorClaim, Requester};
-use crate::pace::SharedPace as _;
-use crate::policy::{Decision, Ruling};
+use crawlgate_policy::{Decision, Ruling};
+use crawlgate_system::clock::Moment;
+use crawlgate_turns::pace::SharedPace as _;
 
 /// A request at the gate. A crawler that disconnects meanwhile leaves the record of a held request.
 pub struct Held<'a> {

@@ -1,6 +1,6 @@
 //! The progress of an exchange, and the error that it is recorded with if it ends there.
 
-use crate::pace::EffectivePace;
+use crawlgate_turns::pace::EffectivePace;
 
 /// Error of an exchange that the crawler left before the answer.
 const HUNG_UP: &str = "client_closed";

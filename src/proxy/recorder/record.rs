@@ -7,15 +7,15 @@ use http::{HeaderValue, Method};
 use super::ExchangeRecorder;
 use super::phase::Phase;
 use crate::audit::{self, Exceeds, ObjectDigests, Record, RecordObject};
-use crate::config::Recorded;
 use crate::egress::Signer;
-use crate::entry::{Exempt, Signed};
-use crate::policy::Reason;
-use crate::policy::tdmrep::{Reservations, TdmRepStance};
-use crate::policy::usage::Usage;
-use crate::rep::Origin;
-use crate::signing::Outcome;
 use crate::telemetry::{Trace, trace};
+use crawlgate_config::Recorded;
+use crawlgate_policy::Reason;
+use crawlgate_policy::tdmrep::{Reservations, TdmRepStance};
+use crawlgate_policy::usage::Usage;
+use crawlgate_record::{Exempt, Signed};
+use crawlgate_robots::Origin;
+use crawlgate_signing::Outcome;
 
 impl ExchangeRecorder {
     fn error(&self) -> Option<&'static str> {

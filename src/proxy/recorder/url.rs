@@ -2,7 +2,7 @@
 
 use http::{Method, Uri};
 
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
 
 /// The URL as it came.
 pub(super) enum Url {

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use super::{Audience, MAX};
-use crate::policy::usage::Usage;
-use crate::policy::{Decision, Reason};
 use crate::proxy::recorder::ExchangeRecorder;
-use crate::rep::{Origin, Rule};
-use crate::robots::state::State;
-use crate::text::hex;
-use crate::text::json::{Object, printable};
+use crawlgate_origins::state::State;
+use crawlgate_policy::usage::Usage;
+use crawlgate_policy::{Decision, Reason};
+use crawlgate_robots::{Origin, Rule};
+use crawlgate_text::hex;
+use crawlgate_text::json::{Object, printable};
 
 /// Facts of a decision in an answer, in members that never change their names.
 pub struct Facts<'a> {

@@ -6,16 +6,16 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::{Refusal, RequestTraits, Unforwardable};
-use crate::clock::Moment;
 use crate::egress::{Failure, Prohibited};
-use crate::ftp;
-use crate::pace::{EffectivePace, Source};
-use crate::policy::{Decision, Reason};
 use crate::proxy::framing::Violation;
 use crate::proxy::recorder::ExchangeRecorder;
 use crate::proxy::target::Unreadable;
-use crate::rep::Origin;
-use crate::robots::access::Cause;
+use crawlgate_ftp as ftp;
+use crawlgate_origins::access::Cause;
+use crawlgate_policy::{Decision, Reason};
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Moment;
+use crawlgate_turns::pace::{EffectivePace, Source};
 
 pub(super) struct Problem {
     pub(super) status: StatusCode,

@@ -10,8 +10,8 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{AlertDescription, PeerMisbehaved};
 
 use super::*;
-use crate::clock::Clock;
-use crate::robots::access::Cause;
+use crawlgate_origins::access::Cause;
+use crawlgate_system::clock::Clock;
 
 /// Certificates that openssl made until 2126, of kinds that rcgen does not make: an RSA root, a root with a short key, then
 /// leaves for `site.test`: signed with SHA-1, with a short key, under the root with a short key, of version 1.
@@ -63,7 +63,7 @@ fn verifier(extra: &[&CertificateDer<'_>]) -> Arc<Verifier> {
     let file = directory.path().join("extra.pem");
     let pem: String = extra
         .iter()
-        .map(|der| crate::text::pem("CERTIFICATE", der))
+        .map(|der| crawlgate_text::pem("CERTIFICATE", der))
         .collect();
     fs::write(&file, pem).unwrap();
     let trusted = super::super::upstream_roots(&[file]).unwrap();

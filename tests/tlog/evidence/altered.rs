@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use crawlgate::audit::bundle::{Exhibit, Named, write};
-use crawlgate::entry::{Bounds, Decision, Entry};
-use crawlgate::store::ObjectKind;
-use crawlgate::tlog::EntryProof;
+use crawlgate_record::{Bounds, Decision, Entry};
+use crawlgate_store::ObjectKind;
+use crawlgate_tlog::EntryProof;
 use serde_json::Value;
 
 use super::corpus::Corpus;

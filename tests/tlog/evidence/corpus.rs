@@ -6,9 +6,9 @@ use std::path::Path;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use crawlgate::audit::bundle::{Exhibit, Header, LinesWriter, Named, write};
-use crawlgate::entry::{Basis, Bounds, Decision, Digest, Entry, Rule, Url, Verdict, write_line};
-use crawlgate::store::objects_of;
-use crawlgate::tlog::EntryProof;
+use crawlgate_record::{Basis, Bounds, Decision, Digest, Entry, Rule, Url, Verdict, write_line};
+use crawlgate_store::objects_of;
+use crawlgate_tlog::EntryProof;
 
 use crate::log::Log;
 
@@ -33,7 +33,7 @@ pub(super) struct Corpus {
 
 impl Corpus {
     pub(super) fn new() -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/base/entry/tests/golden.txt");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/record/src/tests/golden.txt");
         let text = fs::read_to_string(path).unwrap();
         let octets = |digits: &str| -> Vec<u8> {
             let digit = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crawlgate::tlog::{Resource, Tile};
+use crawlgate_tlog::{Resource, Tile};
 
 use super::TestStore;
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use crawlgate::config::{Config, FleetConfig};
-use crawlgate::fleet::FleetKey;
-use crawlgate::fleet::check::{Level, judge};
-use crawlgate::fleet::engine::Engine as Redis;
+use crawlgate_config::{Config, FleetConfig};
+use crawlgate_turns::fleet::FleetKey;
+use crawlgate_turns::fleet::check::{Level, judge};
+use crawlgate_turns::fleet::engine::Engine as Redis;
 use serde_json::Value;
 
 use super::member;

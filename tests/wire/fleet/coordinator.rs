@@ -12,14 +12,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlgate::clock::{Clock, Moment};
-use crawlgate::config::Config;
-use crawlgate::fleet::coordinator::{
+use crawlgate_config::Config;
+use crawlgate_system::clock::{Clock, Moment};
+use crawlgate_turns::fleet::coordinator::{
     AcquireFetch, Coordinator, CoordinatorError, FetchLease, Heartbeat, NAME_HELD, PublishState,
     Published, StateKey, Token,
 };
-use crawlgate::fleet::engine::Engine as Redis;
-use crawlgate::fleet::in_memory::InMemoryEngine;
+use crawlgate_turns::fleet::engine::Engine as Redis;
+use crawlgate_turns::fleet::in_memory::InMemoryEngine;
 
 use super::check;
 use crate::support::{Engine, PATIENCE, client_config, origin_ca_pem};
@@ -158,7 +158,7 @@ async fn heartbeat(
     coordinator: &Arc<dyn Coordinator>,
     name: &str,
     after: u64,
-) -> crawlgate::fleet::HeartbeatReply {
+) -> crawlgate_turns::fleet::HeartbeatReply {
     beat(coordinator, name, Some(after)).await
 }
 
@@ -167,7 +167,7 @@ async fn beat(
     coordinator: &Arc<dyn Coordinator>,
     name: &str,
     after: Option<u64>,
-) -> crawlgate::fleet::HeartbeatReply {
+) -> crawlgate_turns::fleet::HeartbeatReply {
     let beat = Heartbeat {
         name,
         process: "0a",

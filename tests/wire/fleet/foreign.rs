@@ -1,6 +1,6 @@
 //! States, overrides and members of other versions, and planted numbers of changes.
 
-use crawlgate::fleet::FleetKey;
+use crawlgate_turns::fleet::FleetKey;
 
 use super::overrides::{denied_at_all, deny, fleet};
 use super::{joined, logs_are_whole, member};

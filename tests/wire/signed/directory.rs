@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use crawlgate::signing::SigningKey;
+use crawlgate_signing::SigningKey;
 use serde_json::{Value, json};
 
 use super::verify::{AGENT, identity, is_signed_by, verdicts};

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use crawlgate::signing::SigningKey;
+use crawlgate_signing::SigningKey;
 use serde_json::{Value, json};
 
 use crate::python::python_with;

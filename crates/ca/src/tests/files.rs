@@ -166,7 +166,7 @@ fn every_refusal_names_the_file_and_the_way_out() {
         (
             "the certificate is PEM around rubbish",
             |config| {
-                let rubbish = crate::text::pem("CERTIFICATE", b"rubbish");
+                let rubbish = crawlgate_text::pem("CERTIFICATE", b"rubbish");
                 fs::write(&config.ca_cert, rubbish).unwrap();
             },
             "Malformed",
@@ -259,4 +259,63 @@ fn root_leaves_a_services_files_to_the_service() {
         let owner = entry.metadata().unwrap().uid();
         assert_eq!(owner, 65_534, "{:?}", entry.file_name());
     }
+}
+
+#[test]
+fn only_a_directory_that_is_visibly_ours_is_given_a_key() {
+    let made = tempfile::tempdir().unwrap();
+    let made_here = config(made.path());
+
+    Authority::create(&made_here, clock(), false).unwrap();
+    let ours = std::fs::read(&made_here.ca_cert).unwrap();
+    let root = webpki_root_certs::TLS_SERVER_ROOT_CERTS.first().unwrap();
+    let foreign = crawlgate_text::pem("CERTIFICATE", root).into_bytes();
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../certs/README.md");
+    let readme = std::fs::read(readme).unwrap();
+
+    type Case<'a> = (&'a str, &'a [(&'a str, &'a [u8])], bool);
+    let cases: [Case<'_>; 7] = [
+        ("an empty directory", &[], false),
+        (
+            "another program's certificate",
+            &[("server.crt", &foreign), ("server.key", b"x")],
+            false,
+        ),
+        (
+            "another program's authority",
+            &[("ca.crt", &foreign)],
+            false,
+        ),
+        (
+            "another program's notes",
+            &[("README.md", b"# certs/\n\nNot crawlgate's certs/")],
+            false,
+        ),
+        ("our authority", &[("ca.crt", &ours)], true),
+        (
+            "our README, as a working copy has it",
+            &[("README.md", &readme)],
+            true,
+        ),
+        (
+            "our README and an authority of one's own",
+            &[("README.md", &readme), ("ca.crt", &foreign)],
+            true,
+        ),
+    ];
+    for (name, files, expected) in cases {
+        let certs = tempfile::tempdir().unwrap();
+        for (file, octets) in files {
+            std::fs::write(certs.path().join(file), octets).unwrap();
+        }
+        assert_eq!(
+            crawlgate_config::places::is_ours(certs.path()),
+            expected,
+            "{name}"
+        );
+    }
+    assert!(
+        !crawlgate_config::places::is_ours(&made.path().join("none")),
+        "no directory"
+    );
 }

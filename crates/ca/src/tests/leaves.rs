@@ -214,7 +214,7 @@ fn a_leaf_never_outlives_its_authority() {
 
 #[test]
 fn a_constrained_authority_signs_only_for_permitted_hosts() {
-    use crate::config::Subtree;
+    use crawlgate_config::Subtree;
 
     let directory = tempfile::tempdir().unwrap();
     let subtrees = ["example.com", "10.0.0.0/8", "2001:db8::/32"];

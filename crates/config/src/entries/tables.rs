@@ -10,9 +10,9 @@ use super::super::{
     units::format_moment,
 };
 use super::text::{float, list, name, place, quoted, size, span, texts};
-use crate::policy::overrides::{Action, Override};
-use crate::signing::Settings;
-use crate::usage::{Purpose, Purposes};
+use crawlgate_policy::overrides::{Action, Override};
+use crawlgate_signing::Settings;
+use crawlgate_usage::{Purpose, Purposes};
 
 /// Writes one `[[override]]`.
 pub(super) fn override_(from: &Override) -> String {

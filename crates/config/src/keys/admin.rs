@@ -7,7 +7,7 @@ use super::super::{
     values::{choice, text},
 };
 use super::ROLES;
-use crate::robots::identity::client_name;
+use crawlgate_origins::identity::client_name;
 
 /// Reads one `[[admin.user]]`, after those of `earlier`.
 pub(super) fn user(mut section: Section<'_, '_>, earlier: &[AdminUser]) -> Option<AdminUser> {

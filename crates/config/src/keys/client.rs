@@ -14,11 +14,11 @@ use super::super::{
     values::{bytes, choice, duration, integer, number, one_or_list, text},
 };
 use super::{MODES, PROFILES, ingress::network, signals, signing::identity};
-use crate::policy::overrides::words;
-use crate::rep::ProductToken;
-use crate::robots::identity::client_name;
-use crate::robots::identity::{self, LONGEST_USER_AGENT};
-use crate::signing::Settings;
+use crawlgate_origins::identity::client_name;
+use crawlgate_origins::identity::{self, LONGEST_USER_AGENT};
+use crawlgate_policy::overrides::words;
+use crawlgate_robots::ProductToken;
+use crawlgate_signing::Settings;
 
 /// Names that a `[[client]]` may mean; `None` where some are unknown because of a fault.
 #[derive(Clone, Copy)]

@@ -11,7 +11,7 @@ use super::super::{
     values::{boolean, bytes, duration, integer, list, one_or_list, path, text},
 };
 use super::TIMEOUT;
-use crate::policy::host::canonical_host;
+use crawlgate_policy::host::canonical_host;
 
 /// Windows of HTTP/2 streams: from the one that every stream begins with (RFC 9113 6.9.2).
 const HTTP2_WINDOW: std::ops::RangeInclusive<u64> = 64 * 1024..=64 * 1024 * 1024;

@@ -10,8 +10,8 @@ use super::super::{
     values::{boolean, bytes, choice, duration, integer, list, one_or_list, text, unless},
 };
 use super::{MISMATCH, TIMEOUT, UNLIMITED, signing::identity};
-use crate::rep::ProductToken;
-use crate::signing::Settings;
+use crawlgate_robots::ProductToken;
+use crawlgate_signing::Settings;
 use std::time::Duration;
 
 /// Reads `[listen]`. Unless it `has_others`, a file that names no address would admit no crawler and is refused.

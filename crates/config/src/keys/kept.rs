@@ -10,8 +10,8 @@ use super::super::{
     values::{boolean, bytes, choice, duration, integer, one_or_list, path, text, unless},
 };
 use super::{DURABILITY, FOREVER, LOG_FORMATS, ON_FAILURE, RECORDED, SYNCHRONOUS, UNLIMITED};
-use crate::policy::host::canonical_host;
-use crate::tlog::KeyName;
+use crawlgate_policy::host::canonical_host;
+use crawlgate_tlog::KeyName;
 
 pub(super) fn log(mut section: Section<'_, '_>, base: &Path, to: &mut LogConfig) {
     section.set("decisions", &mut to.decisions, choice(&RECORDED));

@@ -13,8 +13,8 @@ use super::{
     CLIENT_CERTS,
     ingress::{network, socket_address},
 };
-use crate::rep::{Origin, Scheme};
-use crate::robots::identity::client_name;
+use crawlgate_origins::identity::client_name;
+use crawlgate_robots::{Origin, Scheme};
 
 /// Reads one `[[listener]]`, after those in `before`; none if a required key is missing.
 pub(super) fn listener(

@@ -8,9 +8,9 @@ use super::super::{
     values::{choice, list, text},
 };
 use super::{ACTIONS, COVERS, MODES, ingress::network, signals::purposes};
-use crate::clock::Moment;
-use crate::policy::overrides::{Action, Override, OverrideId, words};
-use crate::rep::{Origin, PathPattern};
+use crawlgate_policy::overrides::{Action, Override, OverrideId, words};
+use crawlgate_robots::{Origin, PathPattern};
+use crawlgate_system::clock::Moment;
 
 pub(super) fn policy(mut section: Section<'_, '_>, to: &mut PolicyConfig) {
     section.set("mode", &mut to.mode, choice(&MODES));

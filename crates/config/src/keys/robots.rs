@@ -13,7 +13,7 @@ use super::{
     BY_CAUSE, FINALLY, FOREVER, LEAST_REDIRECTS, LEAST_SIZE_LIMIT, MEMORY, ONE_MS, PROFILES, SPAN,
     TIMEOUT, UNLIMITED,
 };
-use crate::robots::identity::{LONGEST_OWN, user_agent};
+use crawlgate_origins::identity::{LONGEST_OWN, user_agent};
 
 pub(super) fn robots<'t>(
     mut section: Section<'_, 't>,

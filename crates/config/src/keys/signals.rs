@@ -5,7 +5,7 @@ use super::super::{
     values::{boolean, choice, list, one_or_list, text},
 };
 use super::{PURPOSES, SIGNAL_MODES};
-use crate::usage::{Modes, Purpose, Purposes};
+use crawlgate_usage::{Modes, Purpose, Purposes};
 
 pub(super) fn signals(mut section: Section<'_, '_>, to: &mut Modes) {
     for (key, mode) in [

@@ -11,9 +11,9 @@ use super::super::{
     values::{boolean, choice, duration, list, path, text},
 };
 use super::{FORMS, SIGNED_PARTS};
-use crate::robots::identity::client_name;
-use crate::signing::settings::EXPECTED;
-use crate::signing::{AgentUrl, Cover, Form, Settings};
+use crawlgate_origins::identity::client_name;
+use crawlgate_signing::settings::EXPECTED;
+use crawlgate_signing::{AgentUrl, Cover, Form, Settings};
 
 /// The life of a signature unless the file says otherwise.
 const LIFETIME: Duration = secs(60);

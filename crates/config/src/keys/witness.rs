@@ -9,8 +9,8 @@ use super::super::{
     read::{Refusal, Section},
     values::{path, plain_url, service, text, unless},
 };
-use crate::robots::identity::client_name;
-use crate::tlog::{KeyError, KeyKind, VerifierKey};
+use crawlgate_origins::identity::client_name;
+use crawlgate_tlog::{KeyError, KeyKind, VerifierKey};
 
 const EXPECTED: &str = "expected the vkey that the operator of the witness publishes: name+id+key";
 

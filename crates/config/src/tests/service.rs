@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use super::*;
-use crate::config::{Holder, Kept};
+use crate::{Holder, Kept};
 
 /// A system with a service that has run, and a user's home.
 struct System {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::signing::{Cover, Form};
+use crawlgate_signing::{Cover, Form};
 
 /// Returns the message for a text with faults, without the directory.
 fn message(text: &str) -> String {

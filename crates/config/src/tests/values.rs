@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::*;
-use crate::policy::overrides::Action;
+use crawlgate_policy::overrides::Action;
 
 #[test]
 fn values_arrive_as_they_are_meant() {

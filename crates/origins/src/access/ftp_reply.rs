@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::numbered;
 use super::plain_text::PlainText;
-use crate::ftp::reply::Reply;
+use crawlgate_ftp::reply::Reply;
 
 /// Octets of the text that are kept: the server chooses their number.
 const KEPT: usize = 96;

@@ -2,7 +2,8 @@
 
 use super::tls_fault::TlsFault;
 use super::*;
-use crate::ftp::reply::Reply;
+use crawlgate_ftp::reply::Reply;
+use crawlgate_ftp::status::{Refusal, Step};
 
 #[test]
 fn a_status_is_read_as_the_rules_say() {
@@ -258,7 +259,25 @@ fn an_error_page_says_that_there_is_no_such_page() {
         let expected: Vec<&str> = expected.iter().map(|at| &*phrases[*at]).collect();
         assert_eq!(phrases_in(page, &phrases), expected, "{name}");
     }
-    let ours = crate::config::Config::default().robots.soft_404_phrases;
-    let php = b"Fatal error: Uncaught Exception: File not found in /srv/index.php";
-    assert!(phrases_in(php, &ours).is_empty());
+}
+
+#[test]
+fn only_a_missing_file_opens_an_origin() {
+    for step in [Step::Login, Step::Name, Step::MissingName, Step::Transfer] {
+        for code in 100..600 {
+            let reply = Reply {
+                code,
+                text: Vec::new(),
+            };
+            let status = Refusal { step, reply }.status();
+            let reading = read_status(status, &[], false);
+            let expected = match (step, code) {
+                (Step::Name | Step::MissingName, 550) | (Step::MissingName, 551 | 553) => {
+                    Reading::Absent
+                }
+                _ => Reading::Unreachable,
+            };
+            assert_eq!(reading, expected, "{step:?} {code}: {status}");
+        }
+    }
 }

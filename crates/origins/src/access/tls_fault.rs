@@ -7,9 +7,9 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::clock::Moment;
-use crate::text::json::printable;
-use crate::text::time_text;
+use crawlgate_text::Moment;
+use crawlgate_text::json::printable;
+use crawlgate_text::time_text;
 
 /// Octets of the names of one fault, and of the name of one issuer.
 const MOST: usize = 160;

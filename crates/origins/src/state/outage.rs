@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{FetchEnd, SOON, Stance};
-use crate::clock::Moment;
-use crate::robots::access::Cause;
-use crate::robots::reach::Reach;
-use crate::robots::snapshot::Snapshot;
-use crate::robots::timing::{Finally, ProfileRules, Timing};
+use crate::access::Cause;
+use crate::reach::Reach;
+use crate::snapshot::Snapshot;
+use crate::timing::{Finally, ProfileRules, Timing};
+use crawlgate_text::Moment;
 
 /// Longest time between two failures of one outage; after a longer one, a new outage begins.
 pub const OBSERVED: Duration = Duration::from_secs(24 * 60 * 60);

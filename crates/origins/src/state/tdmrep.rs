@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use super::{Due, Stance, State};
-use crate::clock::Moment;
-use crate::robots::timing::ProfileRules;
+use crate::timing::ProfileRules;
+use crawlgate_text::Moment;
 
 impl State {
     /// Returns the stance of a tdmrep.json: its entries, nothing, or unknown until a fetch ends.

@@ -8,8 +8,8 @@ mod retry;
 mod tdmrep;
 
 use super::*;
-use crate::config::ProfileName;
-use crate::rep::{ParseOptions, Robots};
+use crate::timing::ProfileName;
+use crawlgate_robots::{ParseOptions, Robots};
 
 /// The consequence for a request, reduced to its deciding parts. Files are told apart by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,20 +1,16 @@
 //! The address policy as tables: allowed and prohibited destinations, with the rule.
 
 use super::*;
-use crate::config::EgressConfig;
-use crate::rep::Scheme;
+use crawlgate_robots::Scheme;
 
 fn policy(allow: &[&str], deny: &[&str], own: &[&str]) -> AddressPolicy {
     let read = |texts: &[&str]| {
         let read = texts.iter().map(|text| Destination::new(text).unwrap());
         read.collect::<Vec<_>>()
     };
-    let config = EgressConfig {
-        allow: read(allow),
-        deny: read(deny),
-        connect_ports: vec![PortRange::one(443), PortRange::one(80)],
-    };
-    config.address_policy(own.iter().map(|own| own.parse().unwrap()).collect())
+    let ports = vec![PortRange::one(443), PortRange::one(80)];
+    let own = own.iter().map(|own| own.parse().unwrap());
+    AddressPolicy::new(read(allow), read(deny), ports, own.collect())
 }
 
 /// This machine has one address besides the loopback ones.

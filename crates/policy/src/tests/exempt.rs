@@ -1,7 +1,7 @@
 //! Exempt clients.
 
 use super::*;
-use crate::usage::Purpose;
+use crawlgate_usage::Purpose;
 
 #[test]
 fn an_exemption_lifts_what_rules_disallow_and_nothing_else() {

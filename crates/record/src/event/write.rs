@@ -24,7 +24,7 @@ fn write_list(map: &mut MapWriter<'_>, key: u8, texts: &Texts<'_>, most: usize) 
 }
 
 impl Event<'_> {
-    /// Appends the entry to `out`: at most [`MAX`](crate::entry::MAX) octets, always the same for the same event. A text
+    /// Appends the entry to `out`: at most [`MAX`](crate::MAX) octets, always the same for the same event. A text
     /// beyond its bound is cut, and the entry says by how much.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut map = MapWriter::open(out);

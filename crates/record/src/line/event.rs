@@ -8,9 +8,9 @@ use super::super::field as f;
 use super::super::object::Asserted;
 use super::super::value::Text;
 use super::{most_in_line, stamp, write_asserted, write_client, write_texts};
-use crate::text::DecisionId;
-use crate::text::hex::digits;
-use crate::text::json::Object;
+use crawlgate_text::DecisionId;
+use crawlgate_text::hex::digits;
+use crawlgate_text::json::Object;
 
 fn write_span(line: &mut Object<'_>, count: u64, first: u64, last: u64) {
     line.number(f::COUNT, count);

@@ -3,74 +3,22 @@
 //! The file fixes the form of an entry and its line for ever. The [table](super::table) made it, once; a new row of the
 //! table is added to its end by
 //!
-//!     CRAWLGATE_GOLDEN=append cargo test --lib entry::tests::golden
+//!     CRAWLGATE_GOLDEN=append cargo test -p crawlgate-record golden
 //!
 //! which changes nothing that the file already has.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use aws_lc_rs::digest::{SHA256, digest};
-
 use super::super::*;
 use super::table;
-use crate::text::hex::hex;
-
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/entry/tests/golden.txt");
+use crate::samples::golden::{PATH, Row, read, sha256};
+use crawlgate_text::hex::hex;
 
 const HEADING: &str = "\
 # Entries of the decision log with their lines. This file only grows: see golden.rs.
 # \"object\" is the body of an object in hexadecimal digits; an entry names it by its SHA-256.
 ";
-
-/// A row of the file.
-struct Row {
-    name: String,
-    entry: Vec<u8>,
-    line: String,
-}
-
-fn octets(digits: &str) -> Vec<u8> {
-    let digit = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
-    (0..digits.len()).step_by(2).map(digit).collect()
-}
-
-/// Returns the entries of the file with their lines.
-pub(crate) fn entries() -> Vec<(Vec<u8>, String)> {
-    let rows = read().1.into_iter();
-    rows.map(|row| (row.entry, row.line)).collect()
-}
-
-/// Reads the file: its objects and its rows.
-fn read() -> (HashMap<Digest, Vec<u8>>, Vec<Row>) {
-    let text = std::fs::read_to_string(PATH).unwrap_or_default();
-    let (mut objects, mut rows) = (HashMap::new(), Vec::new());
-    let mut lines = text.lines().filter(|line| !line.starts_with('#'));
-    while let Some(line) = lines.next() {
-        let (kind, rest) = line.split_once(' ').unwrap();
-        match kind {
-            "object" => {
-                let body = octets(rest);
-                objects.insert(sha256(&body), body);
-            }
-            "name" => {
-                let value =
-                    |line: Option<&str>, kind| line.unwrap().strip_prefix(kind).unwrap().to_owned();
-                rows.push(Row {
-                    name: rest.to_owned(),
-                    entry: octets(&value(lines.next(), "entry ")),
-                    line: value(lines.next(), "line "),
-                });
-            }
-            other => panic!("{other}"),
-        }
-    }
-    (objects, rows)
-}
-
-pub(super) fn sha256(body: &[u8]) -> Digest {
-    digest(&SHA256, body).as_ref().try_into().unwrap()
-}
 
 fn line_of(entry: &[u8], objects: &HashMap<Digest, Vec<u8>>) -> String {
     let mut line = Vec::new();

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::super::*;
-use super::golden::sha256;
+use crate::samples::golden::sha256;
 
 /// The codes of all reasons.
 pub(super) const REASONS: &[&str] = &[
@@ -36,12 +36,6 @@ pub(super) const REASONS: &[&str] = &[
     "license_required",
     "usage_pending",
     "client_exempt",
-];
-
-/// What a site says of use, and what a response says.
-pub(super) const USAGES: [&str; 2] = [
-    r#"{"purposes":["train-ai"],"refused":["train-ai"],"preferences":[{"category":"train-ai","value":"disallow","signal":"content_usage","source":"robots","group":"*","line":3,"text":"Content-Usage: train-ai=n"}],"combined":{"train-ai":"disallow"},"invalid":[],"ignored":["bots"],"licenses":["https://site.example/license.xml"],"stage":"before","let_out_by":null,"received_status":null,"fields":[]}"#,
-    r#"{"purposes":["search","train-ai"],"refused":[],"preferences":[{"category":"search","value":"unknown","signal":"content_usage","source":"header","field":"content-usage","text":"search=?0"}],"combined":{},"invalid":[{"signal":"tdm","source":"header","field":"tdm-reservation","why":"unparsable"}],"ignored":[],"licenses":[],"stage":null,"let_out_by":null,"received_status":404,"fields":[{"name":"content-usage","text":"search=?0","sha256":"dd8ec0a9b4c1f8a5c6a7e4ac3eac3a8a1e2ef4d5d3a6c1f0a1b2c3d4e5f60718","cut":false}]}"#,
 ];
 
 /// The reasons of the first frozen entries; those of further ones stand at the end.
@@ -470,14 +464,14 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
     asserted(&mut table, of_a_fleet, &usual);
     reasons(&mut table, of_use, [&usual, &full, &bare]);
     asserted(&mut table, of_use_overrides, &usual);
-    for (number, usage) in USAGES.into_iter().enumerate() {
+    for (number, usage) in crate::samples::dice::USAGES.into_iter().enumerate() {
         let usage = Some(usage);
         let name = format!("what a site says of use, {number}");
         table.add(&name, &Decision { usage, ..usual });
         table.add(&format!("{name}, with all"), &Decision { usage, ..full });
     }
     signatures(&mut table, &full);
-    for (number, usage) in USAGES.into_iter().enumerate() {
+    for (number, usage) in crate::samples::dice::USAGES.into_iter().enumerate() {
         let (usage, tdmrep) = (Some(usage), Some(&basis));
         let name = format!("a tdmrep.json, {number}");
         table.add(

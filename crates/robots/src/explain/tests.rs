@@ -6,8 +6,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::rep::GuardVerdict;
-use crate::rep::ParseOptions;
+use crate::GuardVerdict;
+use crate::ParseOptions;
 
 fn robots(text: &str) -> Robots {
     Robots::parse(text.as_bytes(), ParseOptions::default())

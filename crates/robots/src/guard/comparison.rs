@@ -6,8 +6,8 @@ use memchr::memchr;
 
 use super::Punctuation;
 use super::query::{speaks, unmarked};
-use crate::rep::path::ComparisonPath;
-use crate::rep::pattern::PatternText;
+use crate::path::ComparisonPath;
+use crate::pattern::PatternText;
 
 /// The spelling of the rules that a path is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

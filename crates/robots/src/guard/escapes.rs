@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memchr_iter};
 
-use crate::rep::path::digit;
+use crate::path::digit;
 
 /// Splits a form into its path and its query with the `?`.
 pub(super) fn parts(form: &[u8]) -> (&[u8], &[u8]) {

@@ -5,7 +5,7 @@
 use memchr::{memchr, memchr_iter};
 
 use super::escapes::{escape, has_escape, parts, place};
-use crate::rep::path::{Unit, digit, is_unreserved};
+use crate::path::{Unit, digit, is_unreserved};
 
 /// Tells whether any step of this module changes a form.
 pub(super) fn is_changed(path: &[u8], query: &[u8]) -> bool {

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memmem};
 
-use crate::rep::pattern::{PatternText, literal};
+use crate::pattern::{PatternText, literal};
 
 /// A decoded slash of the query, in a variant. Comparison forms are ASCII, and the literal form uses other octets.
 pub(super) const ESCAPED_SLASH: u8 = 0x82;
@@ -64,7 +64,7 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Matches as [`matches()`](crate::rep::pattern::matches) does.
+    /// Matches as [`matches()`](crate::pattern::matches) does.
     fn matches(&self, text: &[u8], is_anchored: bool) -> bool {
         let mut end = 0;
         let mut start = 0;

@@ -6,7 +6,7 @@ use super::Punctuation;
 use super::escapes::{escape, has_escape, parts, place};
 use super::octets::{self, without_final_space};
 use super::query::ESCAPED_SLASH;
-use crate::rep::path::{Unit, digit, is_encoded};
+use crate::path::{Unit, digit, is_encoded};
 
 /// The number of times that escapes are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

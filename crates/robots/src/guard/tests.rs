@@ -239,7 +239,7 @@ fn rules_test_for_punctuation() {
 
 #[test]
 fn ours_what_the_guard_denies() {
-    use crate::rep::{GuardVerdict, ParseOptions, Robots, Selection};
+    use crate::{GuardVerdict, ParseOptions, Robots, Selection};
 
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, &str, &[&str], &[&str])] = &[

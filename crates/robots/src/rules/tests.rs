@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 
 use super::*;
-use crate::rep::pattern::Subject;
-use crate::rep::{ParseOptions, Robots};
+use crate::pattern::Subject;
+use crate::{ParseOptions, Robots};
 
 /// Returns rules of `a`llow and `d`isallow lines, numbered from 1.
 fn rules(lines: &[&str]) -> Rules {

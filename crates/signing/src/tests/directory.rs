@@ -8,9 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
 use super::settings;
-use crate::clock::Moment;
-use crate::signing::directory::content;
-use crate::signing::{Directory, Form, Identities, Outcome, Settings, SigningKey};
+use crate::directory::content;
+use crate::{Directory, Form, Identities, Outcome, Settings, SigningKey};
+use crawlgate_system::clock::Moment;
 
 #[test]
 fn the_directory_of_an_authority_lists_its_keys_once_each_with_its_proof() {

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use super::states::Use;
 use super::{DAY, FRESH, Figures, Lookup, OutcomeInMode, Sum};
-use crate::entry::cbor::Reader;
-use crate::entry::{Decision, Digest, Entry, Mode, Verdict, has_failed, key, outcome};
-use crate::policy::Outcome;
-use crate::store::block::{Block, BlockError, NO_WORD, Word, WordKind};
-use crate::store::search::Search;
-use crate::store::search::words::{chain, client, origin, rule, shape_facts, shown, user_agent};
+use crate::search::Search;
+use crate::search::words::{chain, client, origin, rule, shape_facts, shown, user_agent};
+use crawlgate_block::{Block, BlockError, NO_WORD, Word, WordKind};
+use crawlgate_policy::Outcome;
+use crawlgate_record::cbor::Reader;
+use crawlgate_record::{Decision, Digest, Entry, Mode, Verdict, has_failed, key, outcome};
 
 /// The facts of decisions that share a shape.
 #[derive(Clone, Copy, Debug)]

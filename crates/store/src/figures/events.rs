@@ -4,11 +4,11 @@ use std::net::IpAddr;
 
 use super::count::outcome_in_mode;
 use super::{DAY, Figures, OutcomeInMode, Sum};
-use crate::entry::{
+use crate::search::Search;
+use crawlgate_policy::Outcome;
+use crawlgate_record::{
     Digest, DropCause, Event, EventKind, Mode, Repeated, RowClient, Settings, Texts,
 };
-use crate::policy::Outcome;
-use crate::store::search::Search;
 
 /// Events to tell one by one.
 const MAX_EVENTS: usize = 10_000;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Figures, Lookup, MAX_ROWS, Sum};
-use crate::entry::{Basis, Digest};
-use crate::policy::Reason;
+use crawlgate_policy::Reason;
+use crawlgate_record::{Basis, Digest};
 
 /// Outages that are told one by one.
 const MAX_OUTAGES: usize = 10_000;

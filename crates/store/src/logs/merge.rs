@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 
 use super::{Fault, Listed, Log, Logs, Place, Places};
-use crate::clock::Moment;
-use crate::store::{DecisionQuery, GroupBy, GroupCount, Store, StoreError, StoredDecision, failed};
+use crate::{DecisionQuery, GroupBy, GroupCount, Store, StoreError, StoredDecision, failed};
+use crawlgate_system::clock::Moment;
 
 /// Entries to read of a log at once, at least and at most.
 const CHUNK: (usize, usize) = (16, 500);

@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 
 use super::lost;
-use crate::config::Synchronous;
-use crate::store::sqlite::Sqlite;
-use crate::store::{Access, Store, StoreError};
+use crate::sqlite::Sqlite;
+use crate::{Access, Store, StoreError};
+use crawlgate_config::Synchronous;
 
 /// Stores that stay open. Each has three threads and connections.
 pub const MAX_OPEN: usize = 16;

@@ -9,8 +9,8 @@ use std::str::FromStr;
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-use crate::text::hex;
-use crate::tlog::KeyName;
+use crawlgate_text::hex;
+use crawlgate_tlog::KeyName;
 
 /// Octets of the digest of a name.
 const DIGEST: usize = 6;

@@ -1,10 +1,10 @@
 mod reach;
 
 use super::*;
-use crate::clock::Moment;
-use crate::store::sqlite::Sqlite;
-use crate::store::tests::{ROW, Row};
-use crate::store::{Batch, DecisionQuery, GroupBy};
+use crate::sqlite::Sqlite;
+use crate::tests::{ROW, Row};
+use crate::{Batch, DecisionQuery, GroupBy};
+use crawlgate_system::clock::Moment;
 
 /// 2026-11-20T12:00:00Z
 const NOON: u64 = 1_795_176_000_000;
@@ -168,7 +168,7 @@ async fn an_entry_that_comes_meanwhile_is_on_no_later_page() {
 async fn the_ends_are_those_of_the_logs_and_need_no_search() {
     let logs = logs(vec![log("a", &[1, 2]).await, log("b", &[]).await]);
     let a = logs.open(logs.iter().next().unwrap()).await.unwrap();
-    a.write(crate::store::tests::lost()).await.unwrap();
+    a.write(crate::tests::lost()).await.unwrap();
     let (ends, faults) = logs.ends().await;
     assert_eq!(faults, []);
     let numbers: Vec<u64> = logs.iter().map(|log| ends.number(log.name())).collect();
@@ -326,8 +326,8 @@ async fn few_copies_stay_open_and_another_file_is_opened_anew() {
     for n in 0..=MAX_OPEN {
         let store = Sqlite::open(
             &place(n),
-            crate::store::Access::Write,
-            crate::config::Synchronous::Normal,
+            crate::Access::Write,
+            crawlgate_config::Synchronous::Normal,
         );
         store.unwrap().write(ROW.batch()).await.unwrap();
     }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::*;
-use crate::config::Config;
-use crate::store::public_keys::earlier_keys;
-use crate::store::sqlite::fork::Fork;
-use crate::store::sqlite::{Sqlite, repair};
-use crate::store::state_file::{self, StateFile};
-use crate::store::tests::{record, rows};
-use crate::store::{Access, Store, StoredCheckpoint, log_key, open, rotate_key};
-use crate::tlog::Checkpoint;
+use crate::public_keys::earlier_keys;
+use crate::sqlite::fork::Fork;
+use crate::sqlite::{Sqlite, repair};
+use crate::state_file::{self, StateFile};
+use crate::tests::{record, rows};
+use crate::{Access, Store, StoredCheckpoint, log_key, open, rotate_key};
+use crawlgate_config::Config;
+use crawlgate_tlog::Checkpoint;
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 const DAY: Duration = Duration::from_secs(86_400);

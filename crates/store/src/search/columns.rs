@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::words::{chain, client, origin, rule, shape_facts};
 use super::{ClientMatch, Search};
-use crate::entry::Entry;
-use crate::store::block::{Block, BlockError, Found, Word, WordKind};
+use crawlgate_block::{Block, BlockError, Found, Word, WordKind};
+use crawlgate_record::Entry;
 
 /// The answers of a dictionary's words to one condition.
 #[derive(Debug)]
@@ -199,7 +199,7 @@ impl Search {
 
 impl<'s, A: Fn(u32) -> bool> Places<'s, A> {
     /// Gives each matching decision to one of two functions: the row of one in the columns, or the entry of another.
-    pub(in crate::store) fn each(
+    pub(crate) fn each(
         mut self,
         mut row: impl FnMut(usize),
         mut other: impl FnMut(&Entry<'_>),

@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use super::Search;
 use super::words::{origin, rule, shape_facts, shown};
-use crate::clock::Moment;
-use crate::entry::{Decision, Entry};
-use crate::store::block::{Block, BlockError, NO_WORD, WordKind};
-use crate::store::{GroupBy, GroupCount};
+use crate::{GroupBy, GroupCount};
+use crawlgate_block::{Block, BlockError, NO_WORD, WordKind};
+use crawlgate_record::{Decision, Entry};
+use crawlgate_system::clock::Moment;
 
 /// Counts of decisions by key.
 #[derive(Debug)]
@@ -34,10 +34,10 @@ const END: char = '\0';
 
 /// A number of decisions, and their span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) struct Group {
-    pub(in crate::store) count: u64,
-    pub(in crate::store) first: u64,
-    pub(in crate::store) last: u64,
+pub(crate) struct Group {
+    pub(crate) count: u64,
+    pub(crate) first: u64,
+    pub(crate) last: u64,
 }
 
 impl Default for Group {
@@ -47,7 +47,7 @@ impl Default for Group {
 }
 
 impl Group {
-    pub(in crate::store) const NOTHING: Self = Self {
+    pub(crate) const NOTHING: Self = Self {
         count: 0,
         first: u64::MAX,
         last: 0,
@@ -55,7 +55,7 @@ impl Group {
 
     /// Counts one decision.
     #[inline]
-    pub(in crate::store) fn count(&mut self, time: u64) {
+    pub(crate) fn count(&mut self, time: u64) {
         self.add(Self {
             count: 1,
             first: time,
@@ -65,7 +65,7 @@ impl Group {
 
     /// Adds the decisions of another group.
     #[inline]
-    pub(in crate::store) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.count = self.count.saturating_add(other.count);
         self.first = self.first.min(other.first);
         self.last = self.last.max(other.last);
@@ -80,7 +80,7 @@ impl GroupCounts {
     }
 
     /// Returns counts of nothing, by origin, reason and rule.
-    pub(in crate::store) fn of_rules_and_reasons() -> Self {
+    pub(crate) fn of_rules_and_reasons() -> Self {
         Self::by(Key::RuleAndReason)
     }
 
@@ -184,7 +184,7 @@ impl GroupCounts {
     }
 
     /// Adds decisions with these traits, of which the key takes its own.
-    pub(in crate::store) fn add(
+    pub(crate) fn add(
         &mut self,
         reason: &str,
         origin: Option<&str>,
@@ -217,7 +217,7 @@ impl GroupCounts {
 
     /// Leaves the most frequent groups alone, at most `most` of them, once there are twice as many. A group that went and
     /// comes back is counted from there on.
-    pub(in crate::store) fn shrink(&mut self, most: usize) {
+    pub(crate) fn shrink(&mut self, most: usize) {
         if self.groups.len() <= most.saturating_mul(2) {
             return;
         }

@@ -2,9 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use crate::entry::Entry;
-use crate::store::block::{Block, BlockError};
-use crate::text::DecisionId;
+use crawlgate_block::{Block, BlockError};
+use crawlgate_record::Entry;
+use crawlgate_text::DecisionId;
 
 /// Returns the decisions of a block with identifiers in `ids`: their places and identifiers, in the order of the block's
 /// columns, then those outside of them. [`DecisionId::with_prefix`] gives the range of a prefix; the prefix is ambiguous

@@ -8,13 +8,14 @@ use proptest::prelude::*;
 
 use self::lines::Filter;
 use super::*;
-use crate::clock::Moment;
-use crate::entry::tests::dice::{Dice, entry, objects};
-use crate::entry::{Entry, write_line};
-use crate::store::GroupBy;
-use crate::store::block::{Block, BlockWriter};
-use crate::store::segment::keys::{SegmentKeys, SegmentKeysBuilder};
-use crate::text::DecisionId;
+use crate::GroupBy;
+use crate::segment::keys::{SegmentKeys, SegmentKeysBuilder};
+use crawlgate_block::{Block, BlockWriter};
+use crawlgate_record::samples::Dice;
+use crawlgate_record::samples::dice::{entry, objects};
+use crawlgate_record::{Entry, write_line};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::DecisionId;
 
 /// Returns entries at random, with their lines.
 fn entries(seed: u64, count: usize) -> Vec<(Vec<u8>, String)> {
@@ -239,7 +240,7 @@ fn tallied(log: &Log, whole: &Log, query: &DecisionQuery, key: GroupBy) {
 
 #[test]
 fn golden_entries_are_found_by_their_traits() {
-    let entries = crate::entry::tests::golden::entries();
+    let entries = crawlgate_record::samples::golden::entries();
     assert!(entries.len() >= 200);
     assert!(compare(entries, &mut Dice(1)) > 1_000);
 }

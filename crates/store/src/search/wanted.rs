@@ -1,7 +1,7 @@
 //! The keys without which a segment has no decision that a search finds.
 
 use super::Search;
-use crate::store::segment::keys::{Kind, SegmentKeys, key};
+use crate::segment::keys::{Kind, SegmentKeys, key};
 
 /// The keys that a search wants of a segment.
 #[derive(Clone, Debug, Default)]

@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use super::ShapeFacts;
-use crate::entry::cbor::Reader;
-use crate::entry::{Mode, Texts, Verdict, has_failed, key};
-use crate::store::block::Word;
+use crawlgate_block::Word;
+use crawlgate_record::cbor::Reader;
+use crawlgate_record::{Mode, Texts, Verdict, has_failed, key};
 
 /// Returns foreign octets as the text of a line: an octet that is not UTF-8 is the four characters `\xNN`.
-pub(in crate::store) fn shown(octets: &[u8]) -> Cow<'_, str> {
+pub(crate) fn shown(octets: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(octets) {
         return Cow::Borrowed(text);
     }
@@ -33,7 +33,7 @@ pub(super) fn path_of(url: &[u8]) -> &[u8] {
 }
 
 /// Returns the facts of a shape; `None` for one that no decision has.
-pub(in crate::store) fn shape_facts<'b>(shape: &Word<'b>) -> Option<ShapeFacts<'b>> {
+pub(crate) fn shape_facts<'b>(shape: &Word<'b>) -> Option<ShapeFacts<'b>> {
     let number = |key| match shape.value(key) {
         Some(item) => Reader::new(item).uint().ok(),
         None => Some(0),
@@ -51,12 +51,12 @@ pub(in crate::store) fn shape_facts<'b>(shape: &Word<'b>) -> Option<ShapeFacts<'
 }
 
 /// Returns the text of an origin's word.
-pub(in crate::store) fn origin<'b>(word: &Word<'b>) -> Option<&'b str> {
+pub(crate) fn origin<'b>(word: &Word<'b>) -> Option<&'b str> {
     Reader::new(word.octets).text().ok()
 }
 
 /// Returns the address and the name of a client's word.
-pub(in crate::store) fn client<'b>(word: &Word<'b>) -> (Option<IpAddr>, Option<&'b str>) {
+pub(crate) fn client<'b>(word: &Word<'b>) -> (Option<IpAddr>, Option<&'b str>) {
     let mut reader = Reader::new(word.octets);
     let octets = reader.bytes().unwrap_or_default();
     let v4 = <[u8; 4]>::try_from(octets).map(IpAddr::from);
@@ -65,7 +65,7 @@ pub(in crate::store) fn client<'b>(word: &Word<'b>) -> (Option<IpAddr>, Option<&
 }
 
 /// Returns the product tokens of a requester's word.
-pub(in crate::store) fn chain<'b>(word: &Word<'b>) -> Texts<'b> {
+pub(crate) fn chain<'b>(word: &Word<'b>) -> Texts<'b> {
     let mut reader = Reader::new(word.octets);
     match reader.is_array() {
         true => Texts::read(&mut reader).unwrap_or_default(),
@@ -74,7 +74,7 @@ pub(in crate::store) fn chain<'b>(word: &Word<'b>) -> Texts<'b> {
 }
 
 /// Returns the User-Agent of a requester's word.
-pub(in crate::store) fn user_agent<'b>(word: &Word<'b>) -> Option<&'b [u8]> {
+pub(crate) fn user_agent<'b>(word: &Word<'b>) -> Option<&'b [u8]> {
     let mut reader = Reader::new(word.octets);
     if reader.is_array() {
         reader.item().ok()?;
@@ -83,7 +83,7 @@ pub(in crate::store) fn user_agent<'b>(word: &Word<'b>) -> Option<&'b [u8]> {
 }
 
 /// Returns the text of a rule's word.
-pub(in crate::store) fn rule<'b>(word: &Word<'b>) -> Option<&'b [u8]> {
+pub(crate) fn rule<'b>(word: &Word<'b>) -> Option<&'b [u8]> {
     let mut reader = Reader::new(word.octets);
     reader.array().ok().filter(|count| *count == 3)?;
     reader.item().ok()?;

@@ -6,17 +6,17 @@
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-use crate::entry::{Decision, Entry, origin_parts};
-use crate::store::block::words::Dictionary;
-use crate::store::block::{Block, BlockError, WordKind};
-use crate::store::search::words::{chain, client, origin, rule, shape_facts, shown};
+use crate::search::words::{chain, client, origin, rule, shape_facts, shown};
+use crawlgate_block::words::Dictionary;
+use crawlgate_block::{Block, BlockError, WordKind};
+use crawlgate_record::{Decision, Entry, origin_parts};
 
 /// The first octets of a key set: its kind and its version.
 const MAGIC: &[u8; 4] = b"cgk1";
 
 /// The kinds of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Kind {
+pub(crate) enum Kind {
     Origin = 1,
     Host,
     Rule,
@@ -27,7 +27,7 @@ pub(in crate::store) enum Kind {
 }
 
 /// Returns the key of a text.
-pub(in crate::store) fn key(kind: Kind, text: &[u8]) -> u32 {
+pub(crate) fn key(kind: Kind, text: &[u8]) -> u32 {
     key_of(&[&[kind as u8], text].concat())
 }
 
@@ -168,7 +168,7 @@ impl<'a> SegmentKeys<'a> {
         self.0.is_empty()
     }
 
-    pub(in crate::store) fn has(self, key: u32) -> bool {
+    pub(crate) fn has(self, key: u32) -> bool {
         self.0.binary_search(&key.to_be_bytes()).is_ok()
     }
 }

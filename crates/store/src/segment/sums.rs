@@ -18,14 +18,14 @@ use std::net::IpAddr;
 
 pub use self::builder::SumsBuilder;
 use self::columns::{Decided, Repeated, Requested, Table};
-use crate::clock::Moment;
-use crate::entry::{Mode, Verdict};
-use crate::store::block::frame::unpack;
-use crate::store::block::varint::Input;
-use crate::store::block::words::Words;
-use crate::store::block::{BlockError, NO_WORD};
-use crate::store::search::{GroupCounts, Search, ShapeFacts};
-use crate::store::{HOUR, Hourly};
+use crate::search::{GroupCounts, Search, ShapeFacts};
+use crate::{HOUR, Hourly};
+use crawlgate_block::frame::unpack;
+use crawlgate_block::varint::Input;
+use crawlgate_block::words::Words;
+use crawlgate_block::{BlockError, NO_WORD};
+use crawlgate_record::{Mode, Verdict};
+use crawlgate_system::clock::Moment;
 
 /// The first octets of sums: their kind and their version.
 const MAGIC: &[u8; 4] = b"cgs1";

@@ -2,7 +2,7 @@
 //!
 //! A kill leaves the latest records in the log alone. If the log is deleted, damaged or exchanged afterwards, or an older
 //! copy takes the place of the database, the database still looks whole. The state file knows better
-//! ([`state_file`](crate::store::state_file)).
+//! ([`state_file`](crate::state_file)).
 //!
 //! A missing record that was signed, or a database that has lost all its records, is refused: a new record in such a
 //! place would contradict a signature. A database without its state file is refused, too: nothing tells what it has lost,
@@ -24,13 +24,13 @@ use super::rotations;
 use super::schema::{self, STEPS, SchemaVersion};
 use super::still;
 use super::write;
-use crate::clock::Moment;
-use crate::entry::EventKind;
-use crate::store::collection::{COLLECT_ANEW, is_in_collection};
-use crate::store::log_key::{LogKey, StoredCheckpoint, log_key_file};
-use crate::store::rotation;
-use crate::store::state_file::{self, State, StateFile};
-use crate::store::{Records, Sha256, StoreError, StoreErrorKind};
+use crate::collection::{COLLECT_ANEW, is_in_collection};
+use crate::log_key::{LogKey, StoredCheckpoint, log_key_file};
+use crate::rotation;
+use crate::state_file::{self, State, StateFile};
+use crate::{Records, Sha256, StoreError, StoreErrorKind};
+use crawlgate_record::EventKind;
+use crawlgate_system::clock::Moment;
 
 /// Maximum octets of a database. The structure of a larger one is not checked as a whole.
 const SMALL: u64 = 64 * 1024 * 1024;
@@ -71,7 +71,7 @@ impl Missing {
              deleted or damaged, an older copy of the store was put in its place, or a power cut took them",
             records.are(),
             written - size,
-            crate::text::time_text(self.at),
+            crawlgate_text::time_text(self.at),
         )
     }
 
@@ -293,7 +293,7 @@ pub(super) fn is_anothers_key(connection: &Connection, path: &Path) -> Result<bo
 }
 
 /// Puts a new key in its place, if a process was killed that had replaced the key.
-pub(in crate::store) fn finish_rotation(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn finish_rotation(path: &Path) -> Result<(), StoreError> {
     let rotations = open::reader(path)
         .map_err(Failure::from)
         .and_then(|connection| rotations::readable(&connection));
@@ -301,7 +301,7 @@ pub(in crate::store) fn finish_rotation(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Fails if the key has signed the log before under another name: two names would be two logs.
-pub(in crate::store) fn require_name(path: &Path, key: &LogKey) -> Result<(), StoreError> {
+pub(crate) fn require_name(path: &Path, key: &LogKey) -> Result<(), StoreError> {
     let last = || checkpoint::last(&open::reader(path)?);
     let Some(last) = last().map_err(|failure| failure.at(path))? else {
         return Ok(());

@@ -11,8 +11,8 @@ use tracing::warn;
 
 use super::entries::{Blocks, Lines, walk};
 use super::error::Failure;
-use crate::entry::{Entry, EventKind};
-use crate::store::Appended;
+use crate::Appended;
+use crawlgate_record::{Entry, EventKind};
 
 /// Called with the entries that the store has appended.
 pub(super) type OnAppend = Arc<dyn Fn(Appended) + Send + Sync>;

@@ -6,8 +6,8 @@ use super::bounds::{Parts, excess};
 use super::entries::{Blocks, Head};
 use super::error::Failure;
 use super::{prune, shipping};
-use crate::clock::Moment;
-use crate::store::{Pruned, Retention};
+use crate::{Pruned, Retention};
+use crawlgate_system::clock::Moment;
 
 /// Blocks dropped at once.
 const AT_ONCE: usize = 16;

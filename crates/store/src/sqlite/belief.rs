@@ -8,8 +8,8 @@ use super::entries::oldest::first_kept;
 use super::error::Failure;
 use super::rows::{integer, number};
 use super::write::begin;
-use crate::clock::Moment;
-use crate::store::{Belief, Progress};
+use crate::{Belief, Progress};
+use crawlgate_system::clock::Moment;
 
 const TIME: &str = "believed_time";
 const UPTIME: &str = "believed_uptime";
@@ -17,7 +17,7 @@ const BOOT: &str = "believed_boot";
 const DOUBTED: &str = "believed_doubted";
 const STEADY: &str = "believed_steady";
 
-/// See [`Store::progress`](crate::store::Store::progress).
+/// See [`Store::progress`](crate::Store::progress).
 pub(super) fn progress(connection: &Connection) -> Result<Progress, Failure> {
     Ok(Progress {
         belief: noted(connection)?,
@@ -56,7 +56,7 @@ fn newest(connection: &Connection) -> Result<Option<Moment>, Failure> {
     Ok(newest.map(|time| Moment::from_millis(number(time))))
 }
 
-/// See [`Store::note_belief`](crate::store::Store::note_belief).
+/// See [`Store::note_belief`](crate::Store::note_belief).
 pub(super) fn note(connection: &mut Connection, belief: &Belief) -> Result<(), Failure> {
     let Belief {
         time,

@@ -15,17 +15,15 @@ use super::kind::{MARK, is_collected};
 use super::origin_update::packed;
 use super::rows::{integer, number, time};
 use super::{agree, objects, open, read, rotations, write};
-use crate::clock::Moment;
-use crate::config::Synchronous;
-use crate::entry::{Entry, EventKind};
-use crate::store::log_key::StoredCheckpoint;
-use crate::store::public_keys;
-use crate::store::rotation::Rotation;
-use crate::store::state_file::End;
-use crate::store::{
-    Access, Entries, Object, ObjectKind, Sha256, StoreError, StoreErrorKind, failed,
-};
-use crate::tlog::{BUNDLE, Hash, Note, SEGMENT, Tree, VerifierKey};
+use crate::log_key::StoredCheckpoint;
+use crate::public_keys;
+use crate::rotation::Rotation;
+use crate::state_file::End;
+use crate::{Access, Entries, Object, ObjectKind, Sha256, StoreError, StoreErrorKind, failed};
+use crawlgate_config::Synchronous;
+use crawlgate_record::{Entry, EventKind};
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::{BUNDLE, Hash, Note, SEGMENT, Tree, VerifierKey};
 
 /// Digests to remember, so that the database is not asked for each entry.
 const MAX_KNOWN: usize = 65_536;

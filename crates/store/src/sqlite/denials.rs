@@ -2,8 +2,8 @@
 //! the view `rules` over the most frequent rules of each day.
 //!
 //! Both tables are derived from the log and say no more than its lines. No write of a request's way fills them: a refresh
-//! ([`Store::list_denials`](crate::store::Store::list_denials),
-//! [`Store::count_denied_rules`](crate::store::Store::count_denied_rules)) reads the log by the connection for long searches,
+//! ([`Store::list_denials`](crate::Store::list_denials),
+//! [`Store::count_denied_rules`](crate::Store::count_denied_rules)) reads the log by the connection for long searches,
 //! and then writes in transactions of some milliseconds. Each row is known by its place in the log, or by its day: a refresh
 //! that was cut off is done again, and several processes may refresh at once.
 //!

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use rusqlite::ErrorCode;
 
-use crate::descriptors::are_exhausted;
-use crate::store::collection::{COLLECT_ANEW, is_in_collection};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::collection::{COLLECT_ANEW, is_in_collection};
+use crate::{StoreError, StoreErrorKind};
+use crawlgate_system::descriptors::are_exhausted;
 
 /// A failure of work on the database.
 #[derive(Debug)]

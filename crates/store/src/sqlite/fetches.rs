@@ -5,9 +5,9 @@ use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
 use super::digests;
 use super::error::Failure;
 use super::rows::{number, time};
-use crate::clock::Moment;
-use crate::robots::document::Document;
-use crate::store::{FetchSum, FetchSums, HOUR, OriginUpdate};
+use crate::{FetchSum, FetchSums, HOUR, OriginUpdate};
+use crawlgate_origins::document::Document;
+use crawlgate_system::clock::Moment;
 
 /// Creates the table.
 pub(super) const TABLE: &str = r#"
@@ -82,7 +82,7 @@ pub(super) fn count(connection: &Connection, update: &OriginUpdate) -> Result<()
     digests::stamp(connection, NAME, ROW, &row)
 }
 
-/// See [`Store::fetch_sums`](crate::store::Store::fetch_sums).
+/// See [`Store::fetch_sums`](crate::Store::fetch_sums).
 pub(super) fn read(
     connection: &Connection,
     since: Moment,

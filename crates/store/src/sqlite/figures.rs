@@ -10,12 +10,12 @@ use super::error::Failure;
 use super::objects;
 use super::rows::{integer, number};
 use super::search::{bounds, in_block, is_outside};
-use crate::entry::Entry;
-use crate::store::DecisionQuery;
-use crate::store::figures::Figures;
-use crate::store::search::Search;
+use crate::DecisionQuery;
+use crate::figures::Figures;
+use crate::search::Search;
+use crawlgate_record::Entry;
 
-/// See [`Store::figures`](crate::store::Store::figures).
+/// See [`Store::figures`](crate::Store::figures).
 pub(super) fn count(
     connection: &Connection,
     blocks: &Blocks,

@@ -22,15 +22,15 @@ use super::kind;
 use super::open::{self, beside};
 use super::repair::{beyond, refuse_if_open};
 use super::write;
-use crate::clock::Moment;
-use crate::config::Synchronous;
-use crate::entry::{Entry, EventKind};
-use crate::store::log_key::{self, LogKey, log_key_file};
-use crate::store::public_keys;
-use crate::store::state_file::{self, End, State, StateFile};
-use crate::store::{Access, Miscount, Records, StoreError, StoreErrorKind};
-use crate::tlog::{KeyName, VerifierKey, hash_text};
-use crate::whole_file::sync_folder;
+use crate::log_key::{self, LogKey, log_key_file};
+use crate::public_keys;
+use crate::state_file::{self, End, State, StateFile};
+use crate::{Access, Miscount, Records, StoreError, StoreErrorKind};
+use crawlgate_config::Synchronous;
+use crawlgate_record::{Entry, EventKind};
+use crawlgate_system::clock::Moment;
+use crawlgate_system::whole_file::sync_folder;
+use crawlgate_tlog::{KeyName, VerifierKey, hash_text};
 
 /// A log that lost its signed end, and the one to continue it.
 #[derive(Debug)]
@@ -195,7 +195,7 @@ impl Fork {
                         "missing   {} ({}), the last of them written at {}; {} of them were not signed\n",
                         Records::new(size + 1, written),
                         missing,
-                        crate::text::time_text(*at),
+                        crawlgate_text::time_text(*at),
                         written.saturating_sub(signed),
                     );
                 }

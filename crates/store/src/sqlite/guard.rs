@@ -19,7 +19,7 @@ use super::error::Failure;
 use super::header::Header;
 use super::open::Identity;
 use super::schema::APPLICATION;
-use crate::store::{StoreError, StoreErrorKind, failed};
+use crate::{StoreError, StoreErrorKind, failed};
 
 /// Looks at a file that is shorter than its header says: another process may be carrying its log over.
 const LOOKS: u32 = 10;

@@ -10,10 +10,10 @@ use super::entries::{self, Blocks};
 use super::error::Failure;
 use super::kind;
 use super::rows::{integer, number, time};
-use crate::clock::Moment;
-use crate::entry::Outline;
-use crate::store::{HOUR, Hourly, Miscount, hourly};
-use crate::tlog::SEGMENT;
+use crate::{HOUR, Hourly, Miscount, hourly};
+use crawlgate_record::Outline;
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::SEGMENT;
 
 /// The counts of one batch. A batch has few kinds of decisions, and mostly the same one again.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ impl Hours {
     }
 }
 
-/// See [`Store::hours`](crate::store::Store::hours).
+/// See [`Store::hours`](crate::Store::hours).
 pub(super) fn read(
     connection: &Connection,
     since: Moment,

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::entries::checkpoint;
 use super::error::Failure;
-use crate::store::{StoreError, StoreErrorKind};
+use crate::{StoreError, StoreErrorKind};
 
 /// Marks a database as a collected copy.
 pub(super) const MARK: &str = "INSERT INTO meta VALUES ('collected', 1)";

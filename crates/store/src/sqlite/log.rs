@@ -13,7 +13,7 @@ use super::bounds::{Parts, carry_over, log_size};
 use super::error::Failure;
 use super::open::LOG_SIZE;
 use super::rows::number;
-use crate::config::format_bytes;
+use crawlgate_config::format_bytes;
 
 /// Growth of the log after which a failed attempt is made again.
 const STEP: u64 = 1024 * 1024;

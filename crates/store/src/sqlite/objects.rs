@@ -7,9 +7,9 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::entries::WEEK;
 use super::error::Failure;
 use super::rows::{integer, time};
-use crate::clock::Moment;
-use crate::entry::{Asserted, Basis, time_of};
-use crate::store::{Batch, Object, ObjectKind, Sha256};
+use crate::{Batch, Object, ObjectKind, Sha256};
+use crawlgate_record::{Asserted, Basis, time_of};
+use crawlgate_system::clock::Moment;
 
 /// Time for which a process may use an object that it has added.
 const IN_USE: Duration = Duration::from_secs(30 * 86_400);

@@ -18,13 +18,13 @@ use tracing::warn;
 use super::error::Failure;
 use super::kind;
 use super::schema::{self, STEPS, SchemaVersion};
-use crate::config::Synchronous;
-use crate::descriptors::is_exhaustion;
-use crate::store::collection::foreign_file;
-use crate::store::log_key::log_key_file;
-use crate::store::state_file;
-use crate::store::{Access, StoreError, StoreErrorKind, failed};
-use crate::whole_file::{owner_for, sync_folder};
+use crate::collection::foreign_file;
+use crate::log_key::log_key_file;
+use crate::state_file;
+use crate::{Access, StoreError, StoreErrorKind, failed};
+use crawlgate_config::Synchronous;
+use crawlgate_system::descriptors::is_exhaustion;
+use crawlgate_system::whole_file::{owner_for, sync_folder};
 
 /// Time that one process waits for another's write.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -267,7 +267,7 @@ fn refuse_other_than_files(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Names the kind of file in a file's place.
-pub(in crate::store) fn kind_of(kind: fs::FileType) -> &'static str {
+pub(crate) fn kind_of(kind: fs::FileType) -> &'static str {
     match () {
         () if kind.is_dir() => "a directory",
         () if kind.is_fifo() => "a named pipe",

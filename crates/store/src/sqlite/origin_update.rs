@@ -8,11 +8,11 @@ use super::error::Failure;
 use super::fetches;
 use super::robots;
 use super::rows::{self, time};
-use crate::robots::identity::{Identity, OWN_STATES};
-use crate::robots::snapshot::Snapshot;
-use crate::store::persist::to_stored;
-use crate::store::{FETCHES_KEPT, OriginUpdate, Sha256, StoredOrigin};
-use crate::text::hex;
+use crate::persist::to_stored;
+use crate::{FETCHES_KEPT, OriginUpdate, Sha256, StoredOrigin};
+use crawlgate_origins::identity::{Identity, OWN_STATES};
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_text::hex;
 
 /// Compression level of texts: zstd's own default.
 const LEVEL: i32 = 3;
@@ -115,7 +115,7 @@ enum Kept {
 /// Compresses a text for its row.
 pub(super) fn packed(text: &[u8]) -> Result<Vec<u8>, Failure> {
     let packed = zstd::bulk::compress(text, LEVEL);
-    packed.map_err(|error| Failure::Store(crate::store::failed(format!("zstd: {error}"))))
+    packed.map_err(|error| Failure::Store(crate::failed(format!("zstd: {error}"))))
 }
 
 /// Keeps a text that is not kept yet; replaces one that was altered since, which readers would refuse for ever.

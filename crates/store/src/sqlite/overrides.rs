@@ -11,12 +11,12 @@ use super::error::Failure;
 use super::objects;
 use super::rows::{self, integer, number, time};
 use super::write::{LogMemory, begin, changed, event};
-use crate::clock::Moment;
-use crate::entry::{self, Asserted, EventKind};
-use crate::policy::overrides::{self, Override, OverrideId};
-use crate::store::{Object, ObjectKind};
+use crate::{Object, ObjectKind};
+use crawlgate_policy::overrides::{self, Override, OverrideId};
+use crawlgate_record::{self as entry, Asserted, EventKind};
+use crawlgate_system::clock::Moment;
 
-/// See [`Store::add_override`](crate::store::Store::add_override).
+/// See [`Store::add_override`](crate::Store::add_override).
 pub(super) fn add(
     connection: &mut Connection,
     log: &mut LogMemory,
@@ -107,7 +107,7 @@ fn object(one: &Override, id: OverrideId) -> Object {
     Object::new(ObjectKind::Override, &body)
 }
 
-/// See [`Store::remove_override`](crate::store::Store::remove_override).
+/// See [`Store::remove_override`](crate::Store::remove_override).
 pub(super) fn remove(
     connection: &mut Connection,
     log: &mut LogMemory,

@@ -19,10 +19,10 @@ use super::open::LOG_SIZE;
 use super::rows::{number, time};
 use super::write::{LogMemory, begin, event};
 use super::{fetches, hours, objects, robots, shipping};
-use crate::clock::Moment;
-use crate::entry::{DropCause, EventKind};
-use crate::store::{Pruned, Retention, Sha256};
-use crate::tlog::BUNDLE;
+use crate::{Pruned, Retention, Sha256};
+use crawlgate_record::{DropCause, EventKind};
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::BUNDLE;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -44,7 +44,7 @@ pub(super) struct RemovalParams {
     pub(super) now: Moment,
 }
 
-/// See [`Store::prune`](crate::store::Store::prune).
+/// See [`Store::prune`](crate::Store::prune).
 pub(super) fn step(
     connection: &mut Connection,
     log: &mut LogMemory,

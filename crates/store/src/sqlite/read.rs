@@ -10,17 +10,17 @@ use super::digests;
 use super::entries::{self, Blocks, Lines};
 use super::error::Failure;
 use super::rows::{self, integer, number};
-use crate::clock::Moment;
-use crate::entry;
-use crate::policy::overrides::Override;
-use crate::store::block::unpack_frame;
-use crate::store::origins::place as place_of;
-use crate::store::{
+use crate::origins::place as place_of;
+use crate::{
     Fetch, OriginQuery, Removed, Sha256, Size, StoreError, StoreErrorKind, StoredDecision,
     StoredOrigin, failed,
 };
-use crate::text::json::printable;
-use crate::text::{DecisionId, hex};
+use crawlgate_block::unpack_frame;
+use crawlgate_policy::overrides::Override;
+use crawlgate_record as entry;
+use crawlgate_system::clock::Moment;
+use crawlgate_text::json::printable;
+use crawlgate_text::{DecisionId, hex};
 
 pub(super) fn origin(connection: &Connection, name: &str) -> Result<Vec<StoredOrigin>, Failure> {
     // The states of robots.txt come first.
@@ -146,7 +146,7 @@ pub(super) fn place(
     }
 }
 
-/// See [`Store::records`](crate::store::Store::records).
+/// See [`Store::records`](crate::Store::records).
 pub(super) fn records(
     connection: &Connection,
     blocks: &Blocks,
@@ -177,7 +177,7 @@ pub(super) fn overrides(connection: &Connection) -> Result<Vec<Override>, Failur
     })
 }
 
-/// See [`Store::removed_overrides`](crate::store::Store::removed_overrides).
+/// See [`Store::removed_overrides`](crate::Store::removed_overrides).
 pub(super) fn removed_overrides(connection: &Connection) -> Result<Vec<Removed>, Failure> {
     asserted(connection, |row| {
         let is_removed = row.get::<_, Option<i64>>("removed")?.is_some();

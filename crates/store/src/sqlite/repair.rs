@@ -31,12 +31,12 @@ use super::objects;
 use super::open::PATIENCE;
 use super::schema::{self, APPLICATION, SchemaVersion};
 use super::{entries, open, read, still};
-use crate::clock::Moment;
-use crate::store::log_key::log_key_file;
-use crate::store::state_file::{self, state_file};
-use crate::store::{Access, Sha256, StoreError, StoreErrorKind};
-use crate::text::hex;
-use crate::text::json::printable;
+use crate::log_key::log_key_file;
+use crate::state_file::{self, state_file};
+use crate::{Access, Sha256, StoreError, StoreErrorKind};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::hex;
+use crawlgate_text::json::printable;
 
 /// Faults of the engine's own structure that are named one by one.
 const MAX_FAULTS: i64 = 20;
@@ -314,7 +314,7 @@ fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
                 ),
                 "fetch_hourly" => {
                     let hour = row.get::<_, i64>("hour").map_or(0, super::rows::number);
-                    let hour = crate::text::time_text(Moment::from_millis(hour));
+                    let hour = crawlgate_text::time_text(Moment::from_millis(hour));
                     format!(
                         "fetch_hourly: the number of fetches in the hour from {hour} on is not what was written; no report on \
                          that hour can be made until `crawlgate store rebuild` drops it"

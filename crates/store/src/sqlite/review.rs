@@ -9,12 +9,12 @@ use super::entries::{append, extent};
 use super::error::Failure;
 use super::rows::{self, integer};
 use super::write::{LogMemory, begin, note_acknowledged};
-use crate::entry::{Event, EventKind};
-use crate::store::{Acknowledgement, Review, Reviewed, failed};
-use crate::text::DecisionId;
-use crate::tlog::push_entry;
+use crate::{Acknowledgement, Review, Reviewed, failed};
+use crawlgate_record::{Event, EventKind};
+use crawlgate_text::DecisionId;
+use crawlgate_tlog::push_entry;
 
-/// See [`Store::acknowledge`](crate::store::Store::acknowledge).
+/// See [`Store::acknowledge`](crate::Store::acknowledge).
 pub(super) fn acknowledge(
     connection: &mut Connection,
     log: &mut LogMemory,

@@ -14,10 +14,10 @@ use super::entries::oldest::oldest_kept;
 use super::error::Failure;
 use super::objects::MARGIN;
 use super::rows::{integer, number, time};
-use crate::client::network_of;
-use crate::clock::Moment;
-use crate::rep::Origin;
-use crate::store::Sha256;
+use crate::Sha256;
+use crawlgate_origins::requesting_client::network_of;
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Moment;
 
 /// The share of one domain while others want room: this part of all.
 const SHARE: u64 = 16;

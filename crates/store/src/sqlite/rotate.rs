@@ -6,13 +6,13 @@ use super::entries::{self, checkpoint};
 use super::error::Failure;
 use super::rotations;
 use super::write::{self, LogMemory};
-use crate::clock::Moment;
-use crate::entry::{Event, EventKind};
-use crate::store::failed;
-use crate::store::log_key::LogKey;
-use crate::store::rotation::{self, Rotation, RotationReason};
-use crate::store::state_file::End;
-use crate::text::DecisionId;
+use crate::failed;
+use crate::log_key::LogKey;
+use crate::rotation::{self, Rotation, RotationReason};
+use crate::state_file::End;
+use crawlgate_record::{Event, EventKind};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::DecisionId;
 
 /// Replaces the key of the log by the first one of `new`: appends the entry, and signs the log with both.
 pub(super) fn rotate(

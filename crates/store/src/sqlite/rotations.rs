@@ -8,8 +8,8 @@ use rusqlite::{Connection, Transaction, params};
 use super::entries::{Blocks, StoredTree};
 use super::error::Failure;
 use super::rows::{integer, number};
-use crate::store::rotation::Rotation;
-use crate::tlog::{EntryProof, Note};
+use crate::rotation::Rotation;
+use crawlgate_tlog::{EntryProof, Note};
 
 /// Creates the table.
 pub(super) const TABLE: &str = r#"

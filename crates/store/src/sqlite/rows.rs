@@ -7,16 +7,16 @@ use rusqlite::{Row, named_params};
 
 use super::digests;
 use super::error::Failure;
-use crate::clock::Moment;
-use crate::policy::overrides::{Action, Override, OverrideId};
-use crate::rep::Origin;
-use crate::robots::access::{Absence, Cause};
-use crate::robots::identity::Identity;
-use crate::robots::state::{Fresh, Outage};
-use crate::store::{
+use crate::{
     Acknowledgement, Fetch, OtherAnswer, Removed, Sha256, SnapshotMeta, StoredOrigin, StoredState,
 };
-use crate::text::DecisionId;
+use crawlgate_origins::access::{Absence, Cause};
+use crawlgate_origins::identity::Identity;
+use crawlgate_origins::state::{Fresh, Outage};
+use crawlgate_policy::overrides::{Action, Override, OverrideId};
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Moment;
+use crawlgate_text::DecisionId;
 
 /// Converts a number for the engine; one beyond its range becomes the largest.
 pub(super) fn integer(number: u64) -> i64 {

@@ -12,7 +12,7 @@ use super::entries;
 use super::error::Failure;
 use super::fetches;
 use super::rotations;
-use crate::text::json::printable;
+use crawlgate_text::json::printable;
 
 /// Marks a database as ours (`PRAGMA application_id`): "crlg".
 pub(super) const APPLICATION: i32 = 0x6372_6c67;

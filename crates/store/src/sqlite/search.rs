@@ -12,14 +12,14 @@ use super::entries::{self, Blocks, Lines, Placed, Run};
 use super::error::Failure;
 use super::read::{is_acknowledged, stored};
 use super::rows::{integer, number};
-use crate::entry::Entry;
-use crate::store::search::{GroupCounts, Search};
-use crate::store::segment::keys::SegmentKeys;
-use crate::store::segment::sums::Sums;
-use crate::store::{DecisionQuery, GroupBy, GroupCount, StoredDecision};
-use crate::tlog::SEGMENT;
+use crate::search::{GroupCounts, Search};
+use crate::segment::keys::SegmentKeys;
+use crate::segment::sums::Sums;
+use crate::{DecisionQuery, GroupBy, GroupCount, StoredDecision};
+use crawlgate_record::Entry;
+use crawlgate_tlog::SEGMENT;
 
-/// See [`Store::decisions`](crate::store::Store::decisions).
+/// See [`Store::decisions`](crate::Store::decisions).
 pub(super) fn decisions(
     connection: &Connection,
     blocks: &Blocks,
@@ -32,7 +32,7 @@ pub(super) fn decisions(
     })
 }
 
-/// See [`Store::events`](crate::store::Store::events).
+/// See [`Store::events`](crate::Store::events).
 pub(super) fn events(
     connection: &Connection,
     blocks: &Blocks,
@@ -98,7 +98,7 @@ fn others(placed: &Placed, range: &RangeInclusive<u64>) -> Result<Vec<(u64, Vec<
         .collect()
 }
 
-/// See [`Store::count_by`](crate::store::Store::count_by).
+/// See [`Store::count_by`](crate::Store::count_by).
 pub(super) fn count_by(
     connection: &Connection,
     blocks: &Blocks,
@@ -241,7 +241,7 @@ fn admitted<'e>(
     search: &Search,
     index: u64,
     entry: &'e [u8],
-) -> Option<crate::entry::Decision<'e>> {
+) -> Option<crawlgate_record::Decision<'e>> {
     let Ok(Entry::Decision(decision)) = Entry::read(entry) else {
         return None;
     };

@@ -7,12 +7,12 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::error::Failure;
 use super::rows::{integer, number};
 use super::write::begin;
-use crate::store::{ShipMark, StoreError, StoreErrorKind};
+use crate::{ShipMark, StoreError, StoreErrorKind};
 
 const TO: &str = "ship_to";
 const SIZE: &str = "ship_size";
 
-/// See [`Store::ship_to`](crate::store::Store::ship_to).
+/// See [`Store::ship_to`](crate::Store::ship_to).
 pub(super) fn ship_to(connection: &mut Connection, to: Option<ShipMark>) -> Result<u64, Failure> {
     let known = value(connection, TO)?;
     let now = to.map(|to| i64::from_be_bytes(to.0));
@@ -28,7 +28,7 @@ pub(super) fn ship_to(connection: &mut Connection, to: Option<ShipMark>) -> Resu
     Ok(0)
 }
 
-/// See [`Store::note_shipped`](crate::store::Store::note_shipped).
+/// See [`Store::note_shipped`](crate::Store::note_shipped).
 pub(super) fn note(connection: &mut Connection, size: u64) -> Result<(), Failure> {
     let transaction = begin(connection)?;
     transaction

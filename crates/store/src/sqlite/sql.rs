@@ -27,8 +27,8 @@ use self::sources::{INDEX, Sources};
 use super::error::{Failure, said};
 use super::rows::number;
 use super::{open, still};
-use crate::store::collection::{COLLECT_ANEW, is_in_collection};
-use crate::store::{Access, DecisionQuery, StoreError, StoreErrorKind};
+use crate::collection::{COLLECT_ANEW, is_in_collection};
+use crate::{Access, DecisionQuery, StoreError, StoreErrorKind};
 
 /// A value of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -13,7 +13,7 @@ use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 use super::error::Failure;
 use super::open::{self, beside};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::{StoreError, StoreErrorKind};
 
 /// Returns a reading connection to the database at `path`, for a process that does not write it. Where the engine can
 /// make no file, the database is read as it lies there, if it holds all records and no process has it open.
@@ -98,9 +98,9 @@ pub(super) fn uri(path: &Path, parameter: &str) -> Result<PathBuf, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Synchronous;
-    use crate::store::Access;
-    use crate::store::sqlite::Sqlite;
+    use crate::Access;
+    use crate::sqlite::Sqlite;
+    use crawlgate_config::Synchronous;
 
     #[test]
     fn any_name_of_a_file_is_opened_as_it_lies() {

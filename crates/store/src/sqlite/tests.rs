@@ -21,8 +21,8 @@ use tempfile::TempDir;
 
 use super::open::beside;
 use super::*;
-use crate::store::log_key::log_key_file;
-use crate::store::tests::{ROW, Row, origin_update, record, rows, successful, update_origin};
+use crate::log_key::log_key_file;
+use crate::tests::{ROW, Row, origin_update, record, rows, successful, update_origin};
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::error::Failure;
-use crate::store::{Pending, StoreError, failed};
+use crate::{Pending, StoreError, failed};
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 

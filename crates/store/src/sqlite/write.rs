@@ -16,14 +16,14 @@ use super::objects;
 use super::origin_update::update_or_nothing;
 use super::rotations;
 use super::rows::{integer, time};
-use crate::clock::Moment;
-use crate::entry::{Event, EventKind};
-use crate::store::log_key::{LogKey, StoredCheckpoint};
-use crate::store::rotation;
-use crate::store::state_file::End;
-use crate::store::{Batch, Pruned, Sha256};
-use crate::text::DecisionId;
-use crate::tlog::Signature;
+use crate::log_key::{LogKey, StoredCheckpoint};
+use crate::rotation;
+use crate::state_file::End;
+use crate::{Batch, Pruned, Sha256};
+use crawlgate_record::{Event, EventKind};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::DecisionId;
+use crawlgate_tlog::Signature;
 
 /// Begins a transaction that writes.
 pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Failure> {
@@ -57,7 +57,7 @@ impl LogMemory {
         self.memory.head(transaction)
     }
 
-    /// See [`Store::tell_appended`](crate::store::Store::tell_appended).
+    /// See [`Store::tell_appended`](crate::Store::tell_appended).
     pub(super) fn tell(&mut self, connection: &Connection, tell: OnAppend) -> Result<(), Failure> {
         let (_, size) = extent(connection)?;
         self.notifier = Some(AppendNotifier::new(tell, size));
@@ -109,7 +109,7 @@ impl LogMemory {
     }
 }
 
-/// See [`Store::write`](crate::store::Store::write). Under maintenance, the batch makes its room within the bound. Returns
+/// See [`Store::write`](crate::Store::write). Under maintenance, the batch makes its room within the bound. Returns
 /// the new end of the log, if it has one.
 pub(super) fn batch(
     connection: &mut Connection,
@@ -180,7 +180,7 @@ pub(super) fn durably<T>(
     outcome
 }
 
-/// See [`Store::checkpoint`](crate::store::Store::checkpoint).
+/// See [`Store::checkpoint`](crate::Store::checkpoint).
 pub(super) fn checkpoint(
     connection: &mut Connection,
     log: &mut LogMemory,
@@ -203,7 +203,7 @@ pub(super) fn checkpoint(
     Ok(Some((signed, root)))
 }
 
-/// See [`Store::cosign`](crate::store::Store::cosign).
+/// See [`Store::cosign`](crate::Store::cosign).
 pub(super) fn cosign(
     connection: &mut Connection,
     size: u64,
@@ -215,7 +215,7 @@ pub(super) fn cosign(
     Ok(is_known)
 }
 
-/// See [`Store::note_ahead`](crate::store::Store::note_ahead).
+/// See [`Store::note_ahead`](crate::Store::note_ahead).
 pub(super) fn note_ahead(
     connection: &mut Connection,
     witness: &str,
@@ -228,7 +228,7 @@ pub(super) fn note_ahead(
     Ok(())
 }
 
-/// See [`Store::forget`](crate::store::Store::forget).
+/// See [`Store::forget`](crate::Store::forget).
 pub(super) fn forget(
     connection: &mut Connection,
     origin: &str,

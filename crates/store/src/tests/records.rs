@@ -1,7 +1,7 @@
 //! Every engine keeps entries as they were written, in one signed log.
 
 use super::*;
-use crate::tlog::{Checkpoint, Note, Tree, leaf_hash};
+use crawlgate_tlog::{Checkpoint, Note, Tree, leaf_hash};
 
 #[tokio::test]
 async fn entries_are_kept_as_they_were_with_their_lines() {

@@ -43,8 +43,8 @@ async fn old_records_go_from_the_front_and_the_log_stays_one() {
     let now = store.checkpoint(key(), NOON).await.unwrap().unwrap();
     let proof = store.consistency(signed.size, now.size).await.unwrap();
     let root = |one: &StoredCheckpoint| {
-        let note = crate::tlog::Note::parse(one.note.as_bytes()).unwrap();
-        crate::tlog::Checkpoint::from_text(note.text())
+        let note = crawlgate_tlog::Note::parse(one.note.as_bytes()).unwrap();
+        crawlgate_tlog::Checkpoint::from_text(note.text())
             .unwrap()
             .root
     };

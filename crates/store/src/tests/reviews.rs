@@ -1,7 +1,7 @@
 //! Acknowledgements replace what their author has seen, and nothing else.
 
 use super::*;
-use crate::store::review::{BulkReview, Earlier, Step};
+use crate::review::{BulkReview, Earlier, Step};
 
 fn note(by: &str) -> Acknowledgement {
     Acknowledgement {

@@ -1,7 +1,7 @@
 //! Every engine gives back the states, fetches and texts of origins as they were.
 
 use super::*;
-use crate::robots::access::tls_fault::{Holder, TlsFault};
+use crawlgate_origins::access::tls_fault::{Holder, TlsFault};
 
 #[tokio::test]
 async fn states_come_back_as_they_were() {
@@ -63,7 +63,7 @@ async fn states_come_back_as_they_were() {
         let after = store.origin(&before.origin).await.unwrap().remove(0);
         assert_eq!(
             Some(after.state),
-            crate::store::persist::to_stored(state),
+            crate::persist::to_stored(state),
             "{name}"
         );
         assert_eq!(after.updated, NOON + DAY);

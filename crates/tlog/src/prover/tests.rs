@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use super::*;
-use crate::tlog::tests::{leaves, prover};
-use crate::tlog::{BUNDLE, MAX_SIZE, SEGMENT, Tree};
+use crate::tests::{leaves, prover};
+use crate::{BUNDLE, MAX_SIZE, SEGMENT, Tree};
 
 /// A log in memory, of which parts may be dropped: a tile that a dropped part would hold is an error.
 struct Log {

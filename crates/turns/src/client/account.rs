@@ -23,9 +23,9 @@ use parking_lot::Mutex;
 use self::alone::Counters;
 use self::in_fleet::FleetAccount;
 use super::Client;
-use crate::clock::{Clock, Moment};
-use crate::config::Quota;
 use crate::fleet::Fleet;
+use crawlgate_config::Quota;
+use crawlgate_system::clock::{Clock, Moment};
 
 /// The client has used up its bound; it may send again at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -25,8 +25,8 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 
 use self::attempts::{Attempt, Attempts};
-use crate::clock::{Clock, Moment};
-use crate::config::PasswordHash;
+use crawlgate_config::PasswordHash;
+use crawlgate_system::clock::{Clock, Moment};
 
 /// Pairs of user and password that are remembered.
 const REMEMBERED: usize = 4_096;

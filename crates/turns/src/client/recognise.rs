@@ -25,9 +25,9 @@ use super::account::{ClientAccount, NotEntered, QuotaExceeded, Reservation};
 use super::credentials::{self, Credentials, Given};
 use super::passwords::{Claim, Outcome, Passwords};
 use super::{Client, Peer};
-use crate::clock::{Clock, Moment};
-use crate::config::{CertificateMatch, ClientConfig, Conditions, Config};
 use crate::fleet::{Fleet, HeartbeatReply};
+use crawlgate_config::{CertificateMatch, ClientConfig, Conditions, Config};
+use crawlgate_system::clock::{Clock, Moment};
 
 /// All clients, as configured.
 pub struct Clients {

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::survey::{Answer, EngineFacts, Refusal, RefusalKind, Role, is_cluster, product};
 pub use super::survey::{SentinelFacts, Survey};
-use crate::config::{Endpoint, FleetConfig};
+use crawlgate_config::{Endpoint, FleetConfig};
 
 /// The least version of the engine.
 const VERSION: u32 = 7;

@@ -14,7 +14,7 @@ pub use super::time::EngineTime;
 use super::counts::Counts;
 use super::quota::{ChargeQuota, Charged};
 use super::reservation::{GiveBack, OriginBackoff, ReportBackoff, Reserve, Reserved};
-use crate::clock::Moment;
+use crawlgate_system::clock::Moment;
 
 /// The time for which a name stays with the process that was heard of last. After it, a process that follows a killed one
 /// takes the name over.

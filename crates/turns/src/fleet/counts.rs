@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::metrics::{Counters, DurationHistogram, Registry, Unit};
+use crawlgate_system::metrics::{Counters, DurationHistogram, Registry, Unit};
 
 /// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -43,7 +43,7 @@ use self::script::Script;
 use super::coordinator::{CoordinatorError, StateKey};
 use super::counts::{Counts, Outcome};
 use super::link::DOUBTFUL;
-use crate::config::{Endpoint, FleetConfig};
+use crawlgate_config::{Endpoint, FleetConfig};
 
 /// Time-outs in a row after which the connection is given up.
 const TIMEOUTS: u32 = 3;

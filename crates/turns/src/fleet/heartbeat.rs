@@ -212,11 +212,11 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::clock::{Clock, Moment};
-    use crate::config::Config;
     use crate::fleet::FleetKey;
     use crate::fleet::coordinator::Coordinator as _;
     use crate::fleet::in_memory::InMemoryEngine;
+    use crawlgate_config::Config;
+    use crawlgate_system::clock::{Clock, Moment};
 
     /// Takes changes over, unless it fails.
     struct TestListener {

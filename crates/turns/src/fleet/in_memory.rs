@@ -19,7 +19,7 @@ use super::coordinator::{
 };
 use super::quota::{ChargeQuota, Charged};
 use super::reservation::{GiveBack, OriginBackoff, ReportBackoff, Reserve, Reserved, SLOT_LIFE};
-use crate::clock::{Clock, Moment};
+use crawlgate_system::clock::{Clock, Moment};
 
 /// A generation that begins later than this was begun by a clock that has been set back since.
 const SET_BACK: Duration = Duration::from_secs(60);

@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::overview::FleetCounts;
 use super::{Fleet, LinkState};
-use crate::metrics::{Collector, Unit, show};
+use crawlgate_system::metrics::{Collector, Unit, show};
 
 /// The instruments of the fleet.
 #[derive(Debug)]

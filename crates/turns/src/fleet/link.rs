@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::time::micros;
-use crate::clock::Uptime;
+use crawlgate_system::clock::Uptime;
 
 /// Time without an answer after which an instance is doubtful.
 pub(super) const DOUBTFUL: Duration = Duration::from_secs(1);
@@ -96,7 +96,7 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::{Clock, Moment};
+    use crawlgate_system::clock::{Clock, Moment};
 
     #[test]
     fn silence_ends_in_nothing_at_all() {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::FleetKey;
 use super::coordinator::{MemberRow, Observed};
-use crate::config::Config;
-use crate::text::hex;
+use crawlgate_config::Config;
+use crawlgate_text::hex;
 
 /// The sections of the configuration that all instances should have alike.
 const ALIKE: [&str; 6] = ["agent", "client", "pace", "policy", "robots", "signals"];

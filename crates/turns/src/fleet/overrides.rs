@@ -9,10 +9,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::FleetKey;
-use crate::clock::Moment;
-use crate::policy::overrides::{Action, Override, OverrideId, words};
-use crate::rep::{Origin, PathPattern};
-use crate::text::DecisionId;
+use crawlgate_policy::overrides::{Action, Override, OverrideId, words};
+use crawlgate_robots::{Origin, PathPattern};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::DecisionId;
 
 /// The removal of an override by a person.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use aws_lc_rs::hmac;
 
-use crate::text::{from_hex, hex};
+use crawlgate_text::{from_hex, hex};
 
 /// Octets of a key.
 const KEY: usize = 32;

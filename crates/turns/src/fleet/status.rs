@@ -9,9 +9,9 @@ use super::coordinator::{CoordinatorError, Observed};
 use super::member::Member;
 use super::overview::{EngineView, FleetCounts, FleetView, LinkView, MemberView};
 use super::{Fleet, HeartbeatReply, LinkState, counts};
-use crate::clock::{Clock, Moment, Uptime};
-use crate::metrics::{Gauge, GaugeGuard};
-use crate::text::time_text;
+use crawlgate_system::clock::{Clock, Moment, Uptime};
+use crawlgate_system::metrics::{Gauge, GaugeGuard};
+use crawlgate_text::time_text;
 
 /// Figures of this instance's part.
 #[derive(Debug, Default)]
@@ -247,7 +247,7 @@ fn member(one: Member, settings: &super::member::Digests) -> MemberView {
 /// When the engine does not tell.
 pub async fn view_from_outside(
     engine: &super::engine::Engine,
-    config: &crate::config::Config,
+    config: &crawlgate_config::Config,
 ) -> Result<FleetView, CoordinatorError> {
     let observed = engine.observe_once().await?;
     let settings = super::member::digests(config);
@@ -266,7 +266,7 @@ mod tests {
     use super::super::coordinator::{EngineReport, MemberRow};
     use super::super::member::digests;
     use super::*;
-    use crate::config::Config;
+    use crawlgate_config::Config;
 
     #[test]
     fn members_with_other_settings_are_named_and_those_of_older_programs_are_not() {

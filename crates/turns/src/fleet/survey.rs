@@ -8,7 +8,7 @@ use redis::RedisError;
 use rustls::pki_types::InvalidDnsNameError;
 use thiserror::Error;
 
-use crate::config::Endpoint;
+use crawlgate_config::Endpoint;
 
 /// The answers of the engine and of the sentinels.
 #[derive(Debug)]

@@ -14,8 +14,8 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
 use crate::fleet::reservation::{OriginBackoff, Sign};
+use crawlgate_system::clock::Moment;
 
 /// The gap after the first sign.
 const FIRST: Duration = Duration::from_secs(1);

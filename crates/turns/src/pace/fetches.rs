@@ -22,8 +22,8 @@ use tokio::sync::oneshot;
 use super::Turn;
 use super::queue::Queue;
 use crate::client::ClientKey;
-use crate::clock::{Clock, Moment};
-use crate::config::RobotsConfig;
+use crawlgate_config::RobotsConfig;
+use crawlgate_system::clock::{Clock, Moment};
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, Ticks, NoOpMiddleware<Nanos>>;
 

@@ -13,11 +13,11 @@ use super::limiter::trouble::TROUBLED;
 use super::slots::SlotKeeper;
 use super::wait::OnTimeout;
 use super::{Group, Pace, Shared, Turn};
-use crate::clock::Uptime;
 use crate::fleet::coordinator::Call;
 use crate::fleet::reservation::TurnKind;
 use crate::fleet::{Fleet, HeartbeatListener, HeartbeatReply, LinkState};
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Uptime;
 
 /// The time before a question for a robots.txt's turn is repeated while the engine does not answer.
 const ENGINE_RETRY: Duration = Duration::from_millis(100);

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use super::Group;
 use super::slots::Slot;
-use crate::clock::Uptime;
 use crate::fleet::EngineTime;
 use crate::fleet::reservation::{NEAR, Reserved};
+use crawlgate_system::clock::Uptime;
 
 /// The time after which a turn that is due is lost.
 const LATE: Duration = Duration::from_millis(50);

@@ -10,8 +10,8 @@ use super::backoff::Backoff;
 use super::settings::PaceSettings;
 use super::turns::Turns;
 use super::{EffectivePace, Group, Source};
-use crate::clock::Moment;
-use crate::robots::crawl_delay::CrawlDelay;
+use crawlgate_origins::crawl_delay::CrawlDelay;
+use crawlgate_system::clock::Moment;
 
 /// Groups of one origin that are kept without a check whether they still matter.
 const GROUPS: usize = 16;

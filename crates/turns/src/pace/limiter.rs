@@ -26,8 +26,8 @@ use super::settings::PaceSettings;
 use super::slots::FleetOrigin;
 use super::{EffectivePace, Shared, Source, Turn};
 use crate::client::ClientKey;
-use crate::clock::{Moment, Uptime};
-use crate::robots::crawl_delay::CrawlDelay;
+use crawlgate_origins::crawl_delay::CrawlDelay;
+use crawlgate_system::clock::{Moment, Uptime};
 
 /// Time-out of a task that waits for a request to end: any end wakes it earlier.
 const UNTIL_CHANGE: Duration = Duration::from_secs(3_600);

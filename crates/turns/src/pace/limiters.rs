@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use super::Shared;
 use super::limiter::OriginLimiter;
-use crate::clock::{Moment, Uptime};
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::{Moment, Uptime};
 
 /// Limit of origins, and of addresses, that are kept.
 pub(super) const KEPT: usize = 100_000;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::turns::Rate;
 use super::{EffectivePace, Source};
-use crate::config::{CrawlDelayMode, PaceConfig};
-use crate::rep::Field;
-use crate::robots::crawl_delay::CrawlDelay;
+use crawlgate_config::{CrawlDelayMode, PaceConfig};
+use crawlgate_origins::crawl_delay::CrawlDelay;
+use crawlgate_robots::Field;
 
 /// `[pace]`, with derived values.
 #[derive(Debug)]

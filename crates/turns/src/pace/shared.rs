@@ -20,9 +20,9 @@ use super::backoff::Outcome;
 use super::wait::OnTimeout;
 use super::{Ask, EffectivePace, Pace, Shared, TooEarly, Turn};
 use crate::client::ClientKey;
-use crate::clock::Moment;
 use crate::fleet::reservation::TurnKind;
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Moment;
 
 /// The turns at the origins. Clones share them.
 pub trait SharedPace: Clone + Send + Sync + 'static {

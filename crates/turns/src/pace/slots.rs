@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use crate::clock::Uptime;
 use crate::fleet::Fleet;
 use crate::fleet::reservation::SLOT_RENEWAL;
+use crawlgate_system::clock::Uptime;
 
 /// The origin of a limiter, as the fleet knows it.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::client::ClientKey;
-use crate::rep::Field;
+use crawlgate_robots::Field;
 
 const START: Moment = Moment::from_millis(1_790_000_000_000);
 

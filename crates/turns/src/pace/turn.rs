@@ -8,9 +8,9 @@ use tokio::runtime::Handle;
 use super::Group;
 use super::limiter::OriginLimiter;
 use super::slots::Slot;
-use crate::clock::{Moment, Uptime};
 use crate::fleet::reservation::{GiveBack, GroupInterval};
 use crate::fleet::{EngineTime, Fleet};
+use crawlgate_system::clock::{Moment, Uptime};
 
 /// The permission for one request to go. The request counts as in flight until this is dropped.
 #[derive(Debug)]

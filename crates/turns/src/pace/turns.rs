@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
 use crate::gcra::{self, Gcra};
+use crawlgate_system::clock::Moment;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 

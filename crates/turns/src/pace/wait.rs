@@ -11,7 +11,7 @@ use super::history::Due;
 use super::limiter::{Admission, Claim, OriginLimiter};
 use super::{Ask, EffectivePace, Shared, TooEarly, Turn};
 use crate::client::ClientKey;
-use crate::rep::Origin;
+use crawlgate_robots::Origin;
 
 /// Retry time if none can be computed, because the wait depends on other requests' ends.
 pub(super) const SOON: Duration = Duration::from_secs(1);

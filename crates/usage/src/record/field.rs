@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::bounds::Bounds;
-use crate::text::hex::hex;
-use crate::usage::fields::LONGEST;
+use crate::fields::LONGEST;
+use crawlgate_text::hex::hex;
 
 /// Octets that are kept of each line of a field that was too long to be read. That it was too long follows from the lengths.
 const MAX_OF_UNREAD: usize = 256;

@@ -4,8 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::*;
-use crate::client::passwords::hash;
-use crate::config::{Config, TokenDigest};
+use crawlgate_config::{Config, TokenDigest};
+use crawlgate_turns::client::passwords::hash;
 
 const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4000);
 const SHARED: &str = "shared-shared-shared";

@@ -15,11 +15,11 @@ use crate::admin::http::{Actor, AppState};
 use crate::admin::query::params::CONDITIONS;
 use crate::admin::query::{Conditions, InvalidParam};
 use crate::admin::view::{self, Decision};
-use crate::config::parse_moment;
-use crate::policy::overrides;
-use crate::store::review::{BulkReview, Earlier};
-use crate::store::{Acknowledgement, Review, Reviewed};
-use crate::text::{DecisionId, time_text};
+use crawlgate_config::parse_moment;
+use crawlgate_policy::overrides;
+use crawlgate_store::review::{BulkReview, Earlier};
+use crawlgate_store::{Acknowledgement, Review, Reviewed};
+use crawlgate_text::{DecisionId, time_text};
 
 /// Decisions that one request acknowledges, about.
 const MAX_DECISIONS: u64 = 100_000;

@@ -21,10 +21,10 @@ use crate::admin::view::{Decision, Tally};
 use crate::audit::replay::Outcome;
 use crate::audit::verify::case::{Case, CaseVerdict, Trusted};
 use crate::audit::verify::review::Finding;
-use crate::store::DecisionQuery;
-use crate::store::logs::{EntryKind, MergedList, Places};
-use crate::text::{hex, time_text};
-use crate::tlog::leaf_hash;
+use crawlgate_store::DecisionQuery;
+use crawlgate_store::logs::{EntryKind, MergedList, Places};
+use crawlgate_text::{hex, time_text};
+use crawlgate_tlog::leaf_hash;
 
 /// Groups counted at most.
 const GROUPS: usize = 1_000;

@@ -9,7 +9,7 @@ use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::admin::query::{modes, verdicts};
-use crate::policy::Reason;
+use crawlgate_policy::Reason;
 
 /// Conditions on decisions; all that are given must hold.
 #[derive(IntoParams)]

@@ -9,7 +9,7 @@ use super::{QueryParams, failed};
 use crate::admin::http::AppState;
 use crate::admin::http::problem::Problem;
 use crate::admin::{Answer, Request};
-use crate::fleet::overview::FleetView;
+use crawlgate_turns::fleet::overview::FleetView;
 
 pub(super) fn routes() -> Router<AppState> {
     Router::new().route("/fleet", get(fleet))

@@ -20,8 +20,8 @@ use crate::admin::query::params::CONDITIONS;
 use crate::admin::query::{Conditions, InvalidParam};
 use crate::audit::live::{Line, LiveEvent, Watch};
 use crate::audit::replay::Evidence;
-use crate::entry::Entry;
-use crate::store::search::Search;
+use crawlgate_record::Entry;
+use crawlgate_store::search::Search;
 
 /// The interval of the comments that keep the feed open.
 const HEARTBEAT: Duration = Duration::from_secs(10);

@@ -13,9 +13,9 @@ use crate::admin::query::params::cursor;
 use crate::admin::query::{self, STATES};
 use crate::admin::view::{FetchEntry, OriginEntry};
 use crate::admin::{self, Answer, Request};
-use crate::rep::Origin;
-use crate::robots::identity::Identity;
-use crate::store::{FETCHES_KEPT, OriginQuery};
+use crawlgate_origins::identity::Identity;
+use crawlgate_robots::Origin;
+use crawlgate_store::{FETCHES_KEPT, OriginQuery};
 
 pub(super) fn routes() -> Router<AppState> {
     Router::new()

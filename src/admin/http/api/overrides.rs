@@ -13,7 +13,7 @@ use crate::admin::http::problem::Problem;
 use crate::admin::http::{Actor, AppState};
 use crate::admin::view::OverrideEntry;
 use crate::admin::{self, Answer, Reach, Request};
-use crate::policy::overrides::{self, OverrideId};
+use crawlgate_policy::overrides::{self, OverrideId};
 
 pub(super) fn routes() -> Router<AppState> {
     Router::new()

@@ -13,8 +13,8 @@ use tokio::task::spawn_blocking;
 use super::QueryParams;
 use crate::admin::http::AppState;
 use crate::admin::http::problem::Problem;
-use crate::rep::decoded;
-use crate::store::Sha256;
+use crawlgate_robots::decoded;
+use crawlgate_store::Sha256;
 
 /// Lines shown around a change.
 const CONTEXT: usize = 3;
@@ -31,7 +31,7 @@ pub(super) fn routes() -> Router<AppState> {
 /// Reads a digest of 64 hexadecimal digits.
 fn digest(text: &str) -> Result<Sha256, Problem> {
     let wrong = || Problem::bad(format!("{text}: a digest has 64 hexadecimal digits"));
-    crate::text::from_hex(text).ok_or_else(wrong)
+    crawlgate_text::from_hex(text).ok_or_else(wrong)
 }
 
 async fn find(app: &AppState, text: &str) -> Result<Vec<u8>, Problem> {

@@ -18,10 +18,10 @@ use super::overrides::{OverrideForm, OverridesPage};
 use super::reviewer::remembered;
 use crate::admin::query;
 use crate::admin::{Answer, NewOverride, Reach, Request};
-use crate::policy::overrides::words;
-use crate::rep::Origin;
-use crate::store::{Acknowledgement, Review, Reviewed};
-use crate::text::time_text;
+use crawlgate_policy::overrides::words;
+use crawlgate_robots::Origin;
+use crawlgate_store::{Acknowledgement, Review, Reviewed};
+use crawlgate_text::time_text;
 
 /// A note on a decision.
 #[derive(Deserialize)]

@@ -10,7 +10,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, IF_NONE_MATCH};
 use http::{HeaderValue, StatusCode};
 
 use super::super::AppState;
-use crate::text::hex;
+use crawlgate_text::hex;
 
 /// A file that is compiled in.
 pub(super) struct Asset {

@@ -2,8 +2,8 @@
 //!
 //! Widths are in per cent and heights in pixels, so that bars get narrower with the window while texts keep their size.
 
-use crate::clock::Moment;
-use crate::store::Hourly;
+use crawlgate_store::Hourly;
+use crawlgate_system::clock::Moment;
 
 /// Reasons with a colour of their own; all others share one more.
 const COLOURS: usize = 5;
@@ -155,7 +155,7 @@ impl Bar {
         top: u64,
         series: &[Series],
     ) -> Bar {
-        let text = crate::text::time_text(begin);
+        let text = crawlgate_text::time_text(begin);
         let time = text.get(..16).unwrap_or(&text).replace('T', " ");
         let slot = 100.0 / bars.max(1) as f64;
         let (x, width) = (slot * at as f64, slot * FILLED);

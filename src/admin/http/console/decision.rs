@@ -23,13 +23,13 @@ use super::reviewer::Reviewer;
 use super::rows::origin_of;
 use super::text::Text;
 use super::usage::UsageTable;
-use crate::agent;
 use crate::audit::replay::evidence::Robots;
 use crate::audit::replay::{self, Evidence};
 use crate::audit::verify::case::{Case, Trusted};
-use crate::clock::Moment;
-use crate::policy::Reason;
-use crate::rep::{Origin, ProductToken};
+use crawlgate_policy::Reason;
+use crawlgate_policy::agent;
+use crawlgate_robots::{Origin, ProductToken};
+use crawlgate_system::clock::Moment;
 
 #[derive(Template)]
 #[template(path = "decision.html", config = "src/admin/http/console/askama.toml")]

@@ -14,9 +14,9 @@ use super::note::NoteForm;
 use super::reviewer::Reviewer;
 use super::rows::{DecisionRow, LogFault, LogNames, rows};
 use crate::admin::query::InvalidParam;
-use crate::clock::Moment;
-use crate::store::logs::{ALL, EntryKind, MergedList, Places};
-use crate::store::{DecisionQuery, GroupBy, GroupCount};
+use crawlgate_store::logs::{ALL, EntryKind, MergedList, Places};
+use crawlgate_store::{DecisionQuery, GroupBy, GroupCount};
+use crawlgate_system::clock::Moment;
 
 /// Decisions on a page.
 const PAGE: usize = 50;

@@ -13,9 +13,9 @@ use super::filter::{bad_request, params};
 use super::format::line;
 use super::layout::{Layout, Page, PageResult, Section};
 use super::origin::named;
-use crate::rep::decoded;
-use crate::store::Store;
-use crate::text::from_hex;
+use crawlgate_robots::decoded;
+use crawlgate_store::Store;
+use crawlgate_text::from_hex;
 
 /// Lines shown around a change.
 const CONTEXT: usize = 3;

@@ -1,7 +1,7 @@
 //! Tables that explain a verdict on a path, as `crawlgate check` does.
 
 use super::format::{line, octets};
-use crate::rep::{ApplicableGroup, Explanation, Judged, MatchedBy, TokenRole};
+use crawlgate_robots::{ApplicableGroup, Explanation, Judged, MatchedBy, TokenRole};
 
 /// Rules of a kind to show.
 const MAX_SHOWN: usize = 50;

@@ -15,8 +15,8 @@ use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, bad_request, params};
 use crate::audit::csv::{HEADING, row, to_csv};
-use crate::store::logs::{ALL, EntryKind, Fault, Listed, Logs, MergedList, Places};
-use crate::store::{DecisionQuery, StoreError};
+use crawlgate_store::logs::{ALL, EntryKind, Fault, Listed, Logs, MergedList, Places};
+use crawlgate_store::{DecisionQuery, StoreError};
 
 /// Decisions to read at once.
 const PAGE: usize = 100;

@@ -8,10 +8,10 @@ use super::format::line;
 use super::problem_page::takes_html;
 use crate::admin::query::params::{Blank, Params};
 use crate::admin::query::{Conditions, InvalidParam, modes};
-use crate::clock::Moment;
-use crate::policy::Reason;
-use crate::store::DecisionQuery;
-use crate::store::logs::ALL;
+use crawlgate_policy::Reason;
+use crawlgate_store::DecisionQuery;
+use crawlgate_store::logs::ALL;
+use crawlgate_system::clock::Moment;
 
 /// The word for any verdict, in a list that shows denials by default.
 const ANY: &str = "any";

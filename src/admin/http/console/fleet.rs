@@ -10,8 +10,8 @@ use super::filter::{bad_request, params};
 use super::format::{Timestamp, line, number};
 use super::layout::{Layout, Page, PageResult, Section};
 use crate::admin::{Answer, Request};
-use crate::clock::Moment;
-use crate::fleet::overview::{EngineView, FleetCounts, FleetView, LinkView, MemberView};
+use crawlgate_system::clock::Moment;
+use crawlgate_turns::fleet::overview::{EngineView, FleetCounts, FleetView, LinkView, MemberView};
 
 /// The share of its memory, in hundredths, from which an engine is said to be full soon.
 const FULL_SOON: u64 = 80;

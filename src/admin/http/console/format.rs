@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::clock::Moment;
 use crate::explain::states::{ago, to_come};
-use crate::policy::{Reason, Verdict};
-use crate::text::json::printable;
-use crate::text::time_text;
+use crawlgate_policy::{Reason, Verdict};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::json::printable;
+use crawlgate_text::time_text;
 
 /// A name and its value.
 pub(super) struct Fact {

@@ -9,7 +9,7 @@ use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::assets;
 use super::format::{Timestamp, number};
-use crate::config::{Config, Mode, Role};
+use crawlgate_config::{Config, Mode, Role};
 
 /// The pages in the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

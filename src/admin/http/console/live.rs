@@ -10,8 +10,8 @@ use super::super::{Actor, AppState};
 use super::filter::{Filter, bad_request, params};
 use super::layout::{FormResult, Layout, Page, Section};
 use super::rows::{DecisionRow, LogNames, rows};
-use crate::store::DecisionQuery;
-use crate::store::logs::{EntryKind, MergedList};
+use crawlgate_store::DecisionQuery;
+use crawlgate_store::logs::{EntryKind, MergedList};
 
 /// Decisions that the page begins with.
 const BEGIN: usize = 30;

@@ -7,11 +7,11 @@ use super::filter::FieldErrors;
 use super::format::line;
 use super::reviewer::Reviewer;
 use crate::admin::query::InvalidParam;
-use crate::clock::Moment;
-use crate::policy::overrides::words;
-use crate::store::Acknowledgement;
-use crate::text::hex;
-use crate::tlog::leaf_hash;
+use crawlgate_policy::overrides::words;
+use crawlgate_store::Acknowledgement;
+use crawlgate_system::clock::Moment;
+use crawlgate_text::hex;
+use crawlgate_tlog::leaf_hash;
 
 /// The fields, as they are filled in.
 pub(super) struct NoteForm {

@@ -15,15 +15,15 @@ use super::overrides::OverrideRow;
 use super::sitemaps::SitemapList;
 use super::text::Text;
 use crate::admin::query;
-use crate::clock::Moment;
 use crate::explain::states::{about, at_a_request, cause, lives, other_answer, stance};
-use crate::rep::{Field, Origin};
-use crate::robots::document::Document;
-use crate::robots::snapshot::Snapshot;
-use crate::store::persist::from_stored;
-use crate::store::{FETCHES_KEPT, Fetch, StoredOrigin, StoredState};
-use crate::text::hex;
-use crate::usage::{RobotsLine, robots_fields, robots_lines};
+use crawlgate_origins::document::Document;
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_robots::{Field, Origin};
+use crawlgate_store::persist::from_stored;
+use crawlgate_store::{FETCHES_KEPT, Fetch, StoredOrigin, StoredState};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::hex;
+use crawlgate_usage::{RobotsLine, robots_fields, robots_lines};
 
 /// Fields of a file to list; the others are counted.
 const LISTED: usize = 50;

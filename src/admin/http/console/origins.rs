@@ -9,9 +9,9 @@ use super::filter::{bad_request, params};
 use super::format::{Timestamp, encoded, line};
 use super::layout::{Layout, Page, PageResult, Section};
 use crate::admin::query::STATES;
-use crate::clock::Moment;
 use crate::explain::states::{about, at_a_request, next_fetch};
-use crate::store::{OriginQuery, StoredOrigin, StoredState};
+use crawlgate_store::{OriginQuery, StoredOrigin, StoredState};
+use crawlgate_system::clock::Moment;
 
 /// Origins on a page.
 const PAGE: usize = 100;

@@ -9,8 +9,8 @@ use super::super::{Actor, AppState};
 use super::filter::{FieldErrors, bad_request, params};
 use super::format::{Timestamp, encoded, line};
 use super::layout::{Layout, Page, PageResult, Section};
-use crate::clock::Moment;
-use crate::policy::overrides::Override;
+use crawlgate_policy::overrides::Override;
+use crawlgate_system::clock::Moment;
 
 #[derive(Template)]
 #[template(path = "overrides.html", config = "src/admin/http/console/askama.toml")]

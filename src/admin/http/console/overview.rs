@@ -19,13 +19,13 @@ use super::origins::OriginRow;
 use super::shipping::ShipRow;
 use crate::admin::{Answer, Request, Status, WitnessReport};
 use crate::audit::summary::sum;
-use crate::clock::Moment;
-use crate::config::{Recorded, format_moment};
-use crate::pace::Source;
-use crate::policy::{Outcome, Reason};
-use crate::rep::Origin;
-use crate::store::logs::{EntryKind, MergedList};
-use crate::store::{DecisionQuery, GroupBy, HOUR, Hourly, OriginQuery};
+use crawlgate_config::{Recorded, format_moment};
+use crawlgate_policy::{Outcome, Reason};
+use crawlgate_robots::Origin;
+use crawlgate_store::logs::{EntryKind, MergedList};
+use crawlgate_store::{DecisionQuery, GroupBy, HOUR, Hourly, OriginQuery};
+use crawlgate_system::clock::Moment;
+use crawlgate_turns::pace::Source;
 
 /// Time for the records so far to be written.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -38,12 +38,12 @@ use super::usage::UsageTable;
 use crate::admin::query::InvalidParam;
 use crate::egress::EgressError;
 use crate::explain::{self, Documents, Evaluation, Evaluator, Judgement};
-use crate::metrics::{Counters, Registry};
-use crate::policy::overrides::Overrides;
 use crate::proxy::Proxy;
-use crate::robots::document::Document;
-use crate::robots::identity::Crawler;
-use crate::usage::SignalMode;
+use crawlgate_origins::document::Document;
+use crawlgate_origins::identity::Crawler;
+use crawlgate_policy::overrides::Overrides;
+use crawlgate_system::metrics::{Counters, Registry};
+use crawlgate_usage::SignalMode;
 
 /// Limit on open connections.
 pub const CONNECTIONS: usize = 128;

@@ -18,12 +18,12 @@ use super::format::{Timestamp, line, number};
 use super::layout::{Layout, Page, PageResult, Section};
 use super::note::NoteForm;
 use super::reviewer::{Reviewer, remembered};
-use crate::clock::Moment;
-use crate::config::format_moment;
-use crate::entry::id_of;
-use crate::store::review::{BulkReview, Earlier};
-use crate::store::{Acknowledgement, DecisionQuery, Review, Reviewed};
-use crate::text::DecisionId;
+use crawlgate_config::format_moment;
+use crawlgate_record::id_of;
+use crawlgate_store::review::{BulkReview, Earlier};
+use crawlgate_store::{Acknowledgement, DecisionQuery, Review, Reviewed};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::DecisionId;
 
 /// The title of the page that asks.
 const TITLE: &str = "Acknowledge decisions";

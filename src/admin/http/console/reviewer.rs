@@ -11,7 +11,7 @@ use http::request::Parts;
 
 use super::super::{Actor, AppState};
 use super::format::encoded;
-use crate::policy::overrides::words;
+use crawlgate_policy::overrides::words;
 
 /// The name of the cookie.
 const NAME: &str = "crawlgate_reviewer";

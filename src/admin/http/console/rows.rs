@@ -2,10 +2,10 @@
 
 use super::format::{Timestamp, encoded, line};
 use crate::audit::replay::Evidence;
-use crate::clock::Moment;
-use crate::rep::Origin;
-use crate::store::logs::{Fault, Listed};
-use crate::tlog::KeyName;
+use crawlgate_robots::Origin;
+use crawlgate_store::logs::{Fault, Listed};
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::KeyName;
 
 /// A decision, as a list shows it.
 pub(super) struct DecisionRow {

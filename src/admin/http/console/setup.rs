@@ -11,10 +11,10 @@ use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 
 use super::super::{Actor, AppState};
 use super::layout::{Layout, Page, Section};
-use crate::ca::{Authority, text};
 use crate::proxy::SELF_TEST;
 use crate::proxy::listener::ListenAddr as Listens;
 use crate::trust::recipes::{CLIENTS, Setup, proxy_url};
+use crawlgate_ca::{Authority, text};
 
 #[derive(Template)]
 #[template(path = "setup.html", config = "src/admin/http/console/askama.toml")]

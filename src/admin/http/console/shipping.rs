@@ -2,7 +2,7 @@
 
 use super::format::{Timestamp, line, number};
 use crate::admin::ShipReport;
-use crate::clock::Moment;
+use crawlgate_system::clock::Moment;
 
 /// The shipping in words.
 pub(super) struct ShipRow {

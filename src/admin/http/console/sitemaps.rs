@@ -7,9 +7,9 @@ use super::super::problem::Problem;
 use super::super::sitemaps::{Lines, sitemaps};
 use super::format::line;
 use crate::explain::sitemaps::Sitemap;
-use crate::rep::Field;
-use crate::robots::state::State;
-use crate::store::StoredOrigin;
+use crawlgate_origins::state::State;
+use crawlgate_robots::Field;
+use crawlgate_store::StoredOrigin;
 
 /// The sitemaps of a file, judged for the configured crawler.
 pub(super) struct SitemapList {

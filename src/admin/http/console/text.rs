@@ -11,9 +11,9 @@ use super::super::{Actor, AppState};
 use super::filter::{bad_request, params};
 use super::format::{number, octets};
 use super::layout::{Layout, Page, Section};
-use crate::rep::{decoded, lines};
-use crate::store::Sha256;
-use crate::text::{from_hex, hex};
+use crawlgate_robots::{decoded, lines};
+use crawlgate_store::Sha256;
+use crawlgate_text::{from_hex, hex};
 
 /// Lines shown around each important one in a long file.
 const AROUND: u32 = 100;

@@ -21,9 +21,9 @@ use super::text::Text;
 use super::usage::UsageTable;
 use crate::admin::query::InvalidParam;
 use crate::explain::{self, Alternative, Judgement, meaning};
-use crate::policy::overrides::Override;
-use crate::policy::{Decision, Verdict};
-use crate::rep::Lint;
+use crawlgate_policy::overrides::Override;
+use crawlgate_policy::{Decision, Verdict};
+use crawlgate_robots::Lint;
 
 /// Remarks on a file to show.
 const NOTES: usize = 50;
@@ -238,7 +238,7 @@ pub(super) fn names(text: &str) -> Vec<String> {
         .filter(|token| !token.is_empty())
         .map(str::to_owned)
         .collect();
-    let is_token = |token: &String| crate::rep::ProductToken::new(token).is_ok();
+    let is_token = |token: &String| crawlgate_robots::ProductToken::new(token).is_ok();
     if tokens.iter().all(is_token) {
         tokens
     } else {
@@ -253,7 +253,7 @@ impl VerdictView {
         let notes = judged
             .snapshot
             .as_ref()
-            .map(|file| crate::usage::notes(&file.robots));
+            .map(|file| crawlgate_usage::notes(&file.robots));
         let notes: Vec<Lint> = notes.unwrap_or_default();
         let text = judged.snapshot.as_ref().map(|file| {
             let speakers = explained.as_ref().map(Explained::speakers);

@@ -2,7 +2,7 @@
 
 use super::format::{Fact, line};
 use crate::audit::replay::evidence::Robots;
-use crate::usage::record::UsageRecord;
+use crawlgate_usage::record::UsageRecord;
 
 /// The table, with the facts above it.
 pub(super) struct UsageTable {

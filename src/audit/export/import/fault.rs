@@ -3,9 +3,9 @@
 use thiserror::Error;
 
 use super::super::read::Faulty;
-use crate::entry::Malformed;
-use crate::store::{Records, StoreError};
-use crate::tlog::CheckpointError;
+use crawlgate_record::Malformed;
+use crawlgate_store::{Records, StoreError};
+use crawlgate_tlog::CheckpointError;
 
 /// The reason why the records of an export, or the latest of them, were not filed.
 #[derive(Debug, Error)]

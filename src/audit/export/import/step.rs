@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use super::super::{ExportDir, Exported, Gap, Ground};
 use super::{ImportError, PastGaps};
-use crate::clock::Moment;
-use crate::entry::{Basis, Entry, EventKind};
-use crate::store::block::MAX_ENTRIES;
-use crate::store::sqlite::collected::{Filing, MissingBody};
-use crate::store::{Entries, ObjectKind, Sha256, objects_of};
-use crate::tlog::BUNDLE;
+use crawlgate_block::MAX_ENTRIES;
+use crawlgate_record::{Basis, Entry, EventKind};
+use crawlgate_store::sqlite::collected::{Filing, MissingBody};
+use crawlgate_store::{Entries, ObjectKind, Sha256, objects_of};
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::BUNDLE;
 
 /// Octets of entries to file at once.
 const AT_ONCE: usize = 4 * 1024 * 1024;

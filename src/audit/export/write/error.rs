@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::entry::Malformed;
-use crate::store::block::{BlockError, PushError};
-use crate::store::{Records, StoreError};
-use crate::tlog::{CheckpointError, EntryProofError, KeyName, NoteError, ProofError, Unaligned};
+use crawlgate_block::{BlockError, PushError};
+use crawlgate_record::Malformed;
+use crawlgate_store::{Records, StoreError};
+use crawlgate_tlog::{CheckpointError, EntryProofError, KeyName, NoteError, ProofError, Unaligned};
 
 /// The reason why a destination does not take a file, in words that name the file.
 #[derive(Debug, Error)]

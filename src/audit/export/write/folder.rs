@@ -12,9 +12,9 @@ use crate::audit::export::same::{is_same, is_whole_body};
 use crate::audit::export::{
     ExportDir, Exported, FORMAT, Faulty, HEAD, checkpoint_file, gap_indices, indices, number,
 };
-use crate::store::Store;
-use crate::tlog::{Checkpoint, KeyKind, VerifierKey};
-use crate::whole_file::NewFile;
+use crawlgate_store::Store;
+use crawlgate_system::whole_file::NewFile;
+use crawlgate_tlog::{Checkpoint, KeyKind, VerifierKey};
 
 /// The directory, locked against a second export.
 #[derive(Debug)]

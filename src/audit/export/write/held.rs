@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::FolderError;
-use crate::store::Store;
-use crate::tlog::{Checkpoint, Note, VerifierKey};
+use crawlgate_store::Store;
+use crawlgate_tlog::{Checkpoint, Note, VerifierKey};
 
 /// The newest checkpoint in a directory, signed by a trusted key.
 #[derive(Debug)]

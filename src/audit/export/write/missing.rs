@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::signed::SignedRoots;
 use super::{Export, NoProof, PAGE, WriteError};
 use crate::audit::export::{Gap, gap_file};
-use crate::store::{Records, Store, StoreError, StoreErrorKind, StoredDecision};
-use crate::tlog::{BUNDLE, Hash};
+use crawlgate_store::{Records, Store, StoreError, StoreErrorKind, StoredDecision};
+use crawlgate_tlog::{BUNDLE, Hash};
 
 /// The records of a bundle; `None` if some cannot be read, or are not there.
 type Bundle = Option<Vec<StoredDecision>>;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::WriteError;
 use crate::audit::export::Ground;
-use crate::store::{Store, StoreError, StoreErrorKind};
-use crate::tlog::{BUNDLE, Checkpoint, Hash, SEGMENT, Tree, leaf_hash};
+use crawlgate_store::{Store, StoreError, StoreErrorKind};
+use crawlgate_tlog::{BUNDLE, Checkpoint, Hash, SEGMENT, Tree, leaf_hash};
 
 /// The roots of bundles under a signed root.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::audit::live::LiveEvent;
-use crate::policy::overrides::{Action, Override, OverrideId};
-use crate::store::{Acknowledgement, sqlite::Sqlite};
+use crawlgate_policy::overrides::{Action, Override, OverrideId};
+use crawlgate_store::{Acknowledgement, sqlite::Sqlite};
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 
@@ -77,14 +77,14 @@ async fn a_sink_has_the_events_of_the_store_in_the_order_of_the_log_each_once() 
         assert!(store.remove_override(number, by, NOON).await.unwrap());
     }
     log.flush().await.unwrap();
-    let first = store.decisions(crate::store::DecisionQuery {
+    let first = store.decisions(crawlgate_store::DecisionQuery {
         limit: 1,
-        ..crate::store::DecisionQuery::default()
+        ..crawlgate_store::DecisionQuery::default()
     });
     let id = first.await.unwrap()[0].record.clone();
     let id: serde_json::Value = serde_json::from_str(&id).unwrap();
     let id = id["id"].as_str().unwrap();
-    assert!(crate::store::samples::acknowledge(&*store, id, note()).await);
+    assert!(crawlgate_store::samples::acknowledge(&*store, id, note()).await);
     // No record follows before the end.
     log.close().unwrap();
     let all = records(&store).await;

@@ -6,9 +6,9 @@ use super::*;
 fn update() -> OriginUpdate {
     let now = Moment::from_millis(1_795_176_000_000);
     let state = State::Unavailable {
-        why: crate::robots::access::Absence::Status(404),
+        why: crawlgate_origins::access::Absence::Status(404),
         fetched: now,
-        fresh: crate::robots::state::Fresh {
+        fresh: crawlgate_origins::state::Fresh {
             refresh_from: now,
             until: now,
         },
@@ -17,8 +17,8 @@ fn update() -> OriginUpdate {
     OriginUpdate {
         origin: Origin::parse("https://site.example").unwrap().0,
         user_agent: "crawlgate/0.1".into(),
-        fetch: crate::store::Fetch {
-            identity: crate::robots::identity::Identity::default(),
+        fetch: crawlgate_store::Fetch {
+            identity: crawlgate_origins::identity::Identity::default(),
             user_agent: "crawlgate/0.1".to_owned(),
             other: None,
             time: now,
@@ -36,7 +36,7 @@ fn update() -> OriginUpdate {
 
 #[tokio::test]
 async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() {
-    let store = Arc::new(crate::store::sqlite::Sqlite::temporary());
+    let store = Arc::new(crawlgate_store::sqlite::Sqlite::temporary());
     let shared: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
     // A failing sink beside it does not make the store keep anything twice.
     let sink = LimitedSink::default();

@@ -1,8 +1,8 @@
 //! Fetches of robots.txt in a report.
 
 use super::*;
-use crate::store::OriginUpdate;
-use crate::store::samples::{absent, origin_update, successful};
+use crawlgate_store::OriginUpdate;
+use crawlgate_store::samples::{absent, origin_update, successful};
 
 /// Returns four fetches within an hour: a text, the same, another one, none.
 pub(super) fn of_an_hour() -> Vec<OriginUpdate> {

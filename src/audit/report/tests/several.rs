@@ -9,11 +9,11 @@ async fn a_report_of_several_logs_sums_their_numbers_and_tells_of_each() {
         Log::running(name.parse().unwrap(), store as Arc<dyn Store>)
     };
     let (first, second) = (store(1).await, store(1).await);
-    let collection = crate::store::collection::Collection::at(folder.path());
+    let collection = crawlgate_store::collection::Collection::at(folder.path());
     let damaged = collection.place(&"c".parse().unwrap()).unwrap();
     std::fs::write(damaged, "no store").unwrap();
     let (a, b) = (log("a", first), log("b", second));
-    let copies = crate::store::logs::OpenCopies::default();
+    let copies = crawlgate_store::logs::OpenCopies::default();
     let logs = Logs::of_all(vec![a.clone(), b], Some(&collection), copies).unwrap();
     let report = report_of(&logs, question(), Vec::new()).await;
 

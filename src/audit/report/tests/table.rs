@@ -1,15 +1,15 @@
 //! A table of records: two clients, three origins, and every exception.
 
-use crate::clock::Moment;
-use crate::entry::{
+use crawlgate_policy::overrides::{self, Override, OverrideId};
+use crawlgate_record::{
     Action, Asserted, Basis, Bounds, Decision, DropCause, Event, EventKind, Mode, Outage, Process,
     Repeated, Row as ClientRow, RowClient, Rule, Settings, Source, Url, Verdict, Via,
 };
-use crate::policy::overrides::{self, Override, OverrideId};
-use crate::rep::Origin;
-use crate::store::{Batch, Object, ObjectKind};
-use crate::usage::record::UsageRecord;
-use crate::usage::{Purpose, Purposes};
+use crawlgate_robots::Origin;
+use crawlgate_store::{Batch, Object, ObjectKind};
+use crawlgate_system::clock::Moment;
+use crawlgate_usage::record::UsageRecord;
+use crawlgate_usage::{Purpose, Purposes};
 
 /// 2026-11-20T12:00:00Z
 pub(super) const NOON: u64 = 1_795_176_000_000;

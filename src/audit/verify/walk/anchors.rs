@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::super::fault::{Anchor, LogFault};
 use super::super::keys::Keys;
 use super::log_tree::{Agreement, LogTree};
-use crate::store::StoredCheckpoint;
-use crate::tlog::{
+use crawlgate_store::StoredCheckpoint;
+use crawlgate_tlog::{
     Checkpoint, CheckpointError, ConsistencyProof, Hash, Note, NoteError, VerifierKey,
 };
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::super::fault::LogFault;
 use super::bundle_of;
-use crate::tlog::{BUNDLE, Full, Hash, SEGMENT, Tree};
+use crawlgate_tlog::{BUNDLE, Full, Hash, SEGMENT, Tree};
 
 /// The stored root of a bundle or of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

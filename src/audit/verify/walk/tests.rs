@@ -7,11 +7,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::audit::verify::keys::Keys;
-use crate::clock::Moment;
-use crate::entry::{DropCause, Event};
-use crate::store::rotation::Rotation;
-use crate::store::{LogKey, StoredCheckpoint};
-use crate::tlog::{Note, SEGMENT, Tree};
+use crawlgate_record::{DropCause, Event};
+use crawlgate_store::rotation::Rotation;
+use crawlgate_store::{LogKey, StoredCheckpoint};
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::{Note, SEGMENT, Tree};
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_123);
 

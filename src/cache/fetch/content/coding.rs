@@ -12,7 +12,7 @@ use async_compression::tokio::bufread::{
 use async_compression::zstd::DParameter;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use crate::rep;
+use crawlgate_robots as rep;
 
 /// Octets by which a coded file may be longer than its content, which is when it does not compress.
 pub(super) const CODED: usize = 64 * 1024;

@@ -13,9 +13,9 @@ async fn a_client_with_many_names_takes_no_state_from_one_with_fewer() {
             name: client.map(Into::into),
             ..Client::default()
         };
-        let agent = crate::agent::Agent {
+        let agent = crawlgate_policy::agent::Agent {
             tokens: vec![token(name)],
-            ..crate::agent::Agent::default()
+            ..crawlgate_policy::agent::Agent::default()
         };
         site.clock.advance(Duration::from_secs(1));
         let view = site.cache.view(&origin("a"), client.crawler(&agent)).await;

@@ -8,9 +8,9 @@ use super::{DecisionCounts, MAX_SHOWN, Witnessed};
 use crate::audit::verify::case::Trusted;
 use crate::audit::verify::walk::LogVerification;
 use crate::cli::terminal::printable;
-use crate::store::StoredCheckpoint;
-use crate::text::time_text;
-use crate::tlog::hash_text;
+use crawlgate_store::StoredCheckpoint;
+use crawlgate_text::time_text;
+use crawlgate_tlog::hash_text;
 
 /// Writes the result for people.
 pub(super) fn as_text(

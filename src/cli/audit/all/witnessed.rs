@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::audit::verify::case::Trusted;
-use crate::clock::Moment;
-use crate::config::{AuditConfig, WitnessConfig};
-use crate::store::log_key::last_witnessed;
-use crate::store::{Store, StoredCheckpoint};
-use crate::tlog::{KeyName, VerifierKey};
+use crawlgate_config::{AuditConfig, WitnessConfig};
+use crawlgate_store::log_key::last_witnessed;
+use crawlgate_store::{Store, StoredCheckpoint};
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::{KeyName, VerifierKey};
 
 /// The size of a checkpoint, and the time by which it was cosigned.
 pub(super) type CosignedSize = Option<(u64, Moment)>;

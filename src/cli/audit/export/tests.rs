@@ -14,13 +14,13 @@ use super::*;
 use crate::audit::export::{
     ExportDir, PastGaps, body_file, checkpoint_file, entries_file, ground_file,
 };
-use crate::clock::Moment;
-use crate::config::Synchronous;
-use crate::store::block::{Block, BlockWriter};
-use crate::store::samples::{ROW, Row, origin_update, successful};
-use crate::store::sqlite::Sqlite;
-use crate::store::{Access, Batch, LogKey, Retention, Sha256};
-use crate::tlog::{BUNDLE, Tree, leaf_hash};
+use crawlgate_block::{Block, BlockWriter};
+use crawlgate_config::Synchronous;
+use crawlgate_store::samples::{ROW, Row, origin_update, successful};
+use crawlgate_store::sqlite::Sqlite;
+use crawlgate_store::{Access, Batch, LogKey, Retention, Sha256};
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::{BUNDLE, Tree, leaf_hash};
 
 const DAY: Duration = Duration::from_secs(86_400);
 

@@ -11,23 +11,23 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::error::Category;
 
 use super::lines::{LONGEST, Line};
-use crate::agent::Agent;
 use crate::cache::RobotsCache;
-use crate::config::Config;
 use crate::explain::Documents;
 use crate::explain::document::{NoteOf, notes_of};
 use crate::explain::usage::{self, File, Head, UsageQuery};
-use crate::policy::overrides::Overrides;
-use crate::policy::usage::Signals;
-use crate::policy::{Reason, Verdict};
-use crate::rep::{
+use crawlgate_config::Config;
+use crawlgate_origins::state::Stance;
+use crawlgate_policy::agent::Agent;
+use crawlgate_policy::overrides::Overrides;
+use crawlgate_policy::usage::Signals;
+use crawlgate_policy::{Reason, Verdict};
+use crawlgate_robots::{
     ComparisonPath, GuardVerdict, Origin, ParseOptions, ProductToken, Robots, RuleKind, Rules,
     Selection,
 };
-use crate::robots::state::Stance;
-use crate::text::guarded::write;
-use crate::usage::record::UsageRecord;
-use crate::usage::{Statements, notes};
+use crawlgate_text::guarded::write;
+use crawlgate_usage::record::UsageRecord;
+use crawlgate_usage::{Statements, notes};
 
 /// Compiled rules to keep of the last line's file.
 const COMPILED: usize = 8;

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::{Answer, Decision, Evidence, Recorded};
 use crate::audit::what_if::Group;
 use crate::cli::terminal::{json_line, printable};
-use crate::clock::Moment;
-use crate::policy::{Reason, Verdict};
-use crate::rep::Rule;
-use crate::text::time_text;
+use crawlgate_policy::{Reason, Verdict};
+use crawlgate_robots::Rule;
+use crawlgate_system::clock::Moment;
+use crawlgate_text::time_text;
 
 /// Groups to print for people.
 const FEW: usize = 20;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::clock::Moment;
-use crate::store::StoredDecision;
+use crawlgate_store::StoredDecision;
+use crawlgate_system::clock::Moment;
 
 /// A record with the fields that a row shows.
 pub(in crate::cli::log) fn decision(mode: &str, rule: &str) -> StoredDecision {
@@ -134,7 +134,7 @@ fn a_path_is_seen_behind_any_host() {
 #[test]
 fn an_acknowledgement_is_shown() {
     let mut decision = decision("report", "null");
-    decision.acknowledged = Some(crate::store::Acknowledgement {
+    decision.acknowledged = Some(crawlgate_store::Acknowledgement {
         time: Moment::default(),
         by: "Ada".to_owned(),
         note: "known".to_owned(),

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::rep::{Field, Lint, LintKind};
-use crate::robots::snapshot::Snapshot;
-use crate::usage::{RobotsLine, notes, robots_lines};
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_robots::{Field, Lint, LintKind};
+use crawlgate_usage::{RobotsLine, notes, robots_lines};
 
 /// The contents of a robots.txt besides its rules.
 #[derive(Debug, Default, Serialize)]

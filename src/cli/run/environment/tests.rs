@@ -1,10 +1,8 @@
 //! Tests of the variables, the placeholders and the files.
 
 use super::*;
-use crate::{
-    clock::Clock,
-    config::{Config, Places},
-};
+use crawlgate_config::{Config, Places};
+use crawlgate_system::clock::Clock;
 
 fn files() -> Files {
     Files {

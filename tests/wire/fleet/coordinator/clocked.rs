@@ -9,10 +9,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread;
 
-use crawlgate::clock::Moment;
-use crawlgate::config::Config;
-use crawlgate::fleet::coordinator::Coordinator;
-use crawlgate::fleet::engine::Engine as Redis;
+use crawlgate_config::Config;
+use crawlgate_system::clock::Moment;
+use crawlgate_turns::fleet::coordinator::Coordinator;
+use crawlgate_turns::fleet::engine::Engine as Redis;
 
 use crate::support::{Engine, PATIENCE, client_config, origin_ca_pem};
 

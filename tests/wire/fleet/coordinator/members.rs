@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crawlgate::fleet::HeartbeatReply;
-use crawlgate::fleet::coordinator::{CoordinatorError, Heartbeat};
+use crawlgate_turns::fleet::HeartbeatReply;
+use crawlgate_turns::fleet::coordinator::{CoordinatorError, Heartbeat};
 
 use super::{KEY, each, report, two};
 

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlgate::fleet::coordinator::{
+use crawlgate_turns::fleet::coordinator::{
     Coordinator, CoordinatorError, EngineTime, FetchLease, Published, Token,
 };
-use crawlgate::fleet::quota::ChargeQuota;
-use crawlgate::fleet::reservation::{
+use crawlgate_turns::fleet::quota::ChargeQuota;
+use crawlgate_turns::fleet::reservation::{
     GiveBack, GroupInterval, ReportBackoff, Reserve, Sign, Slots, TurnKind,
 };
 use tokio::time::timeout;

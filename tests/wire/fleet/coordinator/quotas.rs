@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crawlgate::fleet::coordinator::CoordinatorError;
-use crawlgate::fleet::quota::{ChargeQuota, Charged};
+use crawlgate_turns::fleet::coordinator::CoordinatorError;
+use crawlgate_turns::fleet::quota::{ChargeQuota, Charged};
 
 use super::{each, heartbeat, two};
 

@@ -16,14 +16,14 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlgate::clock::{Clock, Moment};
-use crawlgate::fleet::coordinator::{
+use crawlgate_system::clock::{Clock, Moment};
+use crawlgate_turns::fleet::coordinator::{
     AcquireFetch, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heartbeat,
     PublishState, SealedOverrides, StateKey, Token,
 };
-use crawlgate::fleet::in_memory::InMemoryEngine;
-use crawlgate::fleet::quota::{ChargeQuota, Charged};
-use crawlgate::fleet::reservation::{
+use crawlgate_turns::fleet::in_memory::InMemoryEngine;
+use crawlgate_turns::fleet::quota::{ChargeQuota, Charged};
+use crawlgate_turns::fleet::reservation::{
     GiveBack, GroupInterval, ReportBackoff, Reserve, Sign, Slots, TurnKind,
 };
 use proptest::prelude::*;

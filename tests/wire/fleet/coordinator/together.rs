@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use crawlgate::fleet::CoordinatorError;
-use crawlgate::fleet::coordinator::Coordinator;
-use crawlgate::fleet::reservation::{Reserve, Reserved};
+use crawlgate_turns::fleet::CoordinatorError;
+use crawlgate_turns::fleet::coordinator::Coordinator;
+use crawlgate_turns::fleet::reservation::{Reserve, Reserved};
 use tokio::task::JoinSet;
 
 use super::turns::every;

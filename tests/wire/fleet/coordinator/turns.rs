@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlgate::fleet::CoordinatorError;
-use crawlgate::fleet::coordinator::Coordinator;
-use crawlgate::fleet::reservation::{
+use crawlgate_turns::fleet::CoordinatorError;
+use crawlgate_turns::fleet::coordinator::Coordinator;
+use crawlgate_turns::fleet::reservation::{
     GiveBack, GroupInterval, OriginBackoff, ReportBackoff, Reserve, Reserved, SLOT_LIFE, Sign,
     Slots, TurnKind,
 };

@@ -1,7 +1,7 @@
 //! The length of an outage, and its meaning for requests.
 
 use super::*;
-use crate::robots::access::tls_fault::TlsFault;
+use crate::access::tls_fault::TlsFault;
 
 #[test]
 fn a_stale_copy_in_an_outage_is_a_complete_disallow_since_the_first_failure() {

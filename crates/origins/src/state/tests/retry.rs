@@ -1,7 +1,7 @@
 //! The waits between attempts.
 
 use super::*;
-use crate::robots::access::tls_fault::TlsFault;
+use crate::access::tls_fault::TlsFault;
 
 #[test]
 fn retries_back_off() {

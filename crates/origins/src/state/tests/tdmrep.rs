@@ -1,7 +1,7 @@
 //! The stance of a tdmrep.json in each state, and the fetches that requests wait for.
 
 use super::*;
-use crate::robots::document::Document;
+use crate::document::Document;
 
 impl Script {
     #[track_caller]

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::clock::Moment;
-use crate::rep::{ComparisonPath, PathPattern};
-use crate::store::DecisionQuery;
+use crate::DecisionQuery;
+use crawlgate_robots::{ComparisonPath, PathPattern};
+use crawlgate_system::clock::Moment;
 
 /// The facts of a record that a query may ask for.
 #[derive(Deserialize)]
@@ -175,7 +175,7 @@ impl Facts<'_> {
         failed && !is_refusal
     }
 
-    /// Returns the origin as [`crate::rep::Origin`] writes it; empty for an unreadable target.
+    /// Returns the origin as [`crawlgate_robots::Origin`] writes it; empty for an unreadable target.
     fn origin(&self) -> String {
         let (scheme, host, port) = (&self.scheme, &self.host, self.port);
         if host.is_empty() {

@@ -6,11 +6,11 @@ use std::net::IpAddr;
 
 use super::columns::{Decided, Repeated, Requested, Table};
 use super::{MAGIC, MAX_RAW, MAX_WORDS, MILLIS, Sums};
-use crate::entry::{Entry, EventKind, Mode, Verdict};
-use crate::store::block::words::Dictionary;
-use crate::store::block::{Block, BlockError, NO_WORD, Word, WordKind};
-use crate::store::search::Group;
-use crate::store::search::words::{chain, client, origin, rule, shape_facts};
+use crate::search::Group;
+use crate::search::words::{chain, client, origin, rule, shape_facts};
+use crawlgate_block::words::Dictionary;
+use crawlgate_block::{Block, BlockError, NO_WORD, Word, WordKind};
+use crawlgate_record::{Entry, EventKind, Mode, Verdict};
 
 /// Groups by four numbers in one, which is hashed and compared at once.
 type Table4<T> = HashMap<u128, T, ahash::RandomState>;
@@ -140,7 +140,7 @@ impl SumsBuilder {
 
     /// Adds the sums of another segment.
     pub fn merge(&mut self, sums: &Sums) {
-        let numbers = |words: &mut Dictionary, of: &crate::store::block::words::Words| {
+        let numbers = |words: &mut Dictionary, of: &crawlgate_block::words::Words| {
             let all = (0..of.len()).map(|nth| of.get(&sums.section, nth as u32));
             all.map(|word| words.place(word.unwrap_or_default()).0)
                 .collect::<Vec<u32>>()

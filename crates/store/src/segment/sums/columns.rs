@@ -1,10 +1,10 @@
 //! The tables of sums as columns of numbers.
 
 use super::MILLIS;
-use crate::entry::Verdict;
-use crate::store::block::varint::{Input, put, put_signed};
-use crate::store::block::{BlockError, NO_WORD};
-use crate::store::search::Group;
+use crate::search::Group;
+use crawlgate_block::varint::{Input, put, put_signed};
+use crawlgate_block::{BlockError, NO_WORD};
+use crawlgate_record::Verdict;
 
 /// The decisions of an hour with the same facts, origin and rule.
 #[derive(Clone, Copy, Debug)]

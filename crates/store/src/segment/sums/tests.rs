@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::entry::tests::dice::{Dice, entry};
-use crate::entry::{self, Bounds, Entry, Outline};
-use crate::store::block::{Block, BlockWriter};
-use crate::store::{DecisionQuery, GroupBy, hourly};
+use crate::{DecisionQuery, GroupBy, hourly};
+use crawlgate_block::{Block, BlockWriter};
+use crawlgate_record::samples::Dice;
+use crawlgate_record::samples::dice::entry;
+use crawlgate_record::{self as entry, Bounds, Entry, Outline};
 
 /// Returns entries at random over some hours.
 fn entries(seed: u64, count: usize) -> Vec<Vec<u8>> {
@@ -103,7 +104,7 @@ fn queries(entries: &[Vec<u8>]) -> Vec<(DecisionQuery, bool)> {
         _ => None,
     });
     for rule in rules.take(3) {
-        let rule = crate::store::search::words::shown(rule.text.kept).into_owned();
+        let rule = crate::search::words::shown(rule.text.kept).into_owned();
         queries.push((DecisionQuery { rule: Some(rule), ..all() }, true));
     }
     queries

@@ -13,11 +13,11 @@ use super::super::rows::{integer, number, time};
 use super::super::search::add_counts;
 use super::super::write::begin;
 use super::{DENY, Room, note, noted};
-use crate::clock::Moment;
-use crate::entry::time_of;
-use crate::store::search::GroupCounts;
-use crate::store::{DecisionQuery, GroupCount, HOUR};
-use crate::tlog::SEGMENT;
+use crate::search::GroupCounts;
+use crate::{DecisionQuery, GroupCount, HOUR};
+use crawlgate_record::time_of;
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::SEGMENT;
 
 /// Milliseconds of a day.
 pub(super) const DAY: u64 = 24 * HOUR.as_millis() as u64;
@@ -37,14 +37,14 @@ const SIZE: &str = "denied_size";
 
 /// The days that a refresh counts.
 #[derive(Debug)]
-pub(in crate::store::sqlite) struct Refresh {
+pub(in crate::sqlite) struct Refresh {
     /// The starts of the days.
-    pub(in crate::store::sqlite) days: Vec<u64>,
+    pub(in crate::sqlite) days: Vec<u64>,
     extent: (u64, u64),
 }
 
 /// Returns the days that are to be counted. `None` if the log is as it was.
-pub(in crate::store::sqlite) fn look(
+pub(in crate::sqlite) fn look(
     connection: &Connection,
     blocks: &Blocks,
 ) -> Result<Option<Refresh>, Failure> {
@@ -121,7 +121,7 @@ fn passed_over(read: Result<(), Failure>) -> Result<bool, Failure> {
 
 /// The count of a day, some segments at a time.
 #[derive(Debug)]
-pub(in crate::store::sqlite) struct Count {
+pub(in crate::sqlite) struct Count {
     day: u64,
     groups: GroupCounts,
     /// The segment to go on from, and the last one; `None` before the first step.
@@ -131,7 +131,7 @@ pub(in crate::store::sqlite) struct Count {
 
 impl Count {
     /// Returns the count of a day before it begins.
-    pub(in crate::store::sqlite) fn of(day: u64) -> Self {
+    pub(in crate::sqlite) fn of(day: u64) -> Self {
         Self {
             day,
             groups: GroupCounts::of_rules_and_reasons(),
@@ -141,7 +141,7 @@ impl Count {
     }
 
     /// Counts the denials of the next segments. False at the end.
-    pub(in crate::store::sqlite) fn step(
+    pub(in crate::sqlite) fn step(
         &mut self,
         connection: &Connection,
         blocks: &Blocks,
@@ -185,7 +185,7 @@ fn segments(connection: &Connection, day: u64) -> Result<(u64, u64), Failure> {
 
 impl Refresh {
     /// Writes the count of a day in the place of an earlier one.
-    pub(in crate::store::sqlite) fn put(
+    pub(in crate::sqlite) fn put(
         &self,
         connection: &mut Connection,
         count: Count,
@@ -228,7 +228,7 @@ impl Refresh {
     }
 
     /// Drops the days without an entry, and those that the table has no room for, and notes that the log was counted.
-    pub(in crate::store::sqlite) fn note(
+    pub(in crate::sqlite) fn note(
         &self,
         connection: &mut Connection,
         room: Room,
@@ -275,7 +275,7 @@ fn drop_day(transaction: &Transaction<'_>, day: u64) -> Result<(), Failure> {
 }
 
 /// Returns the largest size of the log of which a day was counted.
-pub(in crate::store::sqlite) fn counted_size(connection: &Connection) -> Result<u64, Failure> {
+pub(in crate::sqlite) fn counted_size(connection: &Connection) -> Result<u64, Failure> {
     let largest: i64 = connection
         .prepare_cached("SELECT coalesce(max(size), 0) FROM denied_day")?
         .query_row([], |row| row.get(0))?;
@@ -283,7 +283,7 @@ pub(in crate::store::sqlite) fn counted_size(connection: &Connection) -> Result<
 }
 
 /// Empties the tables of days, for the next refresh.
-pub(in crate::store::sqlite) fn count_anew(transaction: &Transaction<'_>) -> Result<(), Failure> {
+pub(in crate::sqlite) fn count_anew(transaction: &Transaction<'_>) -> Result<(), Failure> {
     transaction.execute_batch("DELETE FROM denied_daily; DELETE FROM denied_day")?;
     note(transaction, FIRST, 0)?;
     note(transaction, SIZE, 0)
@@ -305,10 +305,7 @@ fn beyond(connection: &Connection, most: u64) -> Result<Vec<u64>, Failure> {
 }
 
 /// Drops the days that end before `oldest`, the time of the oldest kept entry.
-pub(in crate::store::sqlite) fn prune(
-    connection: &Connection,
-    oldest: Moment,
-) -> Result<(), Failure> {
+pub(in crate::sqlite) fn prune(connection: &Connection, oldest: Moment) -> Result<(), Failure> {
     let end = time(oldest).saturating_sub(integer(DAY));
     for text in [
         "DELETE FROM denied_daily WHERE day <= ?1",

@@ -10,11 +10,11 @@ use super::super::entries::{Blocks, extent};
 use super::super::sql::{Cell, Rows, Session};
 use super::super::{Sqlite, repair};
 use super::*;
-use crate::clock::Moment;
-use crate::config::Synchronous;
-use crate::store::tests::{NOON, ROW, Row, origin_update, record, successful, update_origin};
-use crate::store::{Access, DecisionQuery, Retention, Store as _};
-use crate::tlog::SEGMENT;
+use crate::tests::{NOON, ROW, Row, origin_update, record, successful, update_origin};
+use crate::{Access, DecisionQuery, Retention, Store as _};
+use crawlgate_config::Synchronous;
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::SEGMENT;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -108,12 +108,12 @@ async fn the_view_has_the_words_of_the_sql_command() {
         ..ROW
     };
     let ids = record(&store, &[strange, ROW]).await;
-    let note = crate::store::Acknowledgement {
+    let note = crate::Acknowledgement {
         time: NOON,
         by: "Ada".to_owned(),
         note: "known".to_owned(),
     };
-    assert!(crate::store::tests::acknowledge(&store, &ids[0], note).await);
+    assert!(crate::tests::acknowledge(&store, &ids[0], note).await);
     store.list_denials(None).await.unwrap();
     let columns = format!(
         "SELECT seq, {}, acknowledged_at, acknowledged_by, acknowledged_note FROM denials ORDER BY seq",

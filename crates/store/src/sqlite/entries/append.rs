@@ -12,9 +12,9 @@ use super::read::Blocks;
 use super::segment::{self, Index};
 use super::tree::{StoredTree, keep_edges};
 use super::uses::Effects;
-use crate::store::block::{Block, BlockSummary, BlockWriter, MAX_ENTRIES};
-use crate::store::failed;
-use crate::tlog::{self, BUNDLE, SEGMENT, push_entry};
+use crate::failed;
+use crawlgate_block::{Block, BlockSummary, BlockWriter, MAX_ENTRIES};
+use crawlgate_tlog::{self as tlog, BUNDLE, SEGMENT, push_entry};
 
 /// Entries of a batch from which on it becomes blocks at once.
 const AT_ONCE: u64 = 1_024;
@@ -52,7 +52,7 @@ impl Times {
     };
 
     fn add(&mut self, entry: &[u8]) {
-        let time = crate::entry::time_of(entry);
+        let time = crawlgate_record::time_of(entry);
         self.min = self.min.min(time);
         self.max = self.max.max(time);
     }
@@ -60,7 +60,7 @@ impl Times {
 
 /// Appends entries (`frames`) to the log; `head` becomes its new end, and `effects` takes what they count for, if that
 /// matters. The tail becomes blocks when it is long, or takes more octets than `most`.
-pub(in crate::store::sqlite) fn append(
+pub(in crate::sqlite) fn append(
     transaction: &Transaction<'_>,
     head: &mut Head,
     frames: &[u8],
@@ -114,7 +114,7 @@ fn put_row(
 }
 
 /// Turns the whole bundles of the tail before the index `until` into blocks. The rest of the tail stays.
-pub(in crate::store::sqlite) fn fold(
+pub(in crate::sqlite) fn fold(
     transaction: &Transaction<'_>,
     head: &mut Head,
     until: u64,

@@ -5,14 +5,14 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::head::Head;
-use crate::clock::Moment;
-use crate::store::log_key::StoredCheckpoint;
-use crate::store::state_file::End;
-use crate::tlog::{Checkpoint, KeyKind, Note, Signature, VerifierKey};
+use crate::log_key::StoredCheckpoint;
+use crate::state_file::End;
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::{Checkpoint, KeyKind, Note, Signature, VerifierKey};
 
 /// Signs the root of the present tree, unless it is signed already. The caller commits to the disk before the note
 /// leaves the process.
-pub(in crate::store::sqlite) fn sign(
+pub(in crate::sqlite) fn sign(
     transaction: &Transaction<'_>,
     head: &Head,
     sign: impl FnOnce(End) -> Note,
@@ -27,7 +27,7 @@ pub(in crate::store::sqlite) fn sign(
 }
 
 /// Keeps a signed root, unless a witness knows more of the log.
-pub(in crate::store::sqlite) fn put(
+pub(in crate::sqlite) fn put(
     transaction: &Transaction<'_>,
     size: u64,
     note: &Note,
@@ -35,7 +35,7 @@ pub(in crate::store::sqlite) fn put(
 ) -> Result<StoredCheckpoint, Failure> {
     let log = note.text().lines().next().unwrap_or_default();
     if let Some((witness, known)) = ahead(transaction, log)?.into_iter().next() {
-        return Err(crate::store::behind(&witness, known).into());
+        return Err(crate::behind(&witness, known).into());
     }
     let stored = StoredCheckpoint {
         size,
@@ -58,7 +58,7 @@ pub(in crate::store::sqlite) fn put(
 
 /// Adds the line of a witness to the checkpoint of this size, unless it has one of that witness. False if there is no such
 /// checkpoint.
-pub(in crate::store::sqlite) fn cosign(
+pub(in crate::sqlite) fn cosign(
     transaction: &Transaction<'_>,
     size: u64,
     line: &Signature,
@@ -75,7 +75,7 @@ pub(in crate::store::sqlite) fn cosign(
         return Ok(true);
     }
     note.push(line.clone())
-        .map_err(|error| crate::store::failed(error.to_string()))?;
+        .map_err(|error| crate::failed(error.to_string()))?;
     transaction
         .prepare_cached("UPDATE checkpoint SET note = ?2, cosigned = cosigned + 1 WHERE size = ?1")?
         .execute(params![integer(size), note.to_string()])?;
@@ -83,7 +83,7 @@ pub(in crate::store::sqlite) fn cosign(
 }
 
 /// Returns the witnesses that know a checkpoint of a log which the store does not have, and its size.
-pub(in crate::store::sqlite) fn ahead(
+pub(in crate::sqlite) fn ahead(
     connection: &Connection,
     log: &str,
 ) -> Result<Vec<(String, u64)>, Failure> {
@@ -94,7 +94,7 @@ pub(in crate::store::sqlite) fn ahead(
 }
 
 /// Notes that a witness knows a checkpoint of a log, of this size, which the store does not have, or that it knows none.
-pub(in crate::store::sqlite) fn note_ahead(
+pub(in crate::sqlite) fn note_ahead(
     transaction: &Transaction<'_>,
     witness: &str,
     log: &str,
@@ -112,7 +112,7 @@ pub(in crate::store::sqlite) fn note_ahead(
 }
 
 /// Returns the newest checkpoint.
-pub(in crate::store::sqlite) fn last(
+pub(in crate::sqlite) fn last(
     connection: &Connection,
 ) -> Result<Option<StoredCheckpoint>, Failure> {
     let mut last = connection
@@ -121,9 +121,7 @@ pub(in crate::store::sqlite) fn last(
 }
 
 /// Returns all checkpoints, by their sizes.
-pub(in crate::store::sqlite) fn all(
-    connection: &Connection,
-) -> Result<Vec<StoredCheckpoint>, Failure> {
+pub(in crate::sqlite) fn all(connection: &Connection) -> Result<Vec<StoredCheckpoint>, Failure> {
     let mut all =
         connection.prepare_cached("SELECT size, time, note FROM checkpoint ORDER BY size")?;
     let all = all.query_map([], stored)?;
@@ -139,7 +137,7 @@ fn stored(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredCheckpoint> {
 }
 
 /// Returns the key with this public half under the name that a checkpoint has, if it has signed the checkpoint.
-pub(in crate::store::sqlite) fn signer(
+pub(in crate::sqlite) fn signer(
     checkpoint: &StoredCheckpoint,
     public: [u8; 32],
 ) -> Option<VerifierKey> {

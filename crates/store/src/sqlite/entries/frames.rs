@@ -1,11 +1,11 @@
 //! Entries one after the other: the length of each in two octets, big-endian, then its octets.
 
 use super::super::error::Failure;
-use crate::tlog::split_entry;
+use crawlgate_tlog::split_entry;
 
 /// Entries one after the other.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::store::sqlite) struct Frames<'f>(pub(in crate::store::sqlite) &'f [u8]);
+pub(in crate::sqlite) struct Frames<'f>(pub(in crate::sqlite) &'f [u8]);
 
 impl<'f> Iterator for Frames<'f> {
     type Item = Result<&'f [u8], Failure>;

@@ -5,12 +5,12 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction};
 use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::frames::Frames;
-use crate::store::Sha256;
-use crate::tlog::{BUNDLE, Full, Hash, SEGMENT, Tree, leaf_hash};
+use crate::Sha256;
+use crawlgate_tlog::{BUNDLE, Full, Hash, SEGMENT, Tree, leaf_hash};
 
 /// The end of the log as of one transaction.
 #[derive(Debug, Clone, Default)]
-pub(in crate::store::sqlite) struct Head {
+pub(in crate::sqlite) struct Head {
     /// The tree over all entries.
     pub(super) tree: Tree,
     /// The index of the first entry that is in no block.
@@ -25,17 +25,14 @@ pub(in crate::store::sqlite) struct Head {
 
 /// The end of the log that the writing process remembers, with the version of the database that it belongs to.
 #[derive(Debug, Default)]
-pub(in crate::store::sqlite) struct Memory {
+pub(in crate::sqlite) struct Memory {
     head: Head,
     version: Option<i64>,
 }
 
 impl Memory {
     /// Returns the end of the log. Inside a transaction that writes, no other process changes it.
-    pub(in crate::store::sqlite) fn head(
-        &mut self,
-        connection: &Connection,
-    ) -> Result<Head, Failure> {
+    pub(in crate::sqlite) fn head(&mut self, connection: &Connection) -> Result<Head, Failure> {
         // The number changes with each commit of another connection.
         let version = connection
             .prepare_cached("PRAGMA data_version")?
@@ -59,34 +56,34 @@ impl Memory {
     }
 
     /// Remembers the end of the log after a commit of this process.
-    pub(in crate::store::sqlite) fn committed(&mut self, head: Head) {
+    pub(in crate::sqlite) fn committed(&mut self, head: Head) {
         self.head = head;
     }
 
     /// Returns the end of the log after the last commit of this process.
-    pub(in crate::store::sqlite) fn last(&self) -> &Head {
+    pub(in crate::sqlite) fn last(&self) -> &Head {
         &self.head
     }
 
     /// Forgets the end of the log: the database was changed in another way.
-    pub(in crate::store::sqlite) fn forget(&mut self) {
+    pub(in crate::sqlite) fn forget(&mut self) {
         *self = Self::default();
     }
 }
 
 impl Head {
     /// Returns the number of entries that the log has ever taken.
-    pub(in crate::store::sqlite) fn size(&self) -> u64 {
+    pub(in crate::sqlite) fn size(&self) -> u64 {
         self.tree.size()
     }
 
     /// Returns the tree over all entries.
-    pub(in crate::store::sqlite) fn tree(&self) -> Tree {
+    pub(in crate::sqlite) fn tree(&self) -> Tree {
         self.tree.clone()
     }
 
     /// Returns the root of the tree.
-    pub(in crate::store::sqlite) fn root(&self) -> Sha256 {
+    pub(in crate::sqlite) fn root(&self) -> Sha256 {
         self.tree.root()
     }
 
@@ -104,7 +101,7 @@ impl Head {
     }
 
     /// Reads the end of the log: the roots of segments, those of the bundles behind them, and the entries of the tail.
-    pub(in crate::store::sqlite) fn read(connection: &Connection) -> Result<Self, Failure> {
+    pub(in crate::sqlite) fn read(connection: &Connection) -> Result<Self, Failure> {
         // The tail may become a block between two statements.
         let _reading = reading(connection)?;
         let mut head = Self::default();
@@ -189,7 +186,7 @@ impl Head {
 }
 
 /// Begins a transaction, unless one is under way: all statements before its end read the same state of the database.
-pub(in crate::store::sqlite) fn reading(
+pub(in crate::sqlite) fn reading(
     connection: &Connection,
 ) -> Result<Option<Transaction<'_>>, Failure> {
     match connection.is_autocommit() {

@@ -6,15 +6,15 @@ use rusqlite::Connection;
 
 use super::super::error::Failure;
 use super::super::objects;
-use crate::entry::{Entry, write_line};
-use crate::store::Sha256;
+use crate::Sha256;
+use crawlgate_record::{Entry, write_line};
 
 /// Octets of objects to remember while lines are made.
 const MAX: usize = 4 * 1024 * 1024;
 
 /// A maker of lines, which remembers the objects that they need.
 #[derive(Default)]
-pub(in crate::store::sqlite) struct Lines {
+pub(in crate::sqlite) struct Lines {
     bodies: HashMap<Sha256, Vec<u8>>,
     octets: usize,
     line: Vec<u8>,
@@ -23,7 +23,7 @@ pub(in crate::store::sqlite) struct Lines {
 impl Lines {
     /// Returns the line of an entry, without its line feed. If an object is missing, the line goes without it and says so;
     /// that of octets that are no entry says only that.
-    pub(in crate::store::sqlite) fn line(
+    pub(in crate::sqlite) fn line(
         &mut self,
         connection: &Connection,
         octets: &[u8],

@@ -11,24 +11,24 @@ use super::append::append;
 use super::head::Head;
 use super::read::Blocks;
 use super::tree::{StoredTree, keep_edges};
-use crate::clock::Moment;
-use crate::entry::Event;
-use crate::store::HOUR;
-use crate::tlog::{self, SEGMENT, push_entry};
+use crate::HOUR;
+use crawlgate_record::Event;
+use crawlgate_system::clock::Moment;
+use crawlgate_tlog::{self as tlog, SEGMENT, push_entry};
 
 /// The oldest block with its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store::sqlite) struct Oldest {
+pub(in crate::sqlite) struct Oldest {
     /// The index of its first entry.
-    pub(in crate::store::sqlite) first: u64,
+    pub(in crate::sqlite) first: u64,
     /// Number of entries.
-    pub(in crate::store::sqlite) count: u64,
+    pub(in crate::sqlite) count: u64,
     /// The latest time of an entry.
-    pub(in crate::store::sqlite) max_time: Moment,
+    pub(in crate::sqlite) max_time: Moment,
 }
 
 /// Returns the oldest block that still has its entries.
-pub(in crate::store::sqlite) fn oldest(connection: &Connection) -> Result<Option<Oldest>, Failure> {
+pub(in crate::sqlite) fn oldest(connection: &Connection) -> Result<Option<Oldest>, Failure> {
     let mut oldest = connection.prepare_cached(
         "SELECT first, count, max_time FROM block WHERE body IS NOT NULL ORDER BY first LIMIT 1",
     )?;
@@ -43,7 +43,7 @@ pub(in crate::store::sqlite) fn oldest(connection: &Connection) -> Result<Option
 }
 
 /// Drops the entries of the oldest blocks, up to `end`, the end of a block.
-pub(in crate::store::sqlite) fn drop_before(
+pub(in crate::sqlite) fn drop_before(
     transaction: &Transaction<'_>,
     blocks: &Blocks,
     end: u64,
@@ -96,14 +96,14 @@ fn thin_checkpoints(transaction: &Transaction<'_>, end: u64) -> Result<(), Failu
 }
 
 /// Appends one event, and returns its entry.
-pub(in crate::store::sqlite) fn append_event(
+pub(in crate::sqlite) fn append_event(
     transaction: &Transaction<'_>,
     head: &mut Head,
     event: &Event<'_>,
 ) -> Result<Vec<u8>, Failure> {
     let (mut entry, mut frames) = (Vec::new(), Vec::new());
     event.encode(&mut entry);
-    push_entry(&mut frames, &entry).map_err(|error| crate::store::failed(error.to_string()))?;
+    push_entry(&mut frames, &entry).map_err(|error| crate::failed(error.to_string()))?;
     append(transaction, head, &frames, None, None)?;
     Ok(entry)
 }

@@ -1,7 +1,7 @@
 //! The tables of the decision log.
 
 /// Creates the tables.
-pub(in crate::store::sqlite) const TABLES: &str = r#"
+pub(in crate::sqlite) const TABLES: &str = r#"
 -- Entries that are in no block yet, those of a batch in each row: for each its length in two octets, then its octets.
 CREATE TABLE tail (
     first INTEGER PRIMARY KEY,
@@ -58,7 +58,7 @@ CREATE TABLE checkpoint (
 "#;
 
 /// Adds what witnesses state.
-pub(in crate::store::sqlite) const WITNESSES: &str = r#"
+pub(in crate::sqlite) const WITNESSES: &str = r#"
 -- How many witnesses have cosigned the checkpoint. Their lines stand in the note.
 ALTER TABLE checkpoint ADD COLUMN cosigned INTEGER NOT NULL DEFAULT 0;
 

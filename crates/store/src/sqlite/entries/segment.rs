@@ -4,10 +4,10 @@ use rusqlite::Connection;
 
 use super::super::error::Failure;
 use super::super::rows::integer;
-use crate::store::block::{Block, BlockError};
-use crate::store::segment::keys::SegmentKeysBuilder;
-use crate::store::segment::sums::SumsBuilder;
-use crate::tlog::SEGMENT;
+use crate::segment::keys::SegmentKeysBuilder;
+use crate::segment::sums::SumsBuilder;
+use crawlgate_block::{Block, BlockError};
+use crawlgate_tlog::SEGMENT;
 
 /// The columns of a segment that spare a search its blocks.
 #[derive(Debug, Default)]

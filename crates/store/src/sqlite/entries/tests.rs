@@ -10,12 +10,13 @@ use super::head::{Head, Memory};
 use super::read::{Blocks, entry, extent, walk, with_ids};
 use super::tree::StoredTree;
 use super::{Uses, WEEK, append_event, checkpoint, retention, schema};
-use crate::clock::Moment;
-use crate::entry::tests::dice::{self, Dice};
-use crate::entry::{DropCause, Entry, Event, EventKind, Outline, id_of};
-use crate::store::Sha256;
-use crate::text::DecisionId;
-use crate::tlog::{BUNDLE, Checkpoint, Note, SEGMENT, Signer, Tree, leaf_hash, push_entry};
+use crate::Sha256;
+use crawlgate_record::samples::Dice;
+use crawlgate_record::samples::dice::{self};
+use crawlgate_record::{DropCause, Entry, Event, EventKind, Outline, id_of};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::DecisionId;
+use crawlgate_tlog::{BUNDLE, Checkpoint, Note, SEGMENT, Signer, Tree, leaf_hash, push_entry};
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 
@@ -248,7 +249,7 @@ fn a_segment_keeps_its_root_when_its_blocks_are_gone() {
     }
     log.check();
     assert_eq!(log.counts().2, 1);
-    let pair = crate::tlog::tests::pair(1);
+    let pair = crawlgate_tlog::samples::pair(1);
     let signer = Signer::new("log".parse().unwrap(), &pair);
     let mut roots = Vec::new();
     // Checkpoints at odd places, the last one beyond the segment.
@@ -370,8 +371,8 @@ fn a_drop_is_an_entry_of_its_own_and_old_tails_become_blocks() {
     transaction.commit().unwrap();
     log.memory.committed(head);
     let octets = entry(&log.connection, &log.blocks, 600).unwrap().unwrap();
-    let read = crate::entry::Entry::read(&octets).unwrap();
-    let crate::entry::Entry::Event(event) = read else {
+    let read = crawlgate_record::Entry::read(&octets).unwrap();
+    let crawlgate_record::Entry::Event(event) = read else {
         panic!("{read:?}")
     };
     let kind = EventKind::Dropped {

@@ -6,8 +6,8 @@ use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::head::hole;
 use super::read::{Blocks, Run, extent, run_of};
-use crate::store::{Records, StoredRoot, failed};
-use crate::tlog::{
+use crate::{Records, StoredRoot, failed};
+use crawlgate_tlog::{
     BUNDLE, ConsistencyProof, Edge, Hash, InclusionProof, Prover, ProverError, SEGMENT, Tile, Tree,
     leaf_hash,
 };
@@ -16,23 +16,23 @@ use crate::tlog::{
 type Source<'g> = Box<dyn FnMut(Tile) -> Result<Vec<Hash>, Failure> + 'g>;
 
 /// The tree of some size over the entries of the database.
-pub(in crate::store::sqlite) struct StoredTree<'c> {
+pub(in crate::sqlite) struct StoredTree<'c> {
     connection: &'c Connection,
     blocks: &'c Blocks,
 }
 
 impl<'c> StoredTree<'c> {
-    pub(in crate::store::sqlite) fn new(connection: &'c Connection, blocks: &'c Blocks) -> Self {
+    pub(in crate::sqlite) fn new(connection: &'c Connection, blocks: &'c Blocks) -> Self {
         Self { connection, blocks }
     }
 
     /// Returns the root of the tree over the first `size` entries.
-    pub(in crate::store::sqlite) fn root(&self, size: u64) -> Result<Hash, Failure> {
+    pub(in crate::sqlite) fn root(&self, size: u64) -> Result<Hash, Failure> {
         self.prover(size)?.root().map_err(failure_of)
     }
 
     /// Returns the proof that the tree of this size holds an entry.
-    pub(in crate::store::sqlite) fn inclusion(
+    pub(in crate::sqlite) fn inclusion(
         &self,
         index: u64,
         size: u64,
@@ -41,7 +41,7 @@ impl<'c> StoredTree<'c> {
     }
 
     /// Returns the proof that a tree begins with an older one.
-    pub(in crate::store::sqlite) fn consistency(
+    pub(in crate::sqlite) fn consistency(
         &self,
         old: u64,
         new: u64,
@@ -54,7 +54,11 @@ impl<'c> StoredTree<'c> {
     }
 
     /// Returns the hashes that a checkpoint needs once its entries, or the roots around it, are gone.
-    pub(super) fn edge_of(&self, size: u64, unit: crate::tlog::DropUnit) -> Result<Edge, Failure> {
+    pub(super) fn edge_of(
+        &self,
+        size: u64,
+        unit: crawlgate_tlog::DropUnit,
+    ) -> Result<Edge, Failure> {
         let (_, end) = extent(self.connection)?;
         let mut prover = Prover::new(end, |tile| self.tile(tile));
         if let Some(edge) = self.edge(size)? {
@@ -182,7 +186,7 @@ pub(super) fn keep_edges(
     transaction: &Transaction<'_>,
     tree: &StoredTree<'_>,
     (from, to): (u64, u64),
-    kind: crate::tlog::DropUnit,
+    kind: crawlgate_tlog::DropUnit,
 ) -> Result<(), Failure> {
     let mut sizes = transaction.prepare_cached(
         "SELECT size FROM checkpoint WHERE size > ?1 AND size <= ?2 ORDER BY size",
@@ -202,7 +206,7 @@ pub(super) fn keep_edges(
 }
 
 /// Returns the roots of bundles and segments in the tables.
-pub(in crate::store::sqlite) fn roots(connection: &Connection) -> Result<Vec<StoredRoot>, Failure> {
+pub(in crate::sqlite) fn roots(connection: &Connection) -> Result<Vec<StoredRoot>, Failure> {
     let mut all = Vec::new();
     let mut segments =
         connection.prepare_cached("SELECT number, root FROM segment ORDER BY number")?;

@@ -9,12 +9,12 @@ use super::super::error::Failure;
 use super::super::rows;
 use super::super::write::{LogMemory, begin, changed};
 use super::{Found, append_added, insert, mark_removed, row_of};
-use crate::clock::Moment;
-use crate::policy::overrides::{Override, OverrideId};
-use crate::store::FleetOverrides;
-use crate::text::DecisionId;
+use crate::FleetOverrides;
+use crawlgate_policy::overrides::{Override, OverrideId};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::DecisionId;
 
-/// See [`Store::merge_overrides`](crate::store::Store::merge_overrides).
+/// See [`Store::merge_overrides`](crate::Store::merge_overrides).
 pub(in super::super) fn merge(
     connection: &mut Connection,
     log: &mut LogMemory,
@@ -49,7 +49,7 @@ pub(in super::super) fn merge(
     Ok(is_new)
 }
 
-/// See [`Store::share_overrides`](crate::store::Store::share_overrides).
+/// See [`Store::share_overrides`](crate::Store::share_overrides).
 pub(in super::super) fn share(
     connection: &mut Connection,
     log: &mut LogMemory,

@@ -11,7 +11,7 @@ use super::super::entries::Frames;
 use super::super::error::Failure;
 use super::super::rows::number;
 use super::{lenient, overrides};
-use crate::entry::Entry;
+use crawlgate_record::Entry;
 
 /// The saved rows of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]

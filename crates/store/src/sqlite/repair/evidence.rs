@@ -12,12 +12,12 @@ use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::super::{objects, write};
 use super::{Faults, RECORDS, rotations};
-use crate::clock::Moment;
-use crate::entry::{Entry, EventKind};
-use crate::store::log_key::{LogKey, log_key_file};
-use crate::store::{ObjectKind, Records, Sha256, StoredCheckpoint, objects_of};
-use crate::text::hex;
-use crate::tlog::{Checkpoint, KeyKind, Note, NoteError, VerifierKey, push_entry};
+use crate::log_key::{LogKey, log_key_file};
+use crate::{ObjectKind, Records, Sha256, StoredCheckpoint, objects_of};
+use crawlgate_record::{Entry, EventKind};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::hex;
+use crawlgate_tlog::{Checkpoint, KeyKind, Note, NoteError, VerifierKey, push_entry};
 
 /// Finds what breaks the log: rows that do not follow one another, and blocks without sense.
 pub(super) fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
@@ -132,9 +132,7 @@ pub(super) fn signed(connection: &Connection, faults: &mut Faults) -> Result<(),
 }
 
 /// Returns the size of the log and that of the largest checkpoint, if that is beyond it.
-pub(in crate::store::sqlite) fn beyond(
-    connection: &Connection,
-) -> Result<Option<(u64, u64)>, Failure> {
+pub(in crate::sqlite) fn beyond(connection: &Connection) -> Result<Option<(u64, u64)>, Failure> {
     let (_, size) = entries::extent(connection)?;
     let all = checkpoint::all(connection)?;
     let sizes = all.iter().filter_map(content).map(|one| one.size);

@@ -8,7 +8,7 @@ use super::super::digests;
 use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::MAX_FAULTS;
-use crate::text::json::printable;
+use crawlgate_text::json::printable;
 
 /// Reserves the numbers of the damaged store's overrides: records name overrides by their numbers.
 pub(super) fn keep_numbers(source: &Connection, target: &Connection) -> Result<(), Failure> {

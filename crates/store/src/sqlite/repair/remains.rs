@@ -9,9 +9,9 @@ use super::super::objects;
 use super::super::rows::{number, time};
 use super::copy::Saved;
 use super::{evidence, overrides, wrong_texts};
-use crate::clock::Moment;
-use crate::store::Sha256;
-use crate::text::hex;
+use crate::Sha256;
+use crawlgate_system::clock::Moment;
+use crawlgate_text::hex;
 
 /// Drops saved rows without their references, and notes losses, so that the new store is consistent: `audit verify`
 /// goes on reporting records that can no longer be proven. Tells repairs and losses, and returns whether the log is a new

@@ -7,7 +7,7 @@ use super::super::error::Failure;
 use super::super::rotations;
 use super::super::rows::integer;
 use super::Faults;
-use crate::tlog::Note;
+use crawlgate_tlog::Note;
 
 /// Finds rotations of the key that cannot be read.
 pub(super) fn check(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {

@@ -19,12 +19,12 @@ use super::super::open::{self, PAGE, beside};
 use super::copy::{Saved, save};
 use super::remains::drop_remains;
 use super::{evidence, may_be_ours};
-use crate::clock::Moment;
-use crate::config::Synchronous;
-use crate::entry::EventKind;
-use crate::store::log_key::log_key_file;
-use crate::store::state_file::{self, End, StateFile, state_file};
-use crate::store::{Access, Records, StoreError, StoreErrorKind, failed};
+use crate::log_key::log_key_file;
+use crate::state_file::{self, End, StateFile, state_file};
+use crate::{Access, Records, StoreError, StoreErrorKind, failed};
+use crawlgate_config::Synchronous;
+use crawlgate_record::EventKind;
+use crawlgate_system::clock::Moment;
 
 /// The result of a rebuild.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
 }
 
 /// Fails while another process has the database open: such a process holds a lock on part of it.
-pub(in crate::store::sqlite) fn refuse_if_open(path: &Path) -> Result<(), StoreError> {
+pub(in crate::sqlite) fn refuse_if_open(path: &Path) -> Result<(), StoreError> {
     let error_of = |error: io::Error| StoreError {
         kind: StoreErrorKind::Denied,
         message: format!(

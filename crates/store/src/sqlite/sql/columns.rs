@@ -2,21 +2,21 @@
 
 use rusqlite::types::Value;
 
-use crate::clock::Moment;
-use crate::entry::{Decision, is_of_unknown_client, most, origin_parts};
-use crate::text::{DecisionId, time_text};
+use crawlgate_record::{Decision, is_of_unknown_client, most, origin_parts};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::{DecisionId, time_text};
 
 /// A column of the views.
-pub(in crate::store::sqlite) struct Column {
+pub(in crate::sqlite) struct Column {
     /// The name.
-    pub(in crate::store::sqlite) name: &'static str,
+    pub(in crate::sqlite) name: &'static str,
     /// The type, for a table.
-    pub(in crate::store::sqlite) kind: &'static str,
-    pub(in crate::store::sqlite) source: Source,
+    pub(in crate::sqlite) kind: &'static str,
+    pub(in crate::sqlite) source: Source,
 }
 
 /// The source of a column's values.
-pub(in crate::store::sqlite) enum Source {
+pub(in crate::sqlite) enum Source {
     /// The field of the line at this JSON pointer. The function returns the same value from the entry, which costs a
     /// fraction, or `None` where only the line knows it.
     Line(&'static str, Short),
@@ -64,7 +64,7 @@ const fn noted(name: &'static str, kind: &'static str, column: &'static str) -> 
 const LONG: Short = |_| None;
 
 /// The columns after `seq`, the number of the record.
-pub(in crate::store::sqlite) const COLUMNS: &[Column] = &[
+pub(in crate::sqlite) const COLUMNS: &[Column] = &[
     text("time", "/time", |one| stamp(one.time())),
     text("id", "/id", |one| {
         let id = DecisionId::from_octets(one.id).text();
@@ -296,7 +296,7 @@ fn of_use(decision: &Decision<'_>) -> Option<Value> {
 }
 
 /// Returns the value at a JSON pointer of a line. Lists and objects are JSON.
-pub(in crate::store::sqlite) fn of_line(line: &serde_json::Value, pointer: &str) -> Value {
+pub(in crate::sqlite) fn of_line(line: &serde_json::Value, pointer: &str) -> Value {
     use serde_json::Value as Json;
     match line.pointer(pointer) {
         None | Some(Json::Null) => Value::Null,

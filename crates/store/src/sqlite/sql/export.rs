@@ -11,8 +11,8 @@ use super::columns::COLUMNS;
 use super::source::Source;
 use super::sources::Sources;
 use super::{Names, not_made, views};
-use crate::store::{Access, DecisionQuery, StoreError, StoreErrorKind};
-use crate::whole_file::NewFile;
+use crate::{Access, DecisionQuery, StoreError, StoreErrorKind};
+use crawlgate_system::whole_file::NewFile;
 
 /// A store with decisions to write, or to ask for.
 #[derive(Clone, Copy, Debug)]

@@ -14,12 +14,12 @@ use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::super::search::{is_without, places};
 use super::columns::{COLUMNS, Source as Of, of_line};
-use crate::clock::Moment;
-use crate::entry::Entry;
-use crate::store::block::Block;
-use crate::store::search::Search;
-use crate::store::{DecisionQuery, failed};
-use crate::text::time_text;
+use crate::search::Search;
+use crate::{DecisionQuery, failed};
+use crawlgate_block::Block;
+use crawlgate_record::Entry;
+use crawlgate_system::clock::Moment;
+use crawlgate_text::time_text;
 
 /// Runs of entries to keep: a statement may join the views with themselves.
 const HELD: usize = 4;

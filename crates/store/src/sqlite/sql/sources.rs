@@ -12,7 +12,7 @@ use rusqlite::types::Value;
 use super::super::error::Failure;
 use super::super::still;
 use super::source::{Page, Source, View};
-use crate::store::{DecisionQuery, StoreError};
+use crate::{DecisionQuery, StoreError};
 
 /// Bits of an index in the number of a row.
 const BITS: u32 = 40;
@@ -103,7 +103,7 @@ impl Sources {
         ask: impl FnOnce(&mut Source) -> Result<T, Failure>,
     ) -> Result<T, StoreError> {
         let Some(Log { path, .. }) = self.logs.get(log) else {
-            return Err(crate::store::failed("there is no such log"));
+            return Err(crate::failed("there is no such log"));
         };
         let at = |failure: Failure| failure.at(path);
         let known = self.open.iter().position(|(known, _)| *known == log);

@@ -8,10 +8,10 @@ use serde_json::json;
 
 use super::super::Sqlite;
 use super::*;
-use crate::clock::Moment;
-use crate::config::Synchronous;
-use crate::store::tests::{ROW, Row, origin_update, record, rows, successful, update_origin};
-use crate::store::{Acknowledgement, Store as _};
+use crate::tests::{ROW, Row, origin_update, record, rows, successful, update_origin};
+use crate::{Acknowledgement, Store as _};
+use crawlgate_config::Synchronous;
+use crawlgate_system::clock::Moment;
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 
@@ -80,7 +80,7 @@ async fn filled() -> (tempfile::TempDir, std::path::PathBuf, Sqlite) {
         by: "Ada".to_owned(),
         note: "known".to_owned(),
     };
-    assert!(crate::store::tests::acknowledge(&store, &ids[0], note).await);
+    assert!(crate::tests::acknowledge(&store, &ids[0], note).await);
     (folder, path, store)
 }
 
@@ -180,8 +180,9 @@ async fn each_column_is_the_field_of_the_line() {
 #[test]
 fn what_an_entry_says_directly_is_what_its_line_says() {
     let mut compared = 0;
-    for (entry, line) in crate::entry::tests::golden::entries() {
-        let Ok(crate::entry::Entry::Decision(decision)) = crate::entry::Entry::read(&entry) else {
+    for (entry, line) in crawlgate_record::samples::golden::entries() {
+        let Ok(crawlgate_record::Entry::Decision(decision)) = crawlgate_record::Entry::read(&entry)
+        else {
             continue;
         };
         let line: serde_json::Value = serde_json::from_str(&line).unwrap();

@@ -9,8 +9,8 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 
 use super::super::fork::Fork;
 use super::*;
-use crate::store::public_keys;
-use crate::store::state_file::{self, State};
+use crate::public_keys;
+use crate::state_file::{self, State};
 
 /// A store as its processes left it, to be put in another place.
 struct Left {
@@ -310,7 +310,7 @@ async fn a_store_without_its_state_file_is_refused_and_goes_on_as_a_log_that_say
         let want = format!(
             "\"size\":100,\"root\":\"{}\",\"reason\":\"a test (the state file was gone, so later records of that log may be \
              missing)\"",
-            crate::text::hex(root.1)
+            crawlgate_text::hex(root.1)
         );
         assert!(all[0].record.contains(&want), "{name}: {}", all[0].record);
         drop(store);

@@ -1,7 +1,7 @@
 //! Damage and altered data are found, and a rebuild saves the rest.
 
 use super::*;
-use crate::store::state_file::state_file;
+use crate::state_file::state_file;
 
 /// Overwrites the pages of a table's leaves, from the middle of the file on.
 fn damage(path: &Path, pages: u64) {
@@ -195,9 +195,9 @@ async fn left_by_a_rebuild(path: &Path) -> u64 {
     // The next process notes what is missing at the end.
     drop(open(path).unwrap());
     assert_eq!(repair::check(path).unwrap(), repair::Faults::default());
-    let all = crate::store::DecisionQuery {
+    let all = crate::DecisionQuery {
         limit: usize::MAX,
-        ..crate::store::DecisionQuery::default()
+        ..crate::DecisionQuery::default()
     };
     let left = open(path).unwrap().decisions(all).await.unwrap();
     left.len() as u64

@@ -1,11 +1,11 @@
 //! Fetches of robots.txt are counted by hour and result, beyond the history of an origin.
 
 use super::*;
-use crate::rep::ParseOptions;
-use crate::robots::snapshot::Snapshot;
-use crate::robots::state::State;
-use crate::store::tests::{absent, unreachable};
-use crate::store::{FETCHES_KEPT, FetchSum, FetchSums, HOUR};
+use crate::tests::{absent, unreachable};
+use crate::{FETCHES_KEPT, FetchSum, FetchSums, HOUR};
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::State;
+use crawlgate_robots::ParseOptions;
 
 /// A robots.txt that was longer than the limit.
 fn cut(text: &str, fetched: Moment) -> State {

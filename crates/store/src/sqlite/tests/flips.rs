@@ -1,9 +1,9 @@
 //! One flipped bit in a row behind a decision is found, never believed, and mended.
 
 use super::*;
-use crate::policy::overrides::{Action, OverrideId};
-use crate::store::state_file::state_file;
-use crate::store::tests::{absent, unreachable};
+use crate::state_file::state_file;
+use crate::tests::{absent, unreachable};
+use crawlgate_policy::overrides::{Action, OverrideId};
 
 /// Flipped bits, beside those of the first row of each table.
 const FLIPS: usize = 800;

@@ -171,7 +171,7 @@ async fn a_store_overwritten_while_open_takes_no_more_records() {
     let size = whole.len();
     let other = fs::read(other).unwrap();
     let old = fs::read(old).unwrap();
-    let state_file = crate::store::state_file::state_file(&path);
+    let state_file = crate::state_file::state_file(&path);
     let state = fs::read(&state_file).unwrap();
     let cases: [(&str, &[u8]); 6] = [
         ("emptied", b""),

@@ -1,7 +1,7 @@
 //! Retention drops no more than it must, and no reader holds it up for good.
 
 use super::*;
-use crate::store::{Object, ObjectKind};
+use crate::{Object, ObjectKind};
 
 async fn prune(store: &Sqlite, most: u64) -> Pruned {
     let retention = Retention {

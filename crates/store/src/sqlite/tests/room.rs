@@ -1,6 +1,6 @@
 //! The store keeps within its bound, and the bound drops evidence only for newer evidence.
 
-use crate::store::{DecisionQuery, Pruned, Retention};
+use crate::{DecisionQuery, Pruned, Retention};
 
 use super::*;
 
@@ -58,11 +58,7 @@ async fn names_without_end_push_out_no_decision_and_nothing_of_other_domains() {
         origin_update("site.example", successful(text, NOON), NOON),
     )
     .await;
-    let gone = origin_update(
-        "gone.other.example",
-        crate::store::samples::absent(NOON),
-        NOON,
-    );
+    let gone = origin_update("gone.other.example", crate::samples::absent(NOON), NOON);
     update_origin(&store, gone).await;
     let denial = Row {
         sha256: Some(digest(text)),
@@ -151,7 +147,7 @@ async fn states_without_a_text_have_a_bound_too() {
     bound(&store, MAX).await;
     for n in 0..3_000_u64 {
         let time = NOON + Duration::from_secs(n);
-        let absent = crate::store::samples::absent(time);
+        let absent = crate::samples::absent(time);
         update_origin(
             &store,
             origin_update(&format!("n{n}.wild.example"), absent, time),

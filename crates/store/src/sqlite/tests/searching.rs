@@ -1,8 +1,8 @@
 //! Searches pass over whole segments without reading them.
 
 use super::*;
-use crate::store::{Acknowledgement, DecisionQuery};
-use crate::tlog::SEGMENT;
+use crate::{Acknowledgement, DecisionQuery};
+use crawlgate_tlog::SEGMENT;
 
 #[tokio::test]
 async fn a_segment_without_a_wanted_decision_is_not_read() {
@@ -15,7 +15,7 @@ async fn a_segment_without_a_wanted_decision_is_not_read() {
         note: String::new(),
     };
     let last = ids.last().unwrap();
-    assert!(crate::store::tests::acknowledge(&store, last, note).await);
+    assert!(crate::tests::acknowledge(&store, last, note).await);
     drop(store);
     let unreadable = "UPDATE block SET body = x'00' WHERE first < 65536";
     assert!(shell(&path).execute(unreadable, []).unwrap() > 0);

@@ -1,8 +1,8 @@
 //! The store tells the events that it appends by itself in the order of the log, each once.
 
 use super::*;
-use crate::policy::overrides::{Action, Override, OverrideId};
-use crate::store::tests::origin;
+use crate::tests::origin;
+use crawlgate_policy::overrides::{Action, Override, OverrideId};
 
 /// Returns the names of the events that a store tells from now on, and where batches stand among them.
 async fn listen(store: &Sqlite) -> Arc<Mutex<Vec<String>>> {
@@ -51,13 +51,13 @@ async fn events_of_the_store_and_of_other_processes_are_told_in_the_order_of_the
     let (by_us, by_them) = (listen(&ours).await, listen(&theirs).await);
     let ids = record(&ours, &rows(2)).await;
     let number = ours.add_override(denial()).await.unwrap();
-    assert!(crate::store::tests::acknowledge(&ours, &ids[1], seen()).await);
+    assert!(crate::tests::acknowledge(&ours, &ids[1], seen()).await);
     record(&theirs, &rows(3)).await;
     let removed = theirs.remove_override(number, "Ada".to_owned(), NOON).await;
     assert!(removed.unwrap());
     let by = "Ada".to_owned();
     assert!(!theirs.remove_override(number, by, NOON).await.unwrap());
-    assert!(crate::store::tests::acknowledge(&ours, &ids[0], seen()).await);
+    assert!(crate::tests::acknowledge(&ours, &ids[0], seen()).await);
     record(&ours, &rows(1)).await;
     // Without a write of an entry: maintenance looks, too.
     let forever = Retention {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::store::LogKey;
-use crate::tlog::Signature;
-use crate::tlog::tests::cosign;
+use crate::LogKey;
+use crawlgate_tlog::Signature;
+use crawlgate_tlog::samples::cosign;
 
 #[tokio::test]
 async fn a_cosignature_stands_with_its_checkpoint_once() {

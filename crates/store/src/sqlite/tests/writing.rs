@@ -61,7 +61,7 @@ async fn the_views_are_readable_in_a_shell() {
             })
             .unwrap()
     };
-    let hex = crate::text::hex(sha256);
+    let hex = crawlgate_text::hex(sha256);
     let origin = row("SELECT origin, state, fetched, fresh_until, sha256 FROM origins");
     let want = [
         "https://site.example",

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use super::QuotaExceeded;
 use crate::client::Client;
-use crate::clock::{Moment, Uptime};
-use crate::config::{Quota, Rate};
 use crate::fleet::quota;
 use crate::gcra::{self, Gcra};
+use crawlgate_config::{Quota, Rate};
+use crawlgate_system::clock::{Moment, Uptime};
 
 #[derive(Debug, Default)]
 pub(super) struct Counters {

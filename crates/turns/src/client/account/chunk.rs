@@ -8,9 +8,9 @@
 
 use std::time::Duration;
 
-use crate::clock::Uptime;
-use crate::config::Quota;
 use crate::fleet::quota::Charged;
+use crawlgate_config::Quota;
+use crawlgate_system::clock::Uptime;
 
 /// The time for which the answer "nothing is left" stands. Another instance may give back what it does not use.
 const SPENT: Duration = Duration::from_millis(250);

@@ -20,12 +20,12 @@ use super::alone::in_micros;
 use super::chunk::{Chunk, QuotaQuestion, Take, Taken};
 use super::{ChargedUsage, NotEntered, QuotaExceeded, Reservation};
 use crate::client::Client;
-use crate::clock::{Clock, Uptime};
-use crate::config::{Quota, Rate};
 use crate::fleet::coordinator::CoordinatorError;
 use crate::fleet::quota::{ChargeQuota, Charged, REPORTED};
 use crate::fleet::reservation::{GiveBack, Reserve, Reserved, TurnKind};
 use crate::fleet::{EngineTime, Fleet, LinkState};
+use crawlgate_config::{Quota, Rate};
+use crawlgate_system::clock::{Clock, Uptime};
 
 /// The time before a question without an answer is asked again, and for which "too far ahead" stands.
 const ENGINE_RETRY: Duration = Duration::from_millis(100);

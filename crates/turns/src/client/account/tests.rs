@@ -1,6 +1,6 @@
 use super::*;
-use crate::clock::Uptime;
-use crate::config::Rate;
+use crawlgate_config::Rate;
+use crawlgate_system::clock::Uptime;
 
 const DAY: Duration = Duration::from_secs(86_400);
 const MIDNIGHT: Moment = Moment::from_millis(20_000 * 86_400_000);

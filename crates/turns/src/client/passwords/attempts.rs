@@ -13,8 +13,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::client::ClientKey;
-use crate::clock::Moment;
 use crate::gcra::{Gcra, Rate};
+use crawlgate_system::clock::Moment;
 
 /// Attempts at one user that an address has at once.
 pub(super) const AT_ONCE: u32 = 10;

@@ -5,7 +5,7 @@ use http::header::PROXY_AUTHORIZATION;
 use super::*;
 use crate::client::PeerCertificate;
 use crate::client::passwords::hash;
-use crate::config::{PasswordHash, Rate};
+use crawlgate_config::{PasswordHash, Rate};
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Checker, Settings};
-use crate::config::Endpoint;
 use crate::fleet::survey::{Refusal, SentinelFacts, Survey};
+use crawlgate_config::Endpoint;
 
 /// The time after which sentinels may take a primary for lost: it refuses writes earlier when it has lost its replicas.
 const DOWN_AFTER: u64 = 5_000;

@@ -23,7 +23,7 @@ fn config() -> FleetConfig {
         password_file: Some("password".into()),
         tls: true,
         timeout: Duration::from_millis(250),
-        ..crate::config::Config::default().fleet
+        ..crawlgate_config::Config::default().fleet
     }
 }
 

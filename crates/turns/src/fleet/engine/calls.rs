@@ -18,7 +18,7 @@ use super::argument::{Argument, micros, millis};
 use super::reply::{Reply, foreign};
 use super::script::Script;
 use super::{Engine, FAILOVER, LOSS};
-use crate::text::hex;
+use crawlgate_text::hex;
 
 /// The answer to a heartbeat while another process has the name. No generation has this name.
 const DUPLICATE: &str = "DUPLICATE";

@@ -17,10 +17,10 @@ use tracing::{debug, warn};
 
 use super::script::Script;
 use super::{Engine, NO_CLUSTER, Settings, words};
-use crate::config::Endpoint;
 use crate::fleet::survey::{Refusal, ServerFault, fields_of_info, is_cluster};
-use crate::retry::delay;
-use crate::robots::access::tls_fault::TlsFault;
+use crawlgate_config::Endpoint;
+use crawlgate_origins::access::tls_fault::TlsFault;
+use crawlgate_system::retry::delay;
 
 /// The time for a connection, with TLS and the loading of the scripts.
 pub(super) const CONNECT: Duration = Duration::from_secs(2);

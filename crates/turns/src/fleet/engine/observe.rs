@@ -10,10 +10,10 @@ use super::Engine;
 use super::connection::{CONNECT, ConnectError};
 use super::reply::text_of;
 use super::survey::{ask, pairs};
-use crate::clock::Moment;
-use crate::config::Endpoint;
 use crate::fleet::coordinator::{CoordinatorError, EngineReport, MemberRow, Observed};
 use crate::fleet::survey::{fields_of_info, product};
+use crawlgate_config::Endpoint;
+use crawlgate_system::clock::Moment;
 
 impl Engine {
     /// Asks the engine over a connection of its own.

@@ -5,8 +5,8 @@ use redis::Value;
 use super::Settings;
 use super::connection::{ConnectError, Opened};
 use super::reply::text_of;
-use crate::config::Endpoint;
 use crate::fleet::survey::ServerFault;
+use crawlgate_config::Endpoint;
 
 impl Settings {
     /// Returns the primary that the first answering sentinel names.

@@ -10,10 +10,10 @@ use super::connection::CONNECT;
 use super::reply::text_of;
 use super::script::Script;
 use super::{Engine, Settings, words};
-use crate::config::Endpoint;
 use crate::fleet::survey::{
     Answer, EngineFacts, Refusal, Role, SentinelFacts, ServerFault, Survey, fields_of_info,
 };
+use crawlgate_config::Endpoint;
 
 /// Answers to measure the median of.
 const ROUNDS: usize = 21;

@@ -17,7 +17,6 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::{Admission, Claim, Granted, OriginLimiter, State, UNTIL_CHANGE, Waiter};
-use crate::clock::{Moment, Uptime};
 use crate::fleet::LinkState;
 use crate::fleet::reservation::{GroupInterval, NEAR, Reserve, Reserved, Slots, TurnKind};
 use crate::pace::grants::{Grant, Next, OpenReservation};
@@ -27,7 +26,8 @@ use crate::pace::slots::{FleetOrigin, Slot};
 use crate::pace::turn::Reservation;
 use crate::pace::wait::GRACE;
 use crate::pace::{EffectivePace, FleetPace, Group, Pace, Shared, Source, Turn};
-use crate::robots::crawl_delay::CrawlDelay;
+use crawlgate_origins::crawl_delay::CrawlDelay;
+use crawlgate_system::clock::{Moment, Uptime};
 
 /// The time before a question or a report is repeated.
 pub(super) const ENGINE_RETRY: Duration = Duration::from_millis(100);

@@ -8,11 +8,11 @@ use tokio::time::sleep;
 
 use super::reserving::ENGINE_RETRY;
 use super::{OriginLimiter, State};
-use crate::clock::Moment;
 use crate::fleet::reservation::{OriginBackoff, ReportBackoff, Sign};
 use crate::pace::backoff::{BackoffSign, Outcome};
 use crate::pace::settings::PaceSettings;
 use crate::pace::{FleetPace, Shared};
+use crawlgate_system::clock::Moment;
 
 /// The beginning of the news that an origin is in trouble.
 pub(in crate::pace) const TROUBLED: &str = "troubled ";

@@ -1,10 +1,10 @@
 //! The turns of several instances on one engine.
 
 use super::*;
-use crate::config::Config;
 use crate::fleet::coordinator::Call;
 use crate::fleet::in_memory::InMemoryEngine;
 use crate::fleet::{FleetKey, HeartbeatListener, HeartbeatReply};
+use crawlgate_config::Config;
 
 /// Instances of a fleet, in one process.
 struct Lab {

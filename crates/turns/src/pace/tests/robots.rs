@@ -80,7 +80,7 @@ async fn a_robots_txt_waits_no_longer_than_a_request_may() {
 #[tokio::test(start_paused = true)]
 async fn fetches_are_bounded_in_number_and_rate() {
     let clock = Clock::manual(START);
-    let mut config = crate::config::Config::default().robots;
+    let mut config = crawlgate_config::Config::default().robots;
     config.max_fetches = 2;
     let fetches = Fetches::new(&config, clock.clone());
     let begin = || fetches.enter(None).expect("few wait").begin(None);
@@ -126,7 +126,7 @@ async fn fetches_are_bounded_in_number_and_rate() {
 
 #[tokio::test]
 async fn fetches_that_wait_are_bounded_in_all_and_for_each_client() {
-    let mut config = crate::config::Config::default().robots;
+    let mut config = crawlgate_config::Config::default().robots;
     config.max_fetches = 2;
     let fetches = Fetches::new(&config, Clock::manual(START));
     let [a, b, c] = ["a", "b", "c"].map(client);
@@ -155,7 +155,7 @@ async fn fetches_that_wait_are_bounded_in_all_and_for_each_client() {
 
 #[tokio::test]
 async fn slots_for_fetches_go_to_the_clients_that_wait_in_rounds() {
-    let mut config = crate::config::Config::default().robots;
+    let mut config = crawlgate_config::Config::default().robots;
     config.max_fetches = 4;
     let fetches = Fetches::new(&config, Clock::manual(START));
     let [flood, other] = ["flood", "other"].map(client);

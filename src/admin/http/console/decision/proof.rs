@@ -5,11 +5,11 @@ use super::super::format::{Timestamp, line};
 use crate::audit::replay::Outcome;
 use crate::audit::verify::case::{Case, CaseVerdict, Trusted};
 use crate::audit::verify::review::Finding;
-use crate::clock::Moment;
-use crate::config::AuditConfig;
-use crate::store::{Store, StoredCheckpoint};
-use crate::text::hex;
-use crate::tlog::leaf_hash;
+use crawlgate_config::AuditConfig;
+use crawlgate_store::{Store, StoredCheckpoint};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::hex;
+use crawlgate_tlog::leaf_hash;
 
 /// The proof of the decision.
 pub(super) struct Proof {

@@ -12,7 +12,7 @@ use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 use parking_lot::Mutex;
 
-use crate::clock::{Clock, Uptime};
+use crawlgate_system::clock::{Clock, Uptime};
 
 /// Peers that are remembered. Beyond, new ones wait until others are forgotten.
 const MAX_PEERS: usize = 10_000;
@@ -114,7 +114,7 @@ impl governor::clock::Clock for MonotonicClock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Moment;
+    use crawlgate_system::clock::Moment;
 
     #[test]
     fn each_peer_has_a_rate_of_its_own() {

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::cache::RobotsCache;
-use crate::config::Config;
 use crate::egress::{Egress, EgressError};
-use crate::pace::Pace;
 use crate::proxy::Proxy;
-use crate::rep::Origin;
+use crawlgate_config::Config;
+use crawlgate_robots::Origin;
+use crawlgate_turns::pace::Pace;
 
 /// Origins that are kept.
 const ORIGINS: usize = 1000;
@@ -119,8 +119,8 @@ fn public_only(config: &Config) -> Config {
 mod tests {
     use super::*;
     use crate::audit::Log;
-    use crate::ca::Authority;
-    use crate::clock::Clock;
+    use crawlgate_ca::Authority;
+    use crawlgate_system::clock::Clock;
 
     #[tokio::test]
     async fn a_reload_changes_the_pace_of_the_page() {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::audit::verify::covering::CoveringCheckpoint;
-use crate::tlog::{ProofError, Prover, Tile};
+use crawlgate_tlog::{ProofError, Prover, Tile};
 
 #[test]
 fn entries_dropped_during_the_walk_are_no_gap() {

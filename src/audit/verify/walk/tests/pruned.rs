@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::*;
-use crate::config::Synchronous;
-use crate::entry::samples::Dice;
-use crate::store::samples::{NOON, ROW, Row};
-use crate::store::sqlite::Sqlite;
-use crate::store::{Access, Batch, Retention, Store as _};
+use crawlgate_config::Synchronous;
+use crawlgate_record::samples::Dice;
+use crawlgate_store::samples::{NOON, ROW, Row};
+use crawlgate_store::sqlite::Sqlite;
+use crawlgate_store::{Access, Batch, Retention, Store as _};
 
 #[tokio::test]
 async fn a_log_that_drops_records_for_room_stays_whole() {

@@ -5,9 +5,9 @@ mod parts;
 
 use super::*;
 use crate::audit::export::{Exported, ImportError, Imported, file_of, import, import_in_parts};
-use crate::store::sqlite::collected::Collected;
-use crate::store::sqlite::repair;
-use crate::store::{StoredCheckpoint, StoredDecision, public_keys};
+use crawlgate_store::sqlite::collected::Collected;
+use crawlgate_store::sqlite::repair;
+use crawlgate_store::{StoredCheckpoint, StoredDecision, public_keys};
 
 /// The copy of a log, in a directory of its own.
 pub(super) struct Copy {
@@ -92,13 +92,13 @@ async fn a_copy_grows_with_the_exports_and_is_whole() {
     assert_eq!((again.records, again.size), (0, 700));
 
     let id = gate.store.records(3, 1).await.unwrap().pop().unwrap();
-    let note = crate::store::Acknowledgement {
+    let note = crawlgate_store::Acknowledgement {
         time: ROW.time + DAY,
         by: "Ada".to_owned(),
         note: "known".to_owned(),
     };
-    let id = crate::text::DecisionId::from_octets(*crate::entry::id_of(&id.entry).unwrap());
-    assert!(crate::store::samples::acknowledge(&*gate.store, &id.to_string(), note).await);
+    let id = crawlgate_text::DecisionId::from_octets(*crawlgate_record::id_of(&id.entry).unwrap());
+    assert!(crawlgate_store::samples::acknowledge(&*gate.store, &id.to_string(), note).await);
     gate.exported(2_000, ROW.time + DAY).await;
     gate.exported(5, ROW.time + DAY * 2).await;
     let imported = copy.import(&gate, &gate.to()).unwrap();
@@ -279,7 +279,7 @@ async fn a_copy_is_no_store_of_a_gate_nor_the_other_way_round() {
     gate.exported(300, ROW.time).await;
     let copy = Copy::new();
     copy.import(&gate, &gate.to()).unwrap();
-    let refused = |error: crate::store::StoreError| {
+    let refused = |error: crawlgate_store::StoreError| {
         assert!(
             error.message.contains("`crawlgate collect` alone writes"),
             "{error}"
@@ -287,7 +287,7 @@ async fn a_copy_is_no_store_of_a_gate_nor_the_other_way_round() {
     };
     refused(Sqlite::open(&copy.path(), Access::Write, Synchronous::Normal).unwrap_err());
     refused(repair::rebuild(&copy.path(), ROW.time).unwrap_err());
-    let fork = crate::store::sqlite::fork::Fork::of(&copy.path(), None, None);
+    let fork = crawlgate_store::sqlite::fork::Fork::of(&copy.path(), None, None);
     refused(fork.unwrap_err());
     let error = Collected::open(&gate.path()).unwrap_err();
     assert!(error.message.contains("the store of a gate"), "{error}");
@@ -328,7 +328,7 @@ async fn what_is_no_file_of_an_export_is_not_opened() {
         .unwrap()
         .strip_suffix(".zst")
         .unwrap();
-    let sha256 = crate::text::from_hex(digits).unwrap();
+    let sha256 = crawlgate_text::from_hex(digits).unwrap();
     let error = export.body(ExportDir::Objects, &sha256).unwrap_err();
     assert!(error.to_string().contains("cannot be unpacked"), "{error}");
 }

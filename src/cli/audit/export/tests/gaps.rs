@@ -4,9 +4,9 @@ use super::collected::Copy;
 use super::*;
 use crate::audit::export::gap_file;
 use crate::audit::lost::end_of_dropped;
-use crate::store::sqlite::collected::Collected;
-use crate::store::sqlite::repair;
-use crate::tlog::SEGMENT;
+use crawlgate_store::sqlite::collected::Collected;
+use crawlgate_store::sqlite::repair;
+use crawlgate_tlog::SEGMENT;
 
 /// Damages the block that holds an entry.
 fn damage(gate: &ExportedLog, index: u64) -> (u64, u64) {

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::rep::ProductToken;
+use crawlgate_robots::ProductToken;
 
 fn answers(lines: &[&str]) -> Vec<Value> {
     let mut judge = LineJudge::new(&[], UsageQuery::default(), &Config::default())

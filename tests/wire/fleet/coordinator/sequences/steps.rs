@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crawlgate::fleet::reservation::{Sign, TurnKind};
+use crawlgate_turns::fleet::reservation::{Sign, TurnKind};
 use proptest::prelude::*;
 use proptest::sample::Index;
 

@@ -57,7 +57,7 @@ async fn a_fork_that_was_cut_short_anywhere_is_refused_and_goes_on() {
         };
         let want = format!(
             "\"size\":120,\"root\":\"{}\",\"reason\":\"a test\"",
-            crate::text::hex(lost.1)
+            crawlgate_text::hex(lost.1)
         );
         assert!(entry.record.contains(&want), "{name}: {}", entry.record);
         let keys = public_keys::earlier_keys(&cut.path()).unwrap();

@@ -1,6 +1,6 @@
 use super::*;
 
-use crate::clock::{Clock, Moment};
+use crawlgate_system::clock::{Clock, Moment};
 
 const DAY: Duration = Duration::from_secs(86_400);
 const SECOND: Duration = Duration::from_secs(1);

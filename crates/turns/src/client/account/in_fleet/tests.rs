@@ -5,11 +5,11 @@ use super::*;
 use tokio::task::JoinSet;
 
 use crate::client::account::ClientAccount;
-use crate::clock::Moment;
-use crate::config::Config;
 use crate::fleet::coordinator::{Coordinator as _, Heartbeat};
 use crate::fleet::in_memory::{InMemoryCoordinator, InMemoryEngine};
 use crate::fleet::{FleetKey, HeartbeatReply};
+use crawlgate_config::Config;
+use crawlgate_system::clock::Moment;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,7 +1,7 @@
 //! Flipped octets of an export, at places that a seed gives.
 
 use super::*;
-use crate::entry::samples::Dice;
+use crawlgate_record::samples::Dice;
 
 /// The variable that gives another seed than the usual one.
 const SEED: &str = "CRAWLGATE_FLIP_SEED";

@@ -3,8 +3,8 @@
 use super::frame::BlockError;
 use super::keys::{Found, Row};
 use super::read::Block;
-use crate::entry::cbor;
-use crate::entry::{self, key};
+use crawlgate_record::cbor;
+use crawlgate_record::{self as entry, key};
 
 impl Block<'_> {
     /// Appends an entry to `out`, by its place in the block: the octets that the writer was given.

@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use super::frame::BlockError;
-use crate::entry::cbor::{Keys, Malformed, Reader};
-use crate::entry::{Counted, Digest, Mode, Outline, Verdict, key, variant};
+use crawlgate_record::cbor::{Keys, Malformed, Reader};
+use crawlgate_record::{Counted, Digest, Mode, Outline, Verdict, key, variant};
 
 /// The octets of an identifier that are no part of the shape, with the head before them: time and counter.
 const OF_ID: usize = 1 + 10;

@@ -4,7 +4,7 @@ use super::frame::BlockError;
 use super::shape::Shape;
 use super::varint::Input;
 use super::words::{Places, Words};
-use crate::entry::key;
+use crawlgate_record::key;
 
 /// The error of all columns.
 const DAMAGED: BlockError = BlockError("a column that is cut off, or has a wrong number");

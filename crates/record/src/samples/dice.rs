@@ -1,11 +1,16 @@
 //! Entries at random, ordinary and hostile ones.
 
-pub(crate) use super::super::samples::Dice;
-use super::table::USAGES;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use super::super::*;
+use super::Dice;
+use crate::*;
+
+/// What a site says of use, and what a response says.
+pub const USAGES: [&str; 2] = [
+    r#"{"purposes":["train-ai"],"refused":["train-ai"],"preferences":[{"category":"train-ai","value":"disallow","signal":"content_usage","source":"robots","group":"*","line":3,"text":"Content-Usage: train-ai=n"}],"combined":{"train-ai":"disallow"},"invalid":[],"ignored":["bots"],"licenses":["https://site.example/license.xml"],"stage":"before","let_out_by":null,"received_status":null,"fields":[]}"#,
+    r#"{"purposes":["search","train-ai"],"refused":[],"preferences":[{"category":"search","value":"unknown","signal":"content_usage","source":"header","field":"content-usage","text":"search=?0"}],"combined":{},"invalid":[{"signal":"tdm","source":"header","field":"tdm-reservation","why":"unparsable"}],"ignored":[],"licenses":[],"stage":null,"let_out_by":null,"received_status":404,"fields":[{"name":"content-usage","text":"search=?0","sha256":"dd8ec0a9b4c1f8a5c6a7e4ac3eac3a8a1e2ef4d5d3a6c1f0a1b2c3d4e5f60718","cut":false}]}"#,
+];
 
 impl Dice {
     fn one_in(&mut self, count: u64) -> bool {
@@ -64,7 +69,7 @@ const BASES: [Digest; 3] = [[0x11; 32], [0x12; 32], [0x13; 32]];
 const OVERRIDES: [Digest; 2] = [[0x21; 32], [0x22; 32]];
 
 /// Returns the objects that the entries name.
-pub(crate) fn objects() -> HashMap<Digest, Vec<u8>> {
+pub fn objects() -> HashMap<Digest, Vec<u8>> {
     let mut objects = HashMap::new();
     for sha256 in BASES {
         let mut body = Vec::new();
@@ -94,7 +99,7 @@ pub(crate) fn objects() -> HashMap<Digest, Vec<u8>> {
 }
 
 /// Gives `to` a decision at random.
-pub(crate) fn with_decision(dice: &mut Dice, to: impl FnOnce(&Decision<'_>, Bounds)) {
+pub fn with_decision(dice: &mut Dice, to: impl FnOnce(&Decision<'_>, Bounds)) {
     let long = dice.of(&[40, 300, 300, 20_000]);
     let tokens: Vec<String> = (0..dice.of(&[0, 1, 1, 1, 2, 40]))
         .map(|_| dice.text(long.min(400)))
@@ -186,7 +191,7 @@ pub(crate) fn with_decision(dice: &mut Dice, to: impl FnOnce(&Decision<'_>, Boun
 }
 
 /// Gives `to` an event at random.
-pub(crate) fn with_event(dice: &mut Dice, to: impl FnOnce(&Event<'_>)) {
+pub fn with_event(dice: &mut Dice, to: impl FnOnce(&Event<'_>)) {
     let (by, note, name) = (dice.text(200), dice.text(200), dice.text(60));
     let names: Vec<&str> = (0..dice.below(4)).map(|_| &*name).collect();
     let rows: Vec<Row<'_>> = (0..dice.below(5))
@@ -274,7 +279,7 @@ pub(crate) fn with_event(dice: &mut Dice, to: impl FnOnce(&Event<'_>)) {
 }
 
 /// Returns an entry at random: one of twenty is no decision.
-pub(crate) fn entry(dice: &mut Dice) -> Vec<u8> {
+pub fn entry(dice: &mut Dice) -> Vec<u8> {
     let mut out = Vec::new();
     match dice.one_in(20) {
         true => with_event(dice, |event| event.encode(&mut out)),

@@ -1,8 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::entry::tests::dice::{Dice, entry};
-use crate::entry::{Entry, Outline};
+use crawlgate_record::samples::Dice;
+use crawlgate_record::samples::dice::entry;
+use crawlgate_record::{Entry, Outline};
 
 fn block(entries: &[Vec<u8>]) -> (Vec<u8>, BlockSummary) {
     let mut writer = BlockWriter::new().unwrap();
@@ -62,15 +63,18 @@ fn every_entry_is_restored() {
                 .nth(row.shape as usize)
                 .unwrap();
             let mut reason = Vec::new();
-            crate::entry::cbor::text(&mut reason, decision.reason);
-            assert_eq!(shape.value(crate::entry::key::REASON), Some(&reason[..]));
-            assert_eq!(shape.value(crate::entry::key::DURATION), None);
+            crawlgate_record::cbor::text(&mut reason, decision.reason);
+            assert_eq!(
+                shape.value(crawlgate_record::key::REASON),
+                Some(&reason[..])
+            );
+            assert_eq!(shape.value(crawlgate_record::key::DURATION), None);
             let path = decision.url.pieces(None).0.concat();
             assert_eq!(block.path(nth), Ok(&path[..]));
         }
         let times = entries
             .iter()
-            .map(|entry| crate::entry::Entry::read(entry).unwrap().time());
+            .map(|entry| crawlgate_record::Entry::read(entry).unwrap().time());
         assert_eq!(summary.min_time, times.clone().min().unwrap());
         assert_eq!(summary.max_time, times.max().unwrap());
     }
@@ -112,7 +116,7 @@ fn octets_that_are_no_entry_are_kept_as_they_are() {
     let (out, summary) = block(&entries);
     assert_eq!(summary.count, entries.len());
     // As a check of the store counts them.
-    let times = || entries.iter().map(|entry| crate::entry::time_of(entry));
+    let times = || entries.iter().map(|entry| crawlgate_record::time_of(entry));
     let span = (summary.min_time, summary.max_time);
     assert_eq!(span, (times().min().unwrap(), times().max().unwrap()));
     let found = rebuilt(&Block::read(&out).unwrap()).unwrap();
@@ -148,8 +152,8 @@ fn denials_are_counted() {
     let entries = entries(5, 500);
     let denials = entries.iter().filter(|entry| {
         matches!(
-            crate::entry::Entry::read(entry),
-            Ok(Entry::Decision(decision)) if decision.verdict == crate::entry::Verdict::Deny
+            crawlgate_record::Entry::read(entry),
+            Ok(Entry::Decision(decision)) if decision.verdict == crawlgate_record::Verdict::Deny
         )
     });
     assert_eq!(block(&entries).1.denials, denials.count());
@@ -301,7 +305,7 @@ proptest! {
             for place in 0..=block.len() {
                 let mut out = Vec::new();
                 if block.entry(place, &mut out).is_ok() {
-                    prop_assert!(out.len() <= crate::entry::MAX);
+                    prop_assert!(out.len() <= crawlgate_record::MAX);
                 }
             }
         }

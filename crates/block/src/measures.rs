@@ -6,7 +6,7 @@ use super::keys::{Keys, NO_WORD};
 use super::shape::{KeySet, RARE, Shape};
 use super::varint::Input;
 use super::words::{Places, Words};
-use crate::entry::key;
+use crawlgate_record::key;
 
 /// Octets with the bounds of their parts.
 #[derive(Debug, Default)]

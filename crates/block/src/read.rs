@@ -9,8 +9,8 @@ use super::measures::{Measures, Parts};
 use super::shape::{Shape, value};
 use super::varint::Input;
 use super::words::Words;
-use crate::entry::cbor::Reader;
-use crate::entry::key;
+use crawlgate_record::cbor::Reader;
+use crawlgate_record::key;
 
 /// A block, of which the keys are unpacked, and the rest on demand.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Judges URLs by a robots.txt on disk, with `crawlgate::rep` alone: no proxy, no network, no clock.
+//! Judges URLs by a robots.txt on disk, with `crawlgate_robots` alone: no proxy, no network, no clock.
 //!
 //! ```sh
 //! cargo run --example rep -- robots.txt 'Mozilla/5.0 (compatible; ExampleBot/2.1)' https://site.example/private/
@@ -12,7 +12,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use crawlgate::rep::{ComparisonPath, Origin, ParseOptions, Robots, RuleKind, product_tokens};
+use crawlgate_robots::{ComparisonPath, Origin, ParseOptions, Robots, RuleKind, product_tokens};
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();

@@ -4,7 +4,7 @@ use super::frame::BlockError;
 
 /// Appends a number.
 #[inline]
-pub(in super::super) fn put(out: &mut Vec<u8>, mut number: u64) {
+pub fn put(out: &mut Vec<u8>, mut number: u64) {
     while number > 0x7f {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -14,7 +14,7 @@ pub(in super::super) fn put(out: &mut Vec<u8>, mut number: u64) {
 
 /// Appends a number with a sign; small ones are short whatever their sign.
 #[inline]
-pub(in super::super) fn put_signed(out: &mut Vec<u8>, number: i64) {
+pub fn put_signed(out: &mut Vec<u8>, number: i64) {
     put(out, ((number << 1) ^ (number >> 63)).cast_unsigned());
 }
 
@@ -22,22 +22,30 @@ const NO_NUMBER: BlockError = BlockError("a column that is cut off, or a number 
 
 /// Octets that are read from their start.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in super::super) struct Input<'a>(pub(in super::super) &'a [u8]);
+pub struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {
+    /// Takes a number.
+    ///
+    /// # Errors
+    /// When there is none.
     #[inline]
-    pub(in super::super) fn number(&mut self) -> Result<u64, BlockError> {
+    pub fn number(&mut self) -> Result<u64, BlockError> {
         self.next_number().ok_or(NO_NUMBER)
     }
 
+    /// Takes a number with a sign.
+    ///
+    /// # Errors
+    /// When there is none.
     #[inline]
-    pub(in super::super) fn signed(&mut self) -> Result<i64, BlockError> {
+    pub fn signed(&mut self) -> Result<i64, BlockError> {
         self.next_signed().ok_or(NO_NUMBER)
     }
 
     /// Reads a number, for loops over long columns: without an error, the answer fits into registers.
     #[inline]
-    pub(in super::super) fn next_number(&mut self) -> Option<u64> {
+    pub fn next_number(&mut self) -> Option<u64> {
         let [first, rest @ ..] = self.0 else {
             return None;
         };
@@ -50,7 +58,7 @@ impl<'a> Input<'a> {
 
     /// Reads a number with a sign, as [`next_number`](Self::next_number) one without.
     #[inline]
-    pub(in super::super) fn next_signed(&mut self) -> Option<i64> {
+    pub fn next_signed(&mut self) -> Option<i64> {
         let number = self.next_number()?;
         Some((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
     }
@@ -77,7 +85,7 @@ impl<'a> Input<'a> {
     }
 
     /// Reads a number of things that are there: octets, or values in a column.
-    pub(in super::super) fn length(&mut self) -> Result<usize, BlockError> {
+    pub fn length(&mut self) -> Result<usize, BlockError> {
         let length = usize::try_from(self.number()?).unwrap_or(usize::MAX);
         match length <= super::MAX_RAW {
             true => Ok(length),
@@ -85,14 +93,22 @@ impl<'a> Input<'a> {
         }
     }
 
-    pub(in super::super) fn take(&mut self, length: usize) -> Result<&'a [u8], BlockError> {
+    /// Takes so many octets.
+    ///
+    /// # Errors
+    /// When there are fewer.
+    pub fn take(&mut self, length: usize) -> Result<&'a [u8], BlockError> {
         let taken = self.0.split_at_checked(length);
         let (taken, rest) = taken.ok_or(BlockError("a column that is too short"))?;
         self.0 = rest;
         Ok(taken)
     }
 
-    pub(in super::super) fn end(self) -> Result<(), BlockError> {
+    /// Ends the reading.
+    ///
+    /// # Errors
+    /// When octets are left.
+    pub fn end(self) -> Result<(), BlockError> {
         match self.0 {
             [] => Ok(()),
             _ => Err(BlockError("a column that is too long")),

@@ -22,17 +22,17 @@
 //! each other section is unpacked when it is needed first. What a reader restores from foreign octets is bounded, but may be
 //! any octets: the digest over the entries tells whether they are the right ones.
 //!
-//! The room knows no IO, clock or log.
+//! The crate knows no IO, clock or log.
 
 mod columns;
-pub(super) mod frame;
+pub mod frame;
 mod keys;
 mod measures;
 mod read;
 mod rebuild;
 mod shape;
-pub(super) mod varint;
-pub(super) mod words;
+pub mod varint;
+pub mod words;
 mod write;
 
 pub use self::frame::{BlockError, unpack_frame};

@@ -24,7 +24,7 @@ const LEVEL: i32 = 1;
 /// A block that is damaged, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("damaged block: {0}")]
-pub struct BlockError(pub(in super::super) &'static str);
+pub struct BlockError(pub &'static str);
 
 /// The error of all that packs.
 const INCOMPRESSIBLE: BlockError = BlockError("the block cannot be compressed");
@@ -206,7 +206,7 @@ pub fn unpack_frame(frame: &[u8], most: usize) -> Result<Vec<u8>, BlockError> {
 }
 
 /// Unpacks a frame of `raw` octets.
-pub(in super::super) fn unpack(frame: &[u8], raw: usize) -> Result<Vec<u8>, BlockError> {
+pub fn unpack(frame: &[u8], raw: usize) -> Result<Vec<u8>, BlockError> {
     // A frame names its length itself: nothing is allocated for one that says another.
     let named = zstd_safe::get_frame_content_size(frame).ok().flatten();
     let whole = zstd_safe::find_frame_compressed_size(frame).ok();

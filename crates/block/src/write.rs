@@ -13,7 +13,7 @@ use super::shape::{self, Parts, RARE};
 use super::varint::{put, put_signed};
 use super::words::Dictionary;
 use super::{MAX_ENTRIES, MAX_OCTETS};
-use crate::entry::{self, Entry, Outline, Verdict, key};
+use crawlgate_record::{self as entry, Entry, Outline, Verdict, key};
 
 /// Makes blocks, one after the other, of entries in their order.
 pub struct BlockWriter {

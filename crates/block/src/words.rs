@@ -4,13 +4,13 @@ use super::frame::BlockError;
 use super::varint::{self, Input};
 
 /// The number of a new word; the next known word is one less.
-pub(in super::super) const NEW: u64 = 0;
+pub const NEW: u64 = 0;
 
 /// A dictionary under construction.
 ///
 /// A table of places with open addressing: the words lie one after the other, and no word is allocated by itself.
 #[derive(Debug, Default)]
-pub(in super::super) struct Dictionary {
+pub struct Dictionary {
     /// Places plus one, by hash; zero is free. The length is a power of two, at least twice that of the words.
     table: Vec<u32>,
     /// The hash of each word, and its end among the octets.
@@ -24,7 +24,7 @@ pub(in super::super) struct Dictionary {
 impl Dictionary {
     /// Returns the place of a word, and tells whether it is new.
     #[inline]
-    pub(in super::super) fn place(&mut self, word: &[u8]) -> (u32, bool) {
+    pub fn place(&mut self, word: &[u8]) -> (u32, bool) {
         if self.is(self.last, word) {
             return (self.last, false);
         }
@@ -35,7 +35,7 @@ impl Dictionary {
 
     /// Tells whether the word at `place` is this one.
     #[inline]
-    pub(in super::super) fn is(&self, place: u32, word: &[u8]) -> bool {
+    pub fn is(&self, place: u32, word: &[u8]) -> bool {
         let place = place as usize;
         let Some((_, end)) = self.words.get(place) else {
             return false;
@@ -88,7 +88,7 @@ impl Dictionary {
 
     /// Appends the place of a word to a column, and returns it.
     #[inline]
-    pub(in super::super) fn put(&mut self, column: &mut Vec<u8>, word: &[u8]) -> u32 {
+    pub fn put(&mut self, column: &mut Vec<u8>, word: &[u8]) -> u32 {
         let (place, is_new) = self.place(word);
         let number = if is_new { NEW } else { u64::from(place) + 1 };
         varint::put(column, number);
@@ -96,12 +96,13 @@ impl Dictionary {
     }
 
     /// Returns the number of words.
-    pub(in super::super) fn len(&self) -> usize {
+    #[expect(clippy::len_without_is_empty, reason = "no caller asks")]
+    pub fn len(&self) -> usize {
         self.words.len()
     }
 
     /// Appends the words to their section.
-    pub(in super::super) fn finish(&mut self, section: &mut Vec<u8>) {
+    pub fn finish(&mut self, section: &mut Vec<u8>) {
         varint::put(section, self.words.len() as u64);
         let mut start = 0;
         for (_, end) in &self.words {
@@ -117,7 +118,7 @@ impl Dictionary {
 
 /// The words of a dictionary that is read: their ends in the section.
 #[derive(Debug, Default)]
-pub(in super::super) struct Words {
+pub struct Words {
     /// The start of each word, and the end of the last.
     bounds: Vec<u32>,
 }
@@ -125,11 +126,7 @@ pub(in super::super) struct Words {
 impl Words {
     /// Reads the words of one dictionary of a block of `most` entries. `section` is the whole section, of which `input`
     /// is the rest.
-    pub(in super::super) fn read(
-        section: &[u8],
-        input: &mut Input<'_>,
-        most: usize,
-    ) -> Result<Self, BlockError> {
+    pub fn read(section: &[u8], input: &mut Input<'_>, most: usize) -> Result<Self, BlockError> {
         let count = input.length()?;
         // Each word is that of an entry.
         if count > most {
@@ -152,16 +149,14 @@ impl Words {
         Ok(Self { bounds })
     }
 
-    pub(in super::super) fn len(&self) -> usize {
+    /// Returns the number of words.
+    #[expect(clippy::len_without_is_empty, reason = "no caller asks")]
+    pub fn len(&self) -> usize {
         self.bounds.len().saturating_sub(1)
     }
 
     /// Returns a word out of its section.
-    pub(in super::super) fn get<'s>(
-        &self,
-        section: &'s [u8],
-        place: u32,
-    ) -> Result<&'s [u8], BlockError> {
+    pub fn get<'s>(&self, section: &'s [u8], place: u32) -> Result<&'s [u8], BlockError> {
         let place = place as usize;
         let bounds = self.bounds.get(place).zip(self.bounds.get(place + 1));
         let word = bounds.and_then(|(start, end)| section.get(*start as usize..*end as usize));

@@ -1,0 +1,7 @@
+//! Who may go now: [`client`]s with their quotas, the [`pace`] of origins, and the [`fleet`] in which several instances share
+//! both.
+
+pub mod client;
+pub mod fleet;
+pub mod gcra;
+pub mod pace;

@@ -42,7 +42,7 @@ override add http://site.test allow
 override add nowhere deny --until 1d --by ada --reason x
 override add http://site.test deny --until 3000-01-01 --by ada --reason x
 override remove 4711 --by ada
-client check nobody
+client check unknown
 client add 'a b' --generate
 admin user add ada --role king --generate
 ca setup nothing
@@ -106,7 +106,7 @@ PLAIN = [
     ("config show --config missing.toml",),
     *((f"check {url} --robots robots.txt --agent {agent} {form}",)
       for form in ("", "--json", "--quiet")
-      for agent in ("TestBot", "'Mozilla/5.0 (compatible; NewsBot/2.1; +http://n.test)'", "ShopBot", "Nobody", "Nobody --agent ShopBot")
+      for agent in ("TestBot", "'Mozilla/5.0 (compatible; NewsBot/2.1; +http://n.test)'", "ShopBot", "LostBot", "LostBot --agent ShopBot")
       for url in ("http://site.test/private/a http://site.test/private/open http://site.test/x/%2e%2e/private/a",
                   "https://site.test/ https://site.test/shop https://site.test/robots.txt https://site.test/a.pdf?x",)),
     *((f"check http://usage.test{path} --robots usage.txt --agent TestBot --purpose {purpose} {form}",)
@@ -235,7 +235,8 @@ config show
 """.strip().split("\n")]
 
 # What the commands above take from standard input.
-STDIN = {"squid-helper --url http://127.0.0.1:{console} --concurrency 0": b"http://{site}/page TestBot\nhttp://{site}/private/x TestBot\nnonsense\n"}
+STDIN = {"squid-helper --url http://127.0.0.1:{console} --concurrency 0":
+         b"http://{site}/page TestBot\nhttp://{site}/private/x TestBot\nnonsense\n"}
 
 # Commands after the end of the main gate.
 AFTER = """

@@ -49,11 +49,10 @@ class Corpus:
     def masked(self, text, name):
         for known, word in self.exact.items():
             text = re.sub(rf"((?<![\w.])|(?<=%3A)){re.escape(known)}(?!\w)", word, text)
-        text = re.sub(*masks.MESSAGE, text)
+        for pattern, word in masks.EVERYWHERE + ([] if name in masks.FIXED else masks.MASKS):
+            text = re.sub(pattern, word, text)
         if name in masks.FIXED:
             return text
-        for pattern, word in masks.MASKS:
-            text = re.sub(pattern, word, text)
         return re.sub(masks.ID, lambda id: f"<id {self.ids.setdefault(id[0], len(self.ids) + 1)}>", text)
 
     def add(self, name, title, *parts):
@@ -332,10 +331,25 @@ class Gate:
         self.corpus.add(f"wire-{self.name}", title, *parts, *self.origins.taken())
         return parts[-1]
 
+    def by_curl(self, title, path, *words):
+        """Sends a request by HTTP/2, which curl speaks and Python's library does not."""
+        line = ["curl", "-q", "-sS", "-i", "--http2", "--noproxy", "", "-x", f"http://127.0.0.1:{self.port}",
+                "--suppress-connect-headers", "--cacert", "ca.crt", "-A", "TestBot/1.0", *words, self.filled(path)]
+        try:
+            done = subprocess.run(line, cwd=self.directory, env=self.environment(), capture_output=True, timeout=PATIENCE,
+                                  check=False)
+        except FileNotFoundError:
+            raise Failure("curl is missing: it sends the requests by HTTP/2") from None
+        until("the exchange to end and to be recorded", self.is_idle)
+        head, _, body = done.stdout.partition(b"\r\n\r\n")
+        answer = [head.decode().replace("\r\n", "\n"), "", readable(body), done.stderr.decode()]
+        self.corpus.add(f"wire-{self.name}", f"HTTP/2: {title}", *answer, *self.origins.taken())
+
     def is_idle(self):
         """Tells whether no exchange is under way, so that the order of records is that of the exchanges."""
         gauges = "downstream_connections|tunnels|requests_in_flight|store_queue_records"
-        return set(re.findall(rf"(?m)^crawlgate_(?:{gauges})(?:{{.*}})? (\S+)$", self.page("GET", "/metrics", *self.credentials))) == {"0"}
+        metrics = self.page("GET", "/metrics", *self.credentials)
+        return set(re.findall(rf"(?m)^crawlgate_(?:{gauges})(?:{{.*}})? (\S+)$", metrics)) == {"0"}
 
     def page(self, method, target, *fields, body=""):
         """Asks the console's address; returns the answer."""

@@ -3,10 +3,15 @@
 # Texts that no run, but only a program, can change: nothing but paths and ports is masked there.
 FIXED = {"help", "help-short", "completions", "man", "plain", "config", "check", "wrong-configs", "wrong-words"}
 
-# The time of a message on standard error.
-MESSAGE = (r"(?m)^(! )?20\d\d-\d\d-\d\dT[\d:.]+Z  (?=WARN|INFO|ERROR)", r"\1<time>  ")
+# The build that runs, and the time of a message on standard error: everywhere.
+EVERYWHERE = [
+    (r'\b(commit(?:: |="|": ?"))[\w-]+', r"\1<commit>"),
+    (r'(?m)(^date: |\bdate="|"date": ?")[\w-]+(?="|$)', r"\1<day>"),
+    (r"(?m)^(! )?20\d\d-\d\d-\d\dT[\d:.]+Z  (?=WARN|INFO|ERROR)", r"\1<time>  "),
+]
 
 MASKS = [
+    (r"(?s)(-----BEGIN CERTIFICATE-----\n).*?(?=-----END)", r"\1<certificate>\n"),
     # Times and durations.
     (r"\b20\d\d-\d\d-\d\d[T ]\d\d(:|%3A)\d\d((:|%3A)\d\d(\.\d+)?)?Z?", "<time>"),
     (r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", "<date>"),
@@ -31,7 +36,6 @@ MASKS = [
     (r"=:[A-Za-z0-9+/]{86}==:", "=:<signature>:"),
     (r"((?<![A-Za-z0-9+/])|(?<=\\n))[A-Za-z0-9+/]{43}=", "<digest>"),
     (r"(?<![\w-])(?=[\w-]*\d)(?=[\w-]*[A-Z])(?=[\w-]*[a-z])[A-Za-z0-9_-]{43}(?![\w-])", "<digest>"),
-    (r"(-----BEGIN CERTIFICATE-----\n)[A-Za-z0-9+/=\n]+", r"\1<certificate>\n"),
     (r"\b([0-9A-F]{2}:){31}[0-9A-F]{2}\b", "<fingerprint>"),
     (r'("(?:hash|configuration)": ?")[0-9a-f]{64}', r"\1<digest>"),
     (r"(Hash of its leaf: <code>)[0-9a-f]{64}", r"\1<digest>"),

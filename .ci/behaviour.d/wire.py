@@ -180,7 +180,7 @@ REQUESTS = [
     ("another scheme", ask("GET", "gopher://{site}/page")),
     ("https in absolute-form", ask("GET", "https://{site_s}/page")),
     ("credentials in the target", ask("GET", "http://a:b@{site}/page", host="{site}")),
-    ("a port of nobody", ask("GET", "http://site.test:1/page")),
+    ("a closed port", ask("GET", "http://site.test:1/page")),
     ("an unknown name", ask("GET", "http://unknown.invalid/page")),
     ("an address inside", ask("GET", "http://10.0.0.1/page")),
     ("an IPv6 address", ask("GET", "http://[fe80::1]/page")),
@@ -213,6 +213,19 @@ REQUESTS = [
     ("no HTTP in a tunnel", "\x01\x02\x03\r\n\r\n", "tls site"),
     ("an opaque tunnel that rules forbid", ask("CONNECT", "{meta_s}")),
     ("an opaque tunnel that is open", ask("GET", "/page", host="{page_s}"), "tls page"),
+]
+
+# Requests by HTTP/2: a name, the URL, and options of curl.
+BY_HTTP2 = [
+    ("an allowed page", "https://{site_s}/page"),
+    ("a denied page", "https://{site_s}/private/diary"),
+    ("a path as it is", "https://{site_s}/a/../private/diary", "--path-as-is"),
+    ("POST", "https://{site_s}/form", "-d", "a=b"),
+    ("HEAD", "https://{site_s}/page", "-I"),
+    ("a chunked answer", "https://{open_s}/chunked", "-H", "TE: trailers"),
+    ("an answer that ends early", "https://{open_s}/short"),
+    ("fields of one hop of the answer", "https://{open_s}/hop"),
+    ("another host", "https://{open_s}/page", "-H", "Host: none.test"),
 ]
 
 # What the gates have in common.
@@ -309,7 +322,7 @@ def as_client(name, password="sesame-canary-4711"):
 CLIENT_REQUESTS = [
     ("no credentials", get("/page")),
     ("no credentials for CONNECT", ask("CONNECT", "{site_s}")),
-    ("an unknown client", get("/page", as_client("nobody"))),
+    ("an unknown client", get("/page", as_client("unknown"))),
     ("a wrong password", get("/page", as_client("news", "wrong"))),
     ("another scheme of credentials", get("/page", "Proxy-Authorization: Bearer x")),
     ("tokens of the configuration", get("/private/diary?secret=1", as_client("news"), agent="curl/8")),

@@ -409,3 +409,6 @@ origins
 CLIENT_PAGES = [("/", False), ("/api/v1/status", False), ("/metrics", False), ("/live", False), ("/ready", False),
                 ("/", True), ("/denials", True), ("/overrides", True), ("/report?since=1d", True), ("/api/v1/decisions", True),
                 ("/setup", True), ("/.well-known/http-message-signatures-directory", True)]
+
+# The page for everyone (`[admin] public_try`).
+PUBLIC_PAGES = ["/", "/try", "/try?url=http%3A%2F%2Fsite.test%3A{http}%2Fpage&agent=TestBot", "/try?url=nowhere", "/denials", "/metrics"]

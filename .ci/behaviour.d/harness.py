@@ -262,19 +262,24 @@ class Gate:
             self.process = subprocess.Popen(["crawlgate", "serve"], executable=self.program, cwd=self.directory, stderr=said,
                                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=self.environment())
 
-        def address(pattern):
+        names = ["main", *re.findall(r'\[\[listener\]\]\nname = "(\w+)"', (self.directory / "config.toml").read_text())]
+
+        def places():
             if self.process.poll() is not None:
                 raise Failure(f"the gate `{self.name}` ended at once: {self.said.read_text()}")
-            return re.search(pattern, self.said.read_text())
+            found = re.findall(r"listening on (?:\S+:)?(\S+)\n", self.said.read_text())
+            return found if len(found) == len(names) else None
 
-        self.port = int(until("the gate to listen", lambda: address(r"listening on 127\.0\.0\.1:(\d+)\n"))[1])
-        self.console = int(address(r"console: http://127\.0\.0\.1:(\d+)/\n")[1])
+        self.places = dict(zip(names, until("the gate to listen", places)))
+        self.console, *public = re.findall(r"(?:console|public page): http://127\.0\.0\.1:(\d+)/", self.said.read_text())
+        self.public = public[0] if public else None
+        self.corpus.exact |= {place: f"<{name}>" for name, place in self.places.items() if place.isdigit()}
+        self.corpus.exact |= {self.console: "<console>", **{port: "<public>" for port in public}}
         # The first signature comes a moment after the start; it shall cover the start alone.
         signed = ["sql", "--format", "csv", "SELECT 1 FROM checkpoint"]
         until("the first checkpoint", lambda: b"1\r\n1" in self.command(signed)[1])
-        self.facts |= {"proxy": str(self.port), "console": str(self.console)}
+        self.facts["console"] = self.console
         self.origins.taken()
-        self.corpus.exact |= {str(self.port): "<proxy>", str(self.console): "<console>"}
 
     def reload(self, config, answer):
         """Has the gate read another configuration, and waits for its answer."""
@@ -293,8 +298,16 @@ class Gate:
                 self.process.wait()
                 raise Failure(f"the gate `{self.name}` did not end within {PATIENCE} s of SIGTERM") from None
 
-    def connect(self):
-        return Stream(socket.create_connection(("127.0.0.1", self.port)))
+    def connect(self, listener="main"):
+        place = self.places[listener]
+        if not place.isdigit():
+            sock = socket.socket(socket.AF_UNIX)
+            sock.connect(place)
+            return Stream(sock)
+        sock = socket.create_connection(("127.0.0.1", int(place)))
+        if listener == "secure":
+            sock = ssl.create_default_context(cafile=self.directory / "ca.crt").wrap_socket(sock, server_hostname="proxy.test")
+        return Stream(sock)
 
     def tunnel(self, name, parts):
         """Returns a stream inside TLS to `name` through CONNECT, or none if the gate refuses."""
@@ -319,12 +332,12 @@ class Gate:
         shown = octets if len(octets) < 3000 else f"{octets[:200]}… ({len(octets)} octets)"
         parts.append(readable(shown.encode("latin-1", "replace")).replace("\\r\n", "\n").strip("\n"))
         parts.append("-->")
-        name = answers[4:] if isinstance(answers, str) else None
-        stream = self.tunnel(name, parts) if name else self.connect()
+        way, name = answers.split() if isinstance(answers, str) else ("at", "main")
+        stream = self.tunnel(name, parts) if way == "tls" else self.connect(name)
         methods = re.findall(r"(?m)^([A-Z]+) [^\r\n]+ HTTP/1", octets)
         if stream:
             stream.sock.sendall(octets.encode("latin-1"))
-            for method in (methods or ["GET"])[: len(methods) if name else answers]:
+            for method in (methods or ["GET"])[: answers if isinstance(answers, int) else None]:
                 parts.append(stream.message(method) or "(the connection is closed without an answer)")
             stream.sock.close()
         until("the exchange to end and to be recorded", self.is_idle)
@@ -333,7 +346,7 @@ class Gate:
 
     def by_curl(self, title, path, *words):
         """Sends a request by HTTP/2, which curl speaks and Python's library does not."""
-        line = ["curl", "-q", "-sS", "-i", "--http2", "--noproxy", "", "-x", f"http://127.0.0.1:{self.port}",
+        line = ["curl", "-q", "-sS", "-i", "--http2", "--noproxy", "", "-x", f"http://127.0.0.1:{self.places['main']}",
                 "--suppress-connect-headers", "--cacert", "ca.crt", "-A", "TestBot/1.0", *words, self.filled(path)]
         try:
             done = subprocess.run(line, cwd=self.directory, env=self.environment(), capture_output=True, timeout=PATIENCE,
@@ -351,11 +364,12 @@ class Gate:
         metrics = self.page("GET", "/metrics", *self.credentials)
         return set(re.findall(rf"(?m)^crawlgate_(?:{gauges})(?:{{.*}})? (\S+)$", metrics)) == {"0"}
 
-    def page(self, method, target, *fields, body=""):
-        """Asks the console's address; returns the answer."""
+    def page(self, method, target, *fields, body="", port=None):
+        """Asks the console's address, or another port; returns the answer."""
+        port = port or self.console
         body = self.filled(body)
-        stream = Stream(socket.create_connection(("127.0.0.1", self.console)))
-        lines = [f"{method} {self.filled(target)} HTTP/1.1", f"Host: 127.0.0.1:{self.console}", "Connection: close", *fields]
+        stream = Stream(socket.create_connection(("127.0.0.1", int(port))))
+        lines = [f"{method} {self.filled(target)} HTTP/1.1", f"Host: 127.0.0.1:{port}", "Connection: close", *fields]
         if body:
             lines.append(f"Content-Length: {len(body)}")
         stream.sock.sendall("\r\n".join([*lines, "", body]).encode())

@@ -25,6 +25,7 @@ MASKS = [
     (r"(\.damaged-)\d{13}", r"\1<time>"),
     # Sizes that depend on when something is written.
     (r'("bytes": ?)\d{6,}', r"\1<n>"),
+    (r"(?m)^(octets +)\d+", r"\1<n>"),
     (r"\btail: \d+ saved", "tail: <n> saved"),
     (r"\b(created|expires)=\d{10}\b", r"\1=<time>"),
     # Names, keys, digests and signatures that rest on keys and times.

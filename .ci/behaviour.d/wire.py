@@ -95,7 +95,8 @@ def get(path, *fields, at="site", **more):
 
 WS = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
 
-# A name, the octets, and how many answers they have (1, unless a number stands there). `tls HOST` sends them in a CONNECT tunnel.
+# A name, the octets, and how many answers they have (1, unless a number stands there). `tls HOST` sends them in a CONNECT tunnel,
+# `at LISTENER` to another listener.
 REQUESTS = [
     ("an allowed page", get("/page")),
     ("a denied page", get("/private/diary")),
@@ -260,7 +261,7 @@ decisions = "all"
 HASH = "$argon2id$v=19$m=19456,t=2,p=1$ud19yGgt2t4AfipxRPrpfw$kPH506PzXJAq7yCrHCHXJH9+4O1v+mWw0YsXWhZMgis"
 
 # A gate of clients, overrides, purposes, signatures and users.
-CLIENTS = COMMON + f"""
+CLIENTS = COMMON.replace("[admin]", '[admin]\npublic_try = "127.0.0.1:0"') + f"""
 [log]
 decisions = "denied"
 file = "decisions.jsonl"
@@ -308,10 +309,27 @@ exempt = "a person asks for each page"
 name = "few"
 password = "{HASH}"
 quota = {{ requests = 2, per = "1d" }}
+[[client]]
+name = "near"
+listeners = ["secure", "local", "balanced"]
+product_tokens = ["ShopBot"]
 [[admin.user]]
 name = "ada"
 role = "operate"
 password = "{HASH}"
+[[listener]]
+name = "secure"
+address = "127.0.0.1:0"
+tls = true
+names = ["proxy.test"]
+[[listener]]
+name = "local"
+unix = "local.sock"
+[[listener]]
+name = "balanced"
+address = "127.0.0.1:0"
+proxy_protocol_from = ["127.0.0.1"]
+open = true
 """
 
 
@@ -337,6 +355,12 @@ CLIENT_REQUESTS = [
     ("a signed request in a tunnel", ask("GET", "/page", host="{site_s}"), "tls site"),
     ("two more signed requests", 2 * get("/page?a=b", as_client("trial")), 2),
     ("an exempt client", get("/private/diary", as_client("person"))),
+    ("a listener with TLS", get("/shop/1"), "at secure"),
+    ("a listener with TLS, denied", get("/page"), "at secure"),
+    ("a Unix socket", get("/shop/1"), "at local"),
+    ("another request at a Unix socket", ask("HEAD", "http://{site}/shop/2", agent="Other/1"), "at local"),
+    ("behind a balancer", "PROXY TCP4 192.0.2.9 192.0.2.1 4711 80\r\n" + get("/page"), "at balanced"),
+    ("behind a balancer, without its header", get("/page"), "at balanced"),
     ("a quota, 1", get("/page", as_client("few"))),
     ("a quota, 2", get("/private/1", as_client("few"))),
     ("a quota, spent", get("/page", as_client("few"))),

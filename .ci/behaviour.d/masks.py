@@ -17,12 +17,14 @@ MASKS = [
     (r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", "<date>"),
     (r"\b20\d\d-\d\d-\d\d\b", "<day>"),
     (r"\b((?:hold_ms|duration_ms|age_s|age_seconds|created|pid|process)(?:\\?\"|&#34;): ?)[\d.]+", r"\1<n>"),
-    (r"\b\d+ ms\b *", "<n> ms "),
+    (r"\b[\d,.]+ ms\b *", "<n> ms "),
     (r"<time> to <time>", "<time>"),
     (r"\b\d+(ms|s|m) ago\b", "<n> ago"),
     (r"(?m)(?<= )\d+s( +)in \d+(s|m|h)\b", "<n> in <n>"),
     (r"(?i)(retry-after: )(?!3600\b)\d{3,}", r"\1<n>"),
     (r"(\.damaged-)\d{13}", r"\1<time>"),
+    # The hops of a decision's fetch: the program finds them where two of its readings of the clock agree.
+    (r'(?m)^( "hops": )(null|\[[^\]]*\])', r"\1<hops or null>"),
     # Sizes that depend on when something is written.
     (r'("bytes": ?)\d{6,}', r"\1<n>"),
     (r"(?m)^(octets +)\d+", r"\1<n>"),

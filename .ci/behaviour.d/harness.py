@@ -58,7 +58,7 @@ class Corpus:
     def add(self, name, title, *parts):
         """Appends an entry to the text `name`."""
         with open(self.directory / f"{name}.txt", "a", encoding="utf-8") as file:
-            file.write(self.masked("\n".join([f"=== {title}", *(part.rstrip("\n") for part in parts), "\n"]), name))
+            file.write(self.masked("\n".join([f"=== {title}", *(part.removesuffix("\n") for part in parts), "\n"]), name))
 
 
 def readable(octets):
@@ -89,6 +89,8 @@ class Stream:
     def more(self):
         try:
             octets = self.sock.recv(65536)
+        except socket.timeout:
+            raise Failure(f"waited {PATIENCE} s in vain for a peer to send more than {self.buffer[-200:]!r}") from None
         except (ConnectionError, ssl.SSLError):
             octets = b""
         self.is_over = not octets
@@ -175,7 +177,7 @@ class Origins:
             threading.Thread(target=self.serve, args=(sock, scheme), daemon=True).start()
 
     def serve(self, sock, scheme):
-        with contextlib.suppress(OSError, ValueError), sock:
+        with contextlib.suppress(OSError, ValueError, Failure), sock:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             stream = Stream(self.context.wrap_socket(sock, server_side=True) if scheme == "https" else sock)
             stream.sock.settimeout(None)
@@ -244,8 +246,11 @@ class Gate:
 
     def command(self, words, stdin=b"", more=()):
         """Runs a command to its end: returns its code, standard output and standard error."""
-        done = subprocess.run(["crawlgate", *words], executable=self.program, cwd=self.directory, input=stdin, capture_output=True,
-                              env={**self.environment(), **dict(more)}, timeout=3 * PATIENCE, check=False)
+        try:
+            done = subprocess.run(["crawlgate", *words], executable=self.program, cwd=self.directory, input=stdin, capture_output=True,
+                                  env={**self.environment(), **dict(more)}, timeout=3 * PATIENCE, check=False)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"`crawlgate {shlex.join(words)}` does not end within {3 * PATIENCE} s") from None
         return done.returncode, done.stdout, done.stderr
 
     def tell(self, text, line, stdin=b"", **more):
@@ -254,7 +259,8 @@ class Gate:
         code, out, error = self.command(shlex.split(line), self.filled(stdin.decode()).encode(), more.items())
         error = re.sub(r"(?m)^", "! ", readable(error).rstrip("\n")) if error else ""
         title = " ".join([*(f"{key}={value}" for key, value in more.items()), "crawlgate", line])
-        self.corpus.add(text, f"$ {title}", *filter(None, [readable(out), error, f"({code})"]))
+        end = "(no newline at the end)" if out and not out.endswith(b"\n") else ""
+        self.corpus.add(text, f"$ {title}", *filter(None, [readable(out), end, error, f"({code})"]))
         return out.decode("utf-8", "replace")
 
     def start(self):

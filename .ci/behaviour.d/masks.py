@@ -28,7 +28,7 @@ MASKS = [
     # Sizes that depend on when something is written.
     (r'("bytes": ?)\d{6,}', r"\1<n>"),
     (r"(?m)^(octets +)\d+", r"\1<n>"),
-    (r"\btail: \d+ saved", "tail: <n> saved"),
+    (r"\b(tail|leftover): \d+ saved", r"\1: <n> saved"),
     (r"\b(created|expires)=\d{10}\b", r"\1=<time>"),
     # Names, keys, digests and signatures that rest on keys and times.
     (r"\bcrawlgate-[0-9a-hj-km-np-tv-z]{8}\b", "crawlgate-<name>"),

@@ -19,6 +19,7 @@ MASKS = [
     (r"\b((?:hold_ms|duration_ms|age_s|age_seconds|created|pid|process)(?:\\?\"|&#34;): ?)[\d.]+", r"\1<n>"),
     (r"\b[\d,.]+ ms\b *", "<n> ms "),
     (r"<time> to <time>", "<time>"),
+    (r'(<text class="time[^>]*>)\d\d:00<', r"\1<time><"),
     (r"\b\d+(ms|s|m) ago\b", "<n> ago"),
     (r"(?m)(?<= )\d+s( +)in \d+(s|m|h)\b", "<n> in <n>"),
     (r"(?i)(retry-after: )(?!3600\b)\d{3,}", r"\1<n>"),

@@ -112,7 +112,7 @@ pub enum Stance {
 }
 
 impl Stance {
-    /// Tells whether the [address policy](crawlgate_policy::address_policy) is known to prohibit the origin itself.
+    /// Tells whether the address policy is known to prohibit the origin itself.
     #[must_use]
     pub fn is_prohibited(&self) -> bool {
         matches!(

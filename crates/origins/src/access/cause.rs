@@ -42,7 +42,7 @@ pub enum Cause {
     Unaddressable,
     /// An upstream proxy of the operator could not be reached, or did not let us through: the origin was not asked.
     UpstreamProxy,
-    /// The [address policy](crawlgate_policy::address_policy) prohibits the origin.
+    /// The address policy prohibits the origin.
     Prohibited,
     /// It redirected to a prohibited address.
     ProhibitedHop,

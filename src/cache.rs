@@ -283,18 +283,22 @@ impl RobotsCache {
     /// Returns the cached origins with the most requests, and the number of requests since each was loaded.
     pub fn busiest(&self, limit: usize) -> Vec<(Origin, u64)> {
         let mut busiest: Vec<(Origin, u64)> = Vec::with_capacity(limit.saturating_add(1));
-        let mut least = 0;
+        // Of two with as many requests, the first by name.
+        let order = |one: (&Origin, u64), other: (&Origin, u64)| {
+            other.1.cmp(&one.1).then_with(|| one.0.cmp(other.0))
+        };
         for entry in &self.shared.entries {
             let asked = entry.asked.load(Ordering::Relaxed);
-            if asked <= least && (asked == 0 || busiest.len() >= limit) {
+            let last = busiest.last().filter(|_| busiest.len() >= limit);
+            let is_behind = |(origin, most): &(Origin, u64)| {
+                order((entry.key(), asked), (origin, *most)).is_gt()
+            };
+            if asked == 0 || last.is_some_and(is_behind) {
                 continue;
             }
             busiest.push((entry.key().clone(), asked));
-            busiest.sort_by(|(a, more), (b, less)| less.cmp(more).then_with(|| a.cmp(b)));
+            busiest.sort_by(|(a, more), (b, less)| order((a, *more), (b, *less)));
             busiest.truncate(limit);
-            if busiest.len() == limit {
-                least = busiest.last().map_or(0, |(_, asked)| *asked);
-            }
         }
         busiest
     }

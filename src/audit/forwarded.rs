@@ -65,7 +65,7 @@ pub(super) struct Sum {
     count: u64,
     first: u64,
     last: u64,
-    /// Most frequent first.
+    /// Most frequent first; of two with one count, the first by name or address.
     rows: Vec<(ClientKey, u64)>,
 }
 
@@ -126,7 +126,8 @@ impl Forwarded {
             sum.add(table);
             !is_final
         });
-        sum.rows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        sum.rows
+            .sort_by(|(a, more), (b, less)| less.cmp(more).then_with(|| a.cmp(b)));
         (sum.count > 0).then_some(sum)
     }
 }

@@ -195,10 +195,13 @@ fn check(name: &str, config: &Config) -> Result<ExitCode, String> {
     let client = config.clients.iter().find(|client| *client.name == *name);
     let client = client.ok_or_else(|| {
         let names: Vec<_> = config.clients.iter().map(|client| &*client.name).collect();
-        format!(
-            "no client is named {name:?}; there are: {}",
-            names.join(", ")
-        )
+        match names.is_empty() {
+            true => format!("no client is named {name:?}: the configuration has no [[client]]"),
+            false => format!(
+                "no client is named {name:?}; there are: {}",
+                names.join(", ")
+            ),
+        }
     })?;
     let stored = client.conditions.password.as_ref();
     let stored = stored.ok_or_else(|| format!("client {name:?} has no password"))?;

@@ -14,7 +14,7 @@ pub enum RequestingClient<'a> {
 
 /// The unit of turns and limits: a client with a name is one unit at all its addresses; without a name, each address is
 /// one.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ClientKey {
     /// The client of this name.
     Named(Arc<str>),

@@ -27,6 +27,8 @@ pub enum StoreErrorKind {
     Newer,
     /// The process may not open or write the store.
     Denied,
+    /// The question names more than one thing.
+    Ambiguous,
     /// Anything else.
     Failed,
 }

@@ -12,6 +12,8 @@ use http::{HeaderValue, Method, StatusCode, Uri};
 use serde::Serialize;
 use thiserror::Error;
 
+use crawlgate_store::{StoreError, StoreErrorKind};
+
 /// The media type.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
@@ -107,9 +109,12 @@ impl IntoResponse for Problem {
 }
 
 /// An error of the store.
-impl From<crawlgate_store::StoreError> for Problem {
-    fn from(error: crawlgate_store::StoreError) -> Problem {
-        Problem::busy(error.to_string())
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        match error.kind {
+            StoreErrorKind::Ambiguous => Problem::new(StatusCode::CONFLICT, error.to_string()),
+            _ => Problem::busy(error.to_string()),
+        }
     }
 }
 

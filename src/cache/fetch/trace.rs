@@ -97,16 +97,19 @@ impl Trace {
         result: &AccessResult,
         now: Moment,
     ) -> store::Fetch {
-        let (cause, sha256) = match result {
-            AccessResult::Successful { snapshot, .. } => (None, Some(snapshot.sha256)),
-            AccessResult::Unavailable { why, .. } => (Some(why.code()), None),
-            AccessResult::Unreachable { cause, .. } => (Some(cause.code()), None),
+        // A record names the fetch of its robots.txt by the time of the file.
+        let (cause, sha256, time) = match result {
+            AccessResult::Successful { snapshot, .. } => {
+                (None, Some(snapshot.sha256), snapshot.fetched)
+            }
+            AccessResult::Unavailable { why, .. } => (Some(why.code()), None, now),
+            AccessResult::Unreachable { cause, .. } => (Some(cause.code()), None, now),
         };
         store::Fetch {
             identity: asked.identity.clone(),
             user_agent: String::from_utf8_lossy(asked.user_agent.as_bytes()).into_owned(),
             other: None,
-            time: now,
+            time,
             duration: now.since(self.started),
             result: result.name().to_owned(),
             cause,

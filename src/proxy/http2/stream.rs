@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
-use http::header::{CONNECTION, TRANSFER_ENCODING};
+use http::header::{CONNECTION, DATE, Entry, HeaderValue, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use parking_lot::Mutex;
@@ -228,6 +228,13 @@ pub(super) async fn run(
     };
     let (mut head, body) = response.into_parts();
     strip(&mut head.headers);
+    // RFC 9110 6.6.1; hyper adds it on HTTP/1.
+    if let Entry::Vacant(date) = head.headers.entry(DATE) {
+        let now = shared.connection.downstream.proxy.clock().now();
+        if let Ok(now) = HeaderValue::try_from(httpdate::fmt_http_date(now.into())) {
+            date.insert(now);
+        }
+    }
     let opens = match is_websocket {
         true => websocket::complete(&mut head.status, &mut head.headers),
         false => head.status.is_success(),

@@ -56,6 +56,9 @@ fn bodies_trailers_and_cookies_arrive_whole() {
     let answer = http2.get(&origin.url("/trailers"));
     answer.is_origins(200, "a");
     assert_eq!(answer.trailers.field("x-sum").as_deref(), Some("1"));
+    // The origin sends none (RFC 9110 6.6.1).
+    let date = answer.field("date").unwrap();
+    assert!(httpdate::parse_http_date(&date).is_ok(), "{date}");
     for name in ["transfer-encoding", "connection"] {
         assert_eq!(answer.field(name), None, "{name}");
     }

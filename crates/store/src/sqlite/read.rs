@@ -13,7 +13,7 @@ use super::rows::{self, integer, number};
 use crate::origins::place as place_of;
 use crate::{
     Fetch, OriginQuery, Removed, Sha256, Size, StoreError, StoreErrorKind, StoredDecision,
-    StoredOrigin, failed,
+    StoredOrigin,
 };
 use crawlgate_block::unpack_frame;
 use crawlgate_policy::overrides::Override;
@@ -139,9 +139,12 @@ pub(super) fn place(
     let mut found = entries::with_ids(connection, blocks, &ids, 2)?;
     match found.len() {
         0 | 1 => Ok(found.pop()),
-        _ => Err(failed(format!(
-            "{id}: more than one decision has an identifier that begins so; write more of it"
-        ))
+        _ => Err(StoreError {
+            kind: StoreErrorKind::Ambiguous,
+            message: format!(
+                "{id}: more than one decision has an identifier that begins so; write more of it"
+            ),
+        }
         .into()),
     }
 }

@@ -1,0 +1,126 @@
+//! The order of the rooms: each imports only rooms below it, and no two files more import each other. Cargo holds the order of
+//! the crates.
+
+use crate::crates;
+use crate::imports::imports;
+
+/// The rooms of each crate that has several, from the leaves up; a crate has the name of its folder, and the proxy none.
+const ROOMS: &[(&str, &[&str])] = &[
+    (
+        "system",
+        &["clock", "descriptors", "metrics", "retry", "whole_file"],
+    ),
+    ("turns", &["gcra", "fleet", "client", "pace"]),
+    (
+        "",
+        &[
+            "version",
+            "connection_limit",
+            "held_writes",
+            "gathered",
+            "transit",
+            "filtered",
+            "http2_frames",
+            "http2_body",
+            "websocket",
+            "socket",
+            "trust",
+            "audit",
+            "egress",
+            "witness",
+            "ship",
+            "cache",
+            "telemetry",
+            "explain",
+            "gate",
+            "proxy",
+            "admin",
+            "cli",
+        ],
+    ),
+];
+
+/// Arrows against the order, with the reason of each.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[(
+    "egress",
+    "cache::fetch",
+    "egress sends a robots.txt only by the permit that the fetch alone can make",
+)];
+
+/// Files that import each other. None may be added.
+const PAIRS: &[&str] = &[
+    "egress::failure <-> egress::http2",
+    "egress::ftp <-> egress::response_body",
+    "proxy::exchange_state <-> proxy::http2::stream",
+    "store::log_key <-> store::sqlite::open",
+    "turns::pace::limiter <-> turns::pace::turn",
+];
+
+/// The room of a module of the crate with this name.
+fn room<'m>(name: &str, module: &'m str) -> &'m str {
+    let inside = module.strip_prefix(name).unwrap();
+    inside.trim_start_matches("::").split("::").next().unwrap()
+}
+
+fn is_excepted(from: &str, to: &str) -> bool {
+    EXCEPTIONS
+        .iter()
+        .any(|(one, other, _)| (*one, *other) == (from, to))
+}
+
+#[test]
+fn each_room_imports_only_rooms_below_it() {
+    let crates = crates();
+    let mut against = Vec::new();
+    for (name, rooms) in ROOMS {
+        let place = |room: &str| {
+            let place = rooms.iter().position(|one| *one == room);
+            place.unwrap_or_else(|| panic!("{room} has no place in the order of rooms"))
+        };
+        let mut all = imports(name, &crates[*name]);
+        all.remove(*name);
+        for (from, named) in all {
+            for to in named.iter().filter(|to| *to != name) {
+                let is_above = place(room(name, to)) > place(room(name, &from));
+                if is_above && !is_excepted(&from, to) {
+                    against.push(format!("{from} -> {to}"));
+                }
+            }
+        }
+    }
+    assert_eq!(against, [""; 0], "arrows against the order of rooms");
+}
+
+#[test]
+fn no_two_files_more_import_each_other() {
+    let is_parent = |one: &str, other: &str| {
+        other
+            .strip_prefix(one)
+            .is_some_and(|rest| rest.starts_with("::"))
+    };
+    let mut circles = Vec::new();
+    for (name, source) in crates() {
+        let all = imports(&name, &source);
+        for (from, named) in &all {
+            for to in named {
+                let is_circle = from < to && all.get(to).is_some_and(|back| back.contains(from));
+                // A module and its own part may name each other: the part is private to it.
+                let is_part = is_parent(from, to) || is_parent(to, from);
+                if is_circle && !is_part && !is_excepted(from, to) && !is_excepted(to, from) {
+                    circles.push(format!("{from} <-> {to}"));
+                }
+            }
+        }
+    }
+    circles.sort_unstable();
+    assert_eq!(circles, PAIRS, "circles between two files");
+}
+
+#[test]
+fn the_exceptions_are_few_and_in_use() {
+    assert!(EXCEPTIONS.len() <= 3);
+    let all = imports("", &crates()[""]);
+    for (from, to, why) in EXCEPTIONS {
+        assert!(all[*from].contains(*to), "{from} -> {to} ({why}) is gone");
+    }
+}

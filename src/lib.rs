@@ -77,10 +77,9 @@
 //! | [`crawlgate_turns`] | who may go now: clients, pace, fleets |
 //! | [`crawlgate_store`] | origins, robots.txt and the log in SQLite |
 //!
-//! This crate has the proxy, its admin side and the commands: [`version`] · `connection_limit` · `held_writes` · `gathered` ·
-//! `transit` · `filtered` · `http2_frames` · `http2_body` · `websocket` · [`socket`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] ·
+//! This crate has the proxy, its admin side and the commands: [`version`] · [`net`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] ·
 //! [`ship`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. Each room imports only rooms before
-//! it, and `tests/layering.rs` holds that. One arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit
+//! it, and `tests/layering` holds that. One arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit
 //! that [`cache::fetch`] alone can make, as only [`crawlgate_policy`] can make one for a page.
 //!
 //! # Departures from a textbook
@@ -101,21 +100,13 @@ pub mod admin;
 pub mod audit;
 pub mod cache;
 pub mod cli;
-mod connection_limit;
 pub mod egress;
 pub mod explain;
-mod filtered;
 pub mod gate;
-mod gathered;
-mod held_writes;
-mod http2_body;
-mod http2_frames;
+pub mod net;
 pub mod proxy;
 pub mod ship;
-pub mod socket;
 pub mod telemetry;
-mod transit;
 pub mod trust;
 pub mod version;
-mod websocket;
 pub mod witness;

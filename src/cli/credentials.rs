@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::terminal;
 use crawlgate_config::{Config, Variables};
-use crawlgate_system::whole_file::NewFile;
+use crawlgate_system::atomic_file::NewFile;
 
 /// Octets of a password, at least: anyone who can reach the proxy can guess at it.
 const MIN_LENGTH: usize = 8;

@@ -18,8 +18,8 @@ use crawlgate_config::Config;
 use crawlgate_store::StoreError;
 use crawlgate_store::figures::{Figures, Sum};
 use crawlgate_store::logs::Logs;
+use crawlgate_system::atomic_file::NewFile;
 use crawlgate_system::clock::{Clock, Moment};
-use crawlgate_system::whole_file::NewFile;
 use crawlgate_text::time_text;
 
 /// Exit code for faults that the verification has found.

@@ -12,8 +12,8 @@ use clap::{Args, Subcommand};
 use super::{fail, terminal};
 use crawlgate_config::{Config, client_name};
 use crawlgate_signing::{Directory, Identities, Settings, SigningKey};
+use crawlgate_system::atomic_file::NewFile;
 use crawlgate_system::clock::Clock;
-use crawlgate_system::whole_file::NewFile;
 
 /// Arguments of `crawlgate signing`.
 #[derive(Args, Clone, Debug)]

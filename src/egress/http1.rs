@@ -15,7 +15,7 @@ use super::interim::InterimBound;
 use super::pin::EndsWith;
 use super::response_head::{Heads, ResponseHead};
 use super::{Failure, RequestBody};
-use crate::filtered::Filtered;
+use crate::net::read_filter::Filtered;
 
 /// Fields of a response. Some origins send more than the hundred that are hyper's default.
 const RESPONSE_FIELDS: usize = 512;

@@ -36,8 +36,8 @@ pub(super) use self::sections::TOO_LONG;
 use self::sections::{Measured, Sections};
 pub(super) use self::websocket::Switched;
 use super::Failure;
-use crate::held_writes::{Holding, hold};
-use crate::http2_body::MAX_DATA;
+use crate::net::http2_body::MAX_DATA;
+use crate::net::turn_flush::{Holding, hold};
 
 /// Longest DATA frame that an origin may send: it makes four that are full for the crawler.
 const FRAME: u32 = 4 * MAX_DATA as u32;

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::transit::Transit;
+use crate::net::transit::Transit;
 
 /// The body of a request to an origin.
 #[derive(Default)]

@@ -14,7 +14,7 @@ use hyper::ext::ReasonPhrase;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::filtered::ReadFilter;
+use crate::net::read_filter::ReadFilter;
 
 /// Octets of a status line that are kept.
 const STATUS_LINE: usize = 1024;

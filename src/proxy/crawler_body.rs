@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::http2::Upload;
 use crate::egress::BodyError;
-use crate::http2_body::Tunnel;
+use crate::net::http2_body::Tunnel;
 
 /// The octets after the answer to a CONNECT on HTTP/2.
 #[derive(Debug)]

@@ -39,8 +39,8 @@ use super::downstream::Downstream;
 use super::limits::ConnectionSlot;
 use super::linger::{Activity, Lingering};
 use super::target::Scope;
-use crate::filtered::Filtered;
-use crate::held_writes::{HeldWrites, Holding, Release, hold};
+use crate::net::read_filter::Filtered;
+use crate::net::turn_flush::{HeldWrites, Holding, Release, hold};
 use crawlgate_config::Limits;
 
 /// The protocol's name in a TLS handshake (RFC 9113 3.1).

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
-use crate::connection_limit::{Candidates, ConnectionLimit, Owner, Slot};
+use crate::net::connection_limit::{Candidates, ConnectionLimit, Owner, Slot};
 use crawlgate_config::Limits;
 use crawlgate_policy::Reason;
 use crawlgate_system::clock::Moment;

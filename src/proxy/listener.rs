@@ -28,7 +28,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 pub use self::stream::Stream;
 pub use self::tls::{TlsError, certificate, certificate_faults, http1_config};
-use crate::socket::SocketFile;
+use crate::net::socket_file::SocketFile;
 use crawlgate_ca::Authority;
 use crawlgate_config::{Listen, Listener as Configured, ListenerTls};
 

@@ -29,7 +29,7 @@ use tracing::{debug, error, info, warn};
 use super::judge::{Judgement, Logs, judge};
 use super::protocol::SIZE_TYPE;
 use super::state_file::{self, StateError, WitnessState};
-use crate::connection_limit::{ConnectionLimit, Slot};
+use crate::net::connection_limit::{ConnectionLimit, Slot};
 use crawlgate_store::LogKey;
 use crawlgate_system::clock::Clock;
 use crawlgate_tlog::{KeyName, VerifierKey};

@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use super::judge::{NOTHING, TreeHead};
 use crawlgate_store::{LogKey, StoreError, StoreErrorKind};
-use crawlgate_system::whole_file::replace;
+use crawlgate_system::atomic_file::replace;
 use crawlgate_text::{from_hex, hex};
 use crawlgate_tlog::{KeyName, hash_from_text, hash_text};
 

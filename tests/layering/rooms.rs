@@ -8,22 +8,14 @@ use crate::imports::imports;
 const ROOMS: &[(&str, &[&str])] = &[
     (
         "system",
-        &["clock", "descriptors", "metrics", "retry", "whole_file"],
+        &["clock", "descriptors", "metrics", "retry", "atomic_file"],
     ),
     ("turns", &["gcra", "fleet", "client", "pace"]),
     (
         "",
         &[
             "version",
-            "connection_limit",
-            "held_writes",
-            "gathered",
-            "transit",
-            "filtered",
-            "http2_frames",
-            "http2_body",
-            "websocket",
-            "socket",
+            "net",
             "trust",
             "audit",
             "egress",

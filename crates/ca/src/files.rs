@@ -22,8 +22,8 @@ use rustix::{
 
 use super::CaError;
 use crawlgate_config::TlsConfig;
+use crawlgate_system::atomic_file::owner_for;
 use crawlgate_system::clock::Moment;
-use crawlgate_system::whole_file::owner_for;
 
 /// No certificate or key comes near this many octets; a larger file is something else.
 const LARGEST: u64 = 1 << 20;

@@ -13,8 +13,8 @@ use thiserror::Error;
 use super::base::{Base, Component, Parameter};
 use super::key::{KeyFault, SigningKey};
 use super::settings::{Cover, Form, Settings};
+use crawlgate_system::atomic_file::PrivateFileError;
 use crawlgate_system::clock::Moment;
-use crawlgate_system::whole_file::PrivateFileError;
 
 /// The field that names the directory of keys.
 pub const SIGNATURE_AGENT: HeaderName = HeaderName::from_static("signature-agent");

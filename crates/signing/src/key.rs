@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 use thiserror::Error;
 
-use crawlgate_system::whole_file::{PrivateFileError, place, read_private};
+use crawlgate_system::atomic_file::{PrivateFileError, place, read_private};
 use crawlgate_text::pem;
 
 /// Thumbprints of keys that are printed in standards, so that everyone has them: RFC 9421 B.1.4, RFC 8037 A.1 (test 1 of

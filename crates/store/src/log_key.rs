@@ -14,8 +14,8 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 
 use super::{Sha256, StoreError, StoreErrorKind};
+use crawlgate_system::atomic_file::{PrivateFileError, place, read_private, replace};
 use crawlgate_system::clock::Moment;
-use crawlgate_system::whole_file::{PrivateFileError, place, read_private, replace};
 use crawlgate_text::{hex, pem};
 use crawlgate_tlog::{Checkpoint, KeyError, KeyKind, KeyName, Note, Signer, VerifierKey};
 

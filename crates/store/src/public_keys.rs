@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{StoreError, StoreErrorKind};
-use crawlgate_system::whole_file::replace;
+use crawlgate_system::atomic_file::replace;
 use crawlgate_tlog::VerifierKey;
 
 /// Returns the place of the public keys that signed a store's log earlier: `crawlgate.log.earlier` for `crawlgate.db`.

@@ -22,8 +22,8 @@ use std::time::Duration;
 use super::log_key::{LogKey, log_key_file, next_key_file};
 use super::{Sha256, StoreError, StoreErrorKind};
 use crawlgate_record::{Entry, EventKind};
+use crawlgate_system::atomic_file::sync_folder;
 use crawlgate_system::clock::Moment;
-use crawlgate_system::whole_file::sync_folder;
 use crawlgate_text::time_text;
 use crawlgate_tlog::{EntryProof, KeyKind, Note, VerifierKey, leaf_hash};
 

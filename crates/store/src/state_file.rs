@@ -19,8 +19,8 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use super::{Sha256, StoreError, StoreErrorKind};
+use crawlgate_system::atomic_file::{place, replace};
 use crawlgate_system::clock::Moment;
-use crawlgate_system::whole_file::{place, replace};
 use crawlgate_text::{from_hex, hex};
 use crawlgate_tlog::EMPTY_ROOT;
 

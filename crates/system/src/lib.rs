@@ -1,8 +1,8 @@
 //! What the operating system gives: the [`clock`], files that are replaced as a whole, [`descriptors`], [`metrics`] of the
 //! process; and the delays between tries.
 
+pub mod atomic_file;
 pub mod clock;
 pub mod descriptors;
 pub mod metrics;
 pub mod retry;
-pub mod whole_file;

@@ -21,7 +21,7 @@ use http_body::{Frame, SizeHint};
 
 use super::AppState;
 use super::problem::Problem;
-use crate::connection_limit::{ConnectionLimit, Slot};
+use crate::net::connection_limit::{ConnectionLimit, Slot};
 
 /// Spare connections, for health checks only.
 const SPARE: usize = 16;

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::filtered::ReadFilter;
+use crate::net::read_filter::ReadFilter;
 use crate::proxy::framing::{Bounds, Framer, Scan, USUAL_FIELDS, Violation};
 
 /// No beginning of a request: hyper answers 400.

@@ -28,7 +28,7 @@ use tracing::{debug, warn};
 
 use super::connections::{ConnectionSlot, Connections, SlotKind};
 use super::framing_filter::FramingFilter;
-use crate::filtered::Filtered;
+use crate::net::read_filter::Filtered;
 use crate::proxy::listener::{TlsError, http1_config};
 use crawlgate_config::AdminTls;
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crawlgate_config::TokenDigest;
-use crawlgate_system::whole_file::place;
+use crawlgate_system::atomic_file::place;
 use crawlgate_text::hex;
 
 /// Octets of randomness in a token that is made here.

@@ -17,8 +17,8 @@ use crate::cli::terminal::{self, printable};
 use crawlgate_config::Config;
 use crawlgate_store::logs::unknown;
 use crawlgate_store::{self as store, Access, DecisionQuery, Store, StoreError, StoredDecision};
+use crawlgate_system::atomic_file::NewFile;
 use crawlgate_system::clock::Clock;
-use crawlgate_system::whole_file::NewFile;
 
 /// The usage: without arguments, the error shows both ways to name decisions.
 pub(super) const USAGE: &str = "\

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::terminal::{self, printable};
-use crawlgate_system::whole_file::NewFile;
+use crawlgate_system::atomic_file::NewFile;
 use crawlgate_turns::fleet::FleetKey;
 
 #[derive(Args, Clone, Debug)]

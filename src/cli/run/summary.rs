@@ -11,8 +11,8 @@ use crate::audit::Facts;
 use crate::explain::states::ago;
 use crate::proxy::Proxy;
 use crawlgate_robots::Origin;
+use crawlgate_system::atomic_file::NewFile;
 use crawlgate_system::clock::Moment;
-use crawlgate_system::whole_file::NewFile;
 use crawlgate_text::time_text;
 
 /// The name and the version of the format.

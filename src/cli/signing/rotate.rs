@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use crawlgate_config::format_moment;
 use crawlgate_signing::directory::FRESH;
 use crawlgate_signing::{Settings, SigningKey};
+use crawlgate_system::atomic_file::sync_folder;
 use crawlgate_system::clock::Moment;
-use crawlgate_system::whole_file::sync_folder;
 
 /// The files of one identity.
 struct Files<'s> {

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 
 use super::control::{Control, TransferStart};
 use super::cut::Cut;
-use crate::transit;
+use crate::net::transit;
 use crawlgate_ftp::listing::Endless;
 use crawlgate_ftp::page::Page;
 use crawlgate_ftp::range::Range;

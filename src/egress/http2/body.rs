@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 use super::super::ResponseError;
 use super::exchange::{Opened, is_broken};
 use super::{Connection, are_too_long};
-use crate::http2_body::{self, End};
+use crate::net::http2_body::{self, End};
 
 /// A body under way. Dropped before its end, it resets its stream with CANCEL. `H` is held until then.
 pub(in super::super) struct Body<H> {

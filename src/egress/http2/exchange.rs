@@ -16,7 +16,7 @@ use super::super::proof::Proof;
 use super::super::{Failure, OutgoingRequest, RequestBody};
 use super::websocket::{self, Switched};
 use super::{Connection, are_too_long, fields};
-use crate::http2_body::{End, Sending};
+use crate::net::http2_body::{End, Sending};
 
 /// Fields of a response, as in HTTP/1.1.
 const RESPONSE_FIELDS: usize = 512;

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::{FIELDS, Status};
-use crate::filtered::{Filtered, ReadFilter};
-use crate::http2_frames::{CONTINUATION, FrameReader, GOAWAY, HEADERS};
+use crate::net::http2_frames::{CONTINUATION, FrameReader, GOAWAY, HEADERS};
+use crate::net::read_filter::{Filtered, ReadFilter};
 
 /// Most octets of a field section on the wire. No section with [`FIELDS`] octets has as many: a code has at most as many
 /// octets as its text in a reasonable encoding. Of a single field that `h2` drops, the value alone has twice as many as

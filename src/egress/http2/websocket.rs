@@ -12,8 +12,8 @@ use http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE}
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::http2_body::Tunnel;
-use crate::websocket::accept;
+use crate::net::http2_body::Tunnel;
+use crate::net::websocket::accept;
 
 /// Turns the head of a handshake with these fields into an extended CONNECT. Returns the answer to its key; `None` if it
 /// is no handshake.

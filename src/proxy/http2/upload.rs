@@ -20,7 +20,7 @@ use super::super::framing::Bounds;
 use super::super::linger;
 use super::form;
 use crate::egress::BodyError;
-use crate::http2_body;
+use crate::net::http2_body;
 
 /// The body of a request. What was read makes room for more. Dropped before its end, it leaves the rest to the stream.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::gathered;
+use crate::net::coalesce;
 use crate::proxy::limits::ConnectionSlot;
 
 /// An accepted connection of any kind: one type, so that the code that serves it is compiled once.
@@ -89,7 +89,7 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        either!(self, inner => gathered::poll_write(Pin::new(inner), cx, bufs))
+        either!(self, inner => coalesce::poll_write(Pin::new(inner), cx, bufs))
     }
 
     fn is_write_vectored(&self) -> bool {

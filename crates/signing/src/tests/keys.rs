@@ -68,7 +68,7 @@ fn a_bad_key_does_not_replace_a_good_one() {
     #[rustfmt::skip] // one row, one case
     let rows: [(&str, Change, &str); 4] = [
         ("open to others", |path| fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap(), "chmod 600"),
-        ("nonsense", |path| { fs::remove_file(path).unwrap(); crawlgate_system::whole_file::place(path, "x").unwrap(); }, "signing new"),
+        ("nonsense", |path| { fs::remove_file(path).unwrap(); crawlgate_system::atomic_file::place(path, "x").unwrap(); }, "signing new"),
         ("gone", |path| fs::remove_file(path).unwrap(), "no such file"),
         ("a directory", |path| fs::create_dir(path).unwrap(), "not a regular file"),
     ];

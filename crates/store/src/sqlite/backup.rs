@@ -9,7 +9,7 @@ use rusqlite::{Connection, ErrorCode};
 use super::error::Failure;
 use super::{open, still};
 use crate::{Access, StoreError, StoreErrorKind, state_file};
-use crawlgate_system::whole_file::NewFile;
+use crawlgate_system::atomic_file::NewFile;
 
 /// Pages to copy at a time: 8 MiB.
 const STEP: i32 = 1_024;

@@ -28,8 +28,8 @@ use crate::state_file::{self, End, State, StateFile};
 use crate::{Access, Miscount, Records, StoreError, StoreErrorKind};
 use crawlgate_config::Synchronous;
 use crawlgate_record::{Entry, EventKind};
+use crawlgate_system::atomic_file::sync_folder;
 use crawlgate_system::clock::Moment;
-use crawlgate_system::whole_file::sync_folder;
 use crawlgate_tlog::{KeyName, VerifierKey, hash_text};
 
 /// A log that lost its signed end, and the one to continue it.

@@ -23,8 +23,8 @@ use crate::log_key::log_key_file;
 use crate::state_file;
 use crate::{Access, StoreError, StoreErrorKind, failed};
 use crawlgate_config::Synchronous;
+use crawlgate_system::atomic_file::{owner_for, sync_folder};
 use crawlgate_system::descriptors::is_exhaustion;
-use crawlgate_system::whole_file::{owner_for, sync_folder};
 
 /// Time that one process waits for another's write.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);

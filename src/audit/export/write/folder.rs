@@ -13,7 +13,7 @@ use crate::audit::export::{
     ExportDir, Exported, FORMAT, Faulty, HEAD, checkpoint_file, gap_indices, indices, number,
 };
 use crawlgate_store::Store;
-use crawlgate_system::whole_file::NewFile;
+use crawlgate_system::atomic_file::NewFile;
 use crawlgate_tlog::{Checkpoint, KeyKind, VerifierKey};
 
 /// The directory, locked against a second export.

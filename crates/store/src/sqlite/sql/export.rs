@@ -12,7 +12,7 @@ use super::source::Source;
 use super::sources::Sources;
 use super::{Names, not_made, views};
 use crate::{Access, DecisionQuery, StoreError, StoreErrorKind};
-use crawlgate_system::whole_file::NewFile;
+use crawlgate_system::atomic_file::NewFile;
 
 /// A store with decisions to write, or to ask for.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,6 @@
 mod checks;
 #[path = "support/corpus.rs"]
 mod corpus;
-#[path = "rep/example.rs"]
-mod example;
 #[path = "rep/ftp_checks.rs"]
 mod ftp_checks;
 #[path = "rep/guard.rs"]

@@ -2,7 +2,7 @@
 //! on a violation.
 
 use crawlgate::witness::protocol::{Answer, Received};
-use crawlgate_system::clock::Moment;
+use crawlgate_text::Moment;
 use crawlgate_tlog::{
     Checkpoint, ConsistencyProof, Edge, EntryProof, InclusionProof, Note, Prover, Resource,
     Signature, Tile, Tree, VerifierKey, leaf_hash, push_entry,

@@ -1,9 +1,12 @@
-//! The program of `crates/robots/examples/rep.rs`, called as its `main` does.
+//! The program of `examples/rep.rs`, called as its `main` does.
+
+// Test code: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used)]
 
 use std::fs;
 
 #[allow(dead_code, reason = "its main reads the arguments of the process")]
-#[path = "../../crates/robots/examples/rep.rs"]
+#[path = "../examples/rep.rs"]
 mod rep;
 
 const ROBOTS: &str = "\

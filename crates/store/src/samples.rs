@@ -1,4 +1,4 @@
-//! Samples of what a store holds, for the tests of both crates.
+//! Samples of what a store holds, for the tests of all crates.
 
 // A failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]

@@ -1,4 +1,4 @@
-//! Keys and signatures for the tests of both crates.
+//! Keys and signatures for the tests of all crates.
 
 // A failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]

@@ -10,15 +10,11 @@
 //!
 //! - `add_checkpoint`, `protocol`: the words of the protocol, pure; `client`: the way to a witness
 //! - `offer`: the newest checkpoint for one witness; `status`: the state of each
-//! - `server`: a witness of one's own, for the logs of other machines; `judge`: its decisions, pure; `state_file`: its memory
 
 mod add_checkpoint;
 mod client;
-mod judge;
 mod offer;
 pub mod protocol;
-mod server;
-mod state_file;
 mod status;
 
 use std::sync::Arc;
@@ -34,8 +30,6 @@ use tracing::{info, warn};
 use self::client::Client;
 pub use self::offer::Failure;
 use self::offer::Witness;
-pub use self::server::OwnWitness;
-pub use self::state_file::StateError;
 pub use self::status::Status;
 use self::status::{Instruments, Quorum};
 use crate::egress;

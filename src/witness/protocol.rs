@@ -11,7 +11,7 @@ use crawlgate_text::Moment;
 use crawlgate_tlog::{MAX_SIZE, Note, Signature, VerifierKey};
 
 /// The content type of an answer that states a size.
-pub(super) const SIZE_TYPE: &str = "text/x.tlog.size";
+const SIZE_TYPE: &str = "text/x.tlog.size";
 
 /// The largest difference between the time of a cosignature and our clock.
 const SKEW: Duration = Duration::from_secs(3_600);

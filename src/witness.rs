@@ -8,10 +8,9 @@
 //! A witness that knows a checkpoint which the store does not have shows that the store is an older copy. No checkpoint is
 //! signed from then on: it would contradict an earlier one. Each process asks before its first checkpoint.
 //!
-//! - `add_checkpoint`, `protocol`: the words of the protocol, pure; `client`: the way to a witness
+//! - `protocol`: the words of the protocol, pure; `client`: the way to a witness
 //! - `offer`: the newest checkpoint for one witness; `status`: the state of each
 
-mod add_checkpoint;
 mod client;
 mod offer;
 pub mod protocol;

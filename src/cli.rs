@@ -29,7 +29,6 @@ pub mod squid_helper;
 pub mod store;
 mod store_file;
 mod terminal;
-pub mod witness;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -120,8 +119,6 @@ pub enum Command {
     Store(store::StoreArgs),
     /// Show the members of a fleet, check its engine, and make its key
     Fleet(fleet::FleetArgs),
-    /// Cosign the checkpoints of other machines' logs, so that none of them shows two histories (c2sp.org/tlog-witness)
-    Witness(witness::WitnessArgs),
     /// Answer Squid, which asks a running instance whether a request may go out
     SquidHelper(squid_helper::SquidHelperArgs),
     /// Check and print the configuration
@@ -297,7 +294,6 @@ fn run_command(command: Command, explicit: Option<&Path>) -> ExitCode {
         Command::Signing(args) => signing::run(&args, &config),
         Command::Store(args) => store::run(&args, &config),
         Command::Fleet(args) => fleet::run(&args, &config),
-        Command::Witness(args) => witness::run(&args, &config),
         Command::SquidHelper(args) => squid_helper::run(&args, explicit),
         Command::Config(args) => config::run(&args, explicit),
         Command::Completions(args) => completions::completions(&args),

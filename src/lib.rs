@@ -48,8 +48,7 @@
 //! same gate and the same exit. One answer asks no gate: the self-test, at a host that exists nowhere else.
 //!
 //! The admin side ([`admin::http`]) has a listener of its own and shares with a request's way only counts, the store
-//! and one feed of decisions. Each room counts its own events; [`metrics`](crawlgate_system::metrics) holds the instruments. `crawlgate witness` is a
-//! service by itself ([`witness::OwnWitness`]), for the logs of other machines.
+//! and one feed of decisions. Each room counts its own events; [`metrics`](crawlgate_system::metrics) holds the instruments.
 //!
 //! Several instances act as one gate through a [`fleet`](crawlgate_turns::fleet): [`gate`] asks for the state of its link first, [`cache`] fetches
 //! under a lease that all instances share, [`pace`](crawlgate_turns::pace) reserves turns, and `cli::override_sync` takes over the

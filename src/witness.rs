@@ -8,17 +8,12 @@
 //! A witness that knows a checkpoint which the store does not have shows that the store is an older copy. No checkpoint is
 //! signed from then on: it would contradict an earlier one. Each process asks before its first checkpoint.
 //!
-//! - `add_checkpoint`, `protocol`: the words of the protocol, pure; `client`: the way to a witness
+//! - `protocol`: the words of the protocol, pure; `client`: the way to a witness
 //! - `offer`: the newest checkpoint for one witness; `status`: the state of each
-//! - `server`: a witness of one's own, for the logs of other machines; `judge`: its decisions, pure; `state_file`: its memory
 
-mod add_checkpoint;
 mod client;
-mod judge;
 mod offer;
 pub mod protocol;
-mod server;
-mod state_file;
 mod status;
 
 use std::sync::Arc;
@@ -34,8 +29,6 @@ use tracing::{info, warn};
 use self::client::Client;
 pub use self::offer::Failure;
 use self::offer::Witness;
-pub use self::server::OwnWitness;
-pub use self::state_file::StateError;
 pub use self::status::Status;
 use self::status::{Instruments, Quorum};
 use crate::egress;

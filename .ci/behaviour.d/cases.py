@@ -51,7 +51,6 @@ store backup
 fleet status
 fleet check
 collect
-witness
 squid-helper --concurrency many
 completions nothing
 config

@@ -13,9 +13,8 @@ use tokio::time::sleep;
 use tracing::{error, info, warn};
 
 use super::WitnessError;
-use super::add_checkpoint::AddCheckpoint;
 use super::client::{Client, ClientError};
-use super::protocol::{Answer, Outcome, Refusal};
+use super::protocol::{AddCheckpoint, Answer, Outcome, Refusal};
 use super::status::{Quorum, StatusCell};
 use crawlgate_config::WitnessConfig;
 use crawlgate_store::{LogKey, Store, StoreError, StoredCheckpoint};

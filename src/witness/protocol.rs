@@ -1,23 +1,35 @@
-//! The meaning of a witness's answer (c2sp.org/tlog-witness@v1.0.0).
+//! The question to a witness, and the meaning of its answer (c2sp.org/tlog-witness@v1.0.0).
 //!
 //! Pure, and public for the checks of fuzzing. An answer is foreign text: it is believed only where a signature of the witness holds.
 
+use std::fmt;
 use std::time::Duration;
 
 use http::StatusCode;
 use thiserror::Error;
 
 use crawlgate_text::Moment;
-use crawlgate_tlog::{MAX_SIZE, Note, Signature, VerifierKey};
+use crawlgate_tlog::{Hash, MAX_SIZE, Note, Signature, VerifierKey, hash_text};
 
 /// The content type of an answer that states a size.
-pub(super) const SIZE_TYPE: &str = "text/x.tlog.size";
+const SIZE_TYPE: &str = "text/x.tlog.size";
 
 /// The largest difference between the time of a cosignature and our clock.
 const SKEW: Duration = Duration::from_secs(3_600);
 
 /// Octets of a foreign text that a message repeats.
 const MAX_SHOWN: usize = 200;
+
+/// A request to cosign a checkpoint (c2sp.org/tlog-witness@v1.0.0, "add-checkpoint"). `Display` writes its body.
+#[derive(Debug)]
+pub(super) struct AddCheckpoint<'q> {
+    /// The size at which the witness knows the log.
+    pub(super) old: u64,
+    /// The proof that the checkpoint continues that size.
+    pub(super) path: Vec<Hash>,
+    /// The signed note.
+    pub(super) checkpoint: &'q str,
+}
 
 /// The answer of a witness.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +71,15 @@ pub enum Refusal {
     /// A line with a time far from ours.
     #[error("its clock or ours is wrong: it signs the time {0}, more than an hour from now")]
     Time(String),
+}
+
+impl fmt::Display for AddCheckpoint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "old {}", self.old)?;
+        let mut path = self.path.iter();
+        path.try_for_each(|hash| writeln!(f, "{}", hash_text(hash)))?;
+        write!(f, "\n{}", self.checkpoint)
+    }
 }
 
 impl Refusal {
@@ -193,6 +214,27 @@ mod tests {
     fn note() -> Note {
         let pair = pair(1);
         Signer::new("log".parse().unwrap(), &pair).checkpoint(0, EMPTY_ROOT)
+    }
+
+    #[test]
+    fn the_question_is_that_of_the_specification() {
+        let note = "log\n3\nAAAA\n\n— log AAAA\n";
+        let request = AddCheckpoint {
+            old: 2,
+            path: vec![[0; 32], [1; 32]],
+            checkpoint: note,
+        };
+        let text = format!(
+            "old 2\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\
+             AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=\n\n{note}"
+        );
+        assert_eq!(request.to_string(), text);
+        let none = AddCheckpoint {
+            old: 0,
+            path: Vec::new(),
+            checkpoint: note,
+        };
+        assert_eq!(none.to_string(), format!("old 0\n\n{note}"));
     }
 
     #[test]

@@ -62,7 +62,6 @@ mod opaque;
 mod outage;
 mod overrides;
 mod overtaken;
-mod own_witness;
 mod pace;
 mod plain_sql;
 mod pooled;

@@ -150,7 +150,7 @@ impl LogKey {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn write(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
         let mut text = format!("{NAME_LINE}{}\n", self.name);
         for pair in [&self.pair].into_iter().chain(&self.earlier) {
             let pkcs8 = pair.to_pkcs8v1().map_err(io::Error::other)?;
@@ -251,12 +251,6 @@ impl LogKey {
     #[must_use]
     pub fn signer(&self) -> Signer<'_> {
         Signer::new(self.name.clone(), &self.pair)
-    }
-
-    /// Returns the signer of a witness that has this key and name.
-    #[must_use]
-    pub fn cosigner(&self) -> Signer<'_> {
-        Signer::of_witness(self.name.clone(), &self.pair)
     }
 
     /// Returns the signers of all keys, the present one first.

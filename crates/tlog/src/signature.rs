@@ -48,19 +48,9 @@ impl<'k> Signer<'k> {
     /// Returns the signer of a log: an Ed25519 key under the name of the log.
     #[must_use]
     pub fn new(name: KeyName, pair: &'k Ed25519KeyPair) -> Self {
-        Self::of(name, KeyKind::Ed25519, pair)
-    }
-
-    /// Returns the signer of a witness, under its name.
-    #[must_use]
-    pub fn of_witness(name: KeyName, pair: &'k Ed25519KeyPair) -> Self {
-        Self::of(name, KeyKind::CosignatureV1, pair)
-    }
-
-    fn of(name: KeyName, kind: KeyKind, pair: &'k Ed25519KeyPair) -> Self {
         let mut public = [0; 32];
         public.copy_from_slice(pair.public_key().as_ref());
-        let key = VerifierKey::new(name, kind, public);
+        let key = VerifierKey::new(name, KeyKind::Ed25519, public);
         Self { pair, key }
     }
 
@@ -74,16 +64,6 @@ impl<'k> Signer<'k> {
     #[must_use]
     pub fn sign(&self, text: &str) -> Signature {
         let octets = self.pair.sign(text.as_bytes()).as_ref().to_vec();
-        Signature::new(self.key.name().clone(), self.key.id(), octets)
-    }
-
-    /// Cosigns the text of a checkpoint, as seen at this time in seconds since 1970.
-    ///
-    /// The caller must have kept size and root of the log before, and never cosigns two that contradict each other.
-    #[must_use]
-    pub fn cosign(&self, text: &str, seconds: u64) -> Signature {
-        let signature = self.pair.sign(cosigned(seconds, text).as_bytes());
-        let octets = [&seconds.to_be_bytes(), signature.as_ref()].concat();
         Signature::new(self.key.name().clone(), self.key.id(), octets)
     }
 }

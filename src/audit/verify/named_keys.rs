@@ -39,7 +39,7 @@ pub enum NamedKeyError {
     /// The file holds no public key.
     #[error(
         "{0}: the file holds no public key: one line NAME+ID+BASE64, as `crawlgate audit key` prints it for a log, and \
-         `crawlgate witness key` for a witness"
+         as the operator of a witness publishes it"
     )]
     NotPublic(String),
     /// The file holds the private key of a log, which cannot be read.

@@ -8,7 +8,7 @@
 //! - [`socket_file`]: the file of a Unix socket
 
 pub(crate) mod coalesce;
-pub mod connection_limit;
+pub(crate) mod connection_limit;
 pub(crate) mod http2_body;
 pub(crate) mod http2_frames;
 pub(crate) mod read_filter;

@@ -1,6 +1,6 @@
 //! Connections and their octets, whoever is at the other end: crawlers, origins, operators.
 //!
-//! - [`connection_limit`]: a bounded number of connections
+//! - `connection_limit`: a bounded number of connections
 //! - `transit`: the octets of bodies between two connections
 //! - `coalesce`, `read_filter`, `turn_flush`: streams around a stream
 //! - `http2_body`, `http2_frames`: the streams and the frames of HTTP/2, on both sides

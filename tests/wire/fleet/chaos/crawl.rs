@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use super::Random;
 use crate::support::{Origin, Response, program};
 
-/// The time after which an answer counts as missing: far above each hold.
-const HUNG: Duration = Duration::from_secs(25);
+/// The time after which an answer counts as missing: far above each hold, of which the longest is `[pace] max_hold` by default.
+const HUNG: Duration = Duration::from_secs(60);
 
 /// What crawlers and operator share.
 pub(super) struct Crawl {

@@ -1,4 +1,4 @@
-//! Connections and their octets, whoever is at the other end: crawlers, origins, operators.
+//! Connections and their octets. They are the same for crawlers, origins and operators.
 //!
 //! - `connection_limit`: a bounded number of connections
 //! - `transit`: the octets of bodies between two connections

@@ -92,7 +92,7 @@ fn every_test_and_module_that_the_threat_model_names_is_there() {
     }
     assert!(names >= 300, "only {names} names");
     assert!(missing.is_empty(), "no such tests: {missing:#?}");
-    // A defence is in a module, whose file has its name.
+    // The page names the module of a defence by its path, and a file has that path.
     let paths: BTreeSet<&str> = code_words(&model).filter(|word| is_path(word)).collect();
     assert!(paths.len() >= 12, "only {paths:?}");
     let is_module = |path: &&&str| {

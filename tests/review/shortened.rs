@@ -1,4 +1,4 @@
-//! A log whose end was taken out, by one without its key.
+//! Someone without the key of a log removes its last records.
 
 use crate::attacks::{Attack, check, forget_the_end};
 use crate::forger::Forger;

@@ -7,7 +7,7 @@
 #[path = "../examples/line.rs"]
 mod line;
 
-/// What the log says where records were dropped: `golden.txt` has it, too.
+/// An entry that tells of dropped records, without its last two octets. `golden.txt` holds it whole.
 const ENTRY: [u8; 26] = *b"\xa3\x00\x08\x01\x50\x01\xa1\xf8\xd3\xea\x7b\x00\x00\x00\xe6\x00\xc0\xff\xee\x00\x07\x18\x32\x1a\x00\x01";
 
 #[test]

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::Dice;
 use crate::*;
 
-/// What a site says of use, and what a response says.
+/// Two statements about use, as records have them: one from a robots.txt, one from the fields of a response.
 pub const USAGES: [&str; 2] = [
     r#"{"purposes":["train-ai"],"refused":["train-ai"],"preferences":[{"category":"train-ai","value":"disallow","signal":"content_usage","source":"robots","group":"*","line":3,"text":"Content-Usage: train-ai=n"}],"combined":{"train-ai":"disallow"},"invalid":[],"ignored":["bots"],"licenses":["https://site.example/license.xml"],"stage":"before","let_out_by":null,"received_status":null,"fields":[]}"#,
     r#"{"purposes":["search","train-ai"],"refused":[],"preferences":[{"category":"search","value":"unknown","signal":"content_usage","source":"header","field":"content-usage","text":"search=?0"}],"combined":{},"invalid":[{"signal":"tdm","source":"header","field":"tdm-reservation","why":"unparsable"}],"ignored":[],"licenses":[],"stage":null,"let_out_by":null,"received_status":404,"fields":[{"name":"content-usage","text":"search=?0","sha256":"dd8ec0a9b4c1f8a5c6a7e4ac3eac3a8a1e2ef4d5d3a6c1f0a1b2c3d4e5f60718","cut":false}]}"#,

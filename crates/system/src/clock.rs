@@ -79,10 +79,6 @@ impl Add<Duration> for Uptime {
     }
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -151,7 +147,7 @@ impl Clock {
             Source::System => {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH);
                 let since = since.unwrap_or_default();
-                (Moment::from_millis(millis(since)), Tick(nanos(since)))
+                (Moment::default() + since, Tick(nanos(since)))
             }
             Source::Manual(_) => {
                 let now = self.now();
@@ -203,7 +199,7 @@ impl Clock {
             for hand in [&hands.wall, &hands.uptime] {
                 // `update` keeps two threads that advance at once from losing one of the steps.
                 let _ = hand.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
-                    Some(now.saturating_add(millis(by)))
+                    Some((Moment::from_millis(now) + by).as_millis())
                 });
             }
         }

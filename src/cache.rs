@@ -56,7 +56,7 @@ use dashmap::DashMap;
 use parking_lot::Mutex;
 
 use self::fetch::FetchRequest;
-use crate::egress::Egress;
+use crate::egress::RobotsFetcher;
 use crawlgate_config::{CacheConfig, Config, ProfileName};
 use crawlgate_origins::access::AccessResult;
 use crawlgate_origins::document::Document;
@@ -110,33 +110,34 @@ struct Shared {
 }
 
 impl RobotsCache {
-    /// Builds an empty cache that fetches through `egress`. Its states end with it.
-    pub fn new(config: &Config, egress: Egress, pace: Pace, clock: Clock) -> RobotsCache {
-        RobotsCache::with_memory(config, egress, None, None, pace, clock)
+    /// Builds an empty cache that fetches by `fetcher`. Its states end with it.
+    pub fn new(config: &Config, fetcher: RobotsFetcher, pace: Pace, clock: Clock) -> RobotsCache {
+        RobotsCache::with_memory(config, fetcher, None, None, pace, clock)
     }
 
-    /// Builds a cache that fetches through `egress`, uses the states in `persistent`, and shares them with `fleet`.
+    /// Builds a cache that fetches by `fetcher`, uses the states in `persistent`, and shares them with `fleet`.
     pub fn with_memory(
         config: &Config,
-        egress: Egress,
+        fetcher: RobotsFetcher,
         persistent: Option<PersistentStates>,
         fleet: Option<Arc<Fleet>>,
         pace: Pace,
         clock: Clock,
     ) -> RobotsCache {
-        let changes = egress.changes();
+        let changes = fetcher.egress().changes();
+        let fetcher = Arc::new(fetcher);
         let fetch: Fetch = {
             let clock = clock.clone();
             let fetches = Arc::new(Fetches::new(&config.robots, clock.clone()));
             Box::new(move |asked| {
-                let (egress, clock) = (egress.clone(), clock.clone());
+                let (fetcher, clock) = (Arc::clone(&fetcher), clock.clone());
                 let (pace, fetches) = (pace.clone(), Arc::clone(&fetches));
                 Box::pin(async move {
                     let Some(waiting) = fetches.enter(asked.client.as_ref()) else {
                         return fetch::without_room(&asked, &clock);
                     };
                     let address = match pace.is_per_address() {
-                        true => egress.address_of(&asked.origin).await,
+                        true => fetcher.egress().address_of(&asked.origin).await,
                         false => None,
                     };
                     let turn = pace.turn_for_robots(&asked.origin, address).await;
@@ -144,7 +145,7 @@ impl RobotsCache {
                     if let Some(turn) = place.turn() {
                         pace.restart(turn);
                     }
-                    fetch::fetch(&egress, &pace, &mut place, &asked, &clock).await
+                    fetch::fetch(&fetcher, &pace, &mut place, &asked, &clock).await
                 })
             })
         };

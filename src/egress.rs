@@ -1,6 +1,7 @@
 //! The only way out: connections to origin servers.
 //!
-//! Each request leaves with its permit: a page with the [`Permit`] that cleared it, or a fetch of a robots.txt. This
+//! Each request leaves with its permit: a page with the [`Permit`] that cleared it. A robots.txt needs none: the one
+//! [`RobotsFetcher`] sends its request. This
 //! module builds the request's URI from the permit, not from the crawler's text, so the origin is sent exactly the
 //! target that was judged. The permit also sets the connection's time-outs. A permit is checked against all [`Changes`]
 //! once its connection is there, right before use: a permit that settings or a robots.txt have overtaken comes back to
@@ -36,6 +37,7 @@ mod request_body;
 mod resolve;
 mod response_body;
 mod response_head;
+mod robots_fetcher;
 mod sharing;
 mod signer;
 mod upstream_proxy;
@@ -46,7 +48,7 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use http::{HeaderMap, Request, StatusCode, Uri};
+use http::{HeaderMap, StatusCode, Uri};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -69,10 +71,10 @@ use self::pool::Pool;
 use self::proof::SendPermit;
 pub use self::request_body::{BodyError, RequestBody};
 pub use self::response_body::{ResponseBody, ResponseError, Switched, switched};
+pub use self::robots_fetcher::{FetchTimeouts, RobotsFetcher};
 use self::sharing::{Protocols, Sharing};
 pub use self::signer::Signer;
 use self::signer::Signers;
-use crate::cache::fetch::RobotsPermit;
 use crawlgate_config::{Config, HostPattern};
 use crawlgate_policy::Permit;
 pub use crawlgate_policy::address_policy::Prohibited;
@@ -112,17 +114,18 @@ struct Shared {
 }
 
 impl Egress {
-    /// Opens the egress as configured. Nothing is connected yet.
+    /// Opens the egress as configured, and the way out for robots.txt, which sends without a permit. Nothing is connected
+    /// yet.
     ///
     /// # Errors
     /// When the trusted roots, the credentials for an upstream proxy or the key of an identity cannot be read.
-    pub fn new(config: &Config, clock: Clock) -> Result<Egress, EgressError> {
+    pub fn new(config: &Config, clock: Clock) -> Result<(Egress, RobotsFetcher), EgressError> {
         let upstream = &config.upstream;
         let most = Budget::now(config.limits.connections).idle;
         let idle = Arc::new(IdleBudget::new(most));
         let tls = tls_config(&config.tls.extra_roots)?;
         let signers = Signers::new(config, clock.clone())?;
-        Ok(Egress(Arc::new(Shared {
+        let egress = Egress(Arc::new(Shared {
             dialler: Dialler::new(config)?,
             tls: Tls::new(tls, upstream.http2),
             pool: Pool::new(
@@ -152,7 +155,9 @@ impl Egress {
             counts: Counts::default(),
             signers,
             changes: Arc::default(),
-        })))
+        }));
+        let fetcher = RobotsFetcher::new(egress.clone());
+        Ok((egress, fetcher))
     }
 
     /// Puts the address policy of `config` in force, its choice of protocols and its identities. Connections made before
@@ -328,35 +333,6 @@ impl Egress {
             AttemptEnd::Lost(request) => Unsent::Lost(again(request, permit)),
             AttemptEnd::LeftBehind(request) => Unsent::LeftBehind(again(request, permit)),
         })
-    }
-
-    /// Sends the request for a robots.txt `now` and waits for the response head, for the permit's time-out from the
-    /// moment that there is a connection.
-    ///
-    /// # Errors
-    /// The [`Failure`]; no response head came.
-    pub async fn fetch(
-        &self,
-        send_permit: RobotsPermit,
-        request: Request<RequestBody>,
-        now: Moment,
-    ) -> Result<Received, Failure> {
-        let send_permit = SendPermit::Robots(&send_permit);
-        let mut request = Box::new(request);
-        let mut now = Some(now);
-        for reuse in [Reuse::Allowed, Reuse::Forbidden] {
-            let sent = self.try_send(send_permit, request, |_, _| {}, now.take(), reuse);
-            match sent.await {
-                Ok(received) => return Ok(received),
-                Err(AttemptEnd::Failed(failure)) => return Err(failure),
-                Err(
-                    AttemptEnd::Lost(again)
-                    | AttemptEnd::LeftBehind(again)
-                    | AttemptEnd::Overtaken(again),
-                ) => request = again,
-            }
-        }
-        Err(Failure::Terminated)
     }
 
     async fn try_send(

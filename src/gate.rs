@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use self::operator::{Asserted, Operator};
 use crate::audit::Log;
 use crate::cache::{PersistentStates, RobotsCache};
-use crate::egress::Egress;
+use crate::egress::{Egress, RobotsFetcher};
 use crawlgate_config::Config;
 use crawlgate_origins::identity::Crawler;
 use crawlgate_policy::agent::{Agent, Agents};
@@ -146,7 +146,7 @@ impl Gate {
     /// Creates a gate that knows no origin yet.
     pub fn new(
         config: &Config,
-        egress: Egress,
+        (egress, fetcher): (Egress, RobotsFetcher),
         log: Arc<Log>,
         fleet: Option<Arc<Fleet>>,
         clock: Clock,
@@ -161,7 +161,7 @@ impl Gate {
         let pace = Pace::in_fleet(&config.pace, fleet.as_ref(), clock.clone());
         let robots_cache = RobotsCache::with_memory(
             config,
-            egress.clone(),
+            fetcher,
             PersistentStates::of(&log),
             fleet.clone(),
             pace.clone(),

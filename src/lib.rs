@@ -78,8 +78,7 @@
 //!
 //! This crate has the proxy, its admin side and the commands: [`version`] · [`net`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] ·
 //! [`ship`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. Each room imports only rooms before
-//! it, and `tests/layering` holds that. One arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit
-//! that [`cache::fetch`] alone can make, as only [`crawlgate_policy`] can make one for a page.
+//! it, and `tests/layering` holds that.
 //!
 //! # Departures from a textbook
 //!

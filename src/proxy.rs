@@ -56,7 +56,7 @@ pub use self::limits::Occupied;
 use self::listener::{ActiveListener, Bound, ListenAddr, ListenError, Listener};
 pub use self::self_test::SELF_TEST;
 use crate::audit::{DecisionId, Log, Summary};
-use crate::egress::Egress;
+use crate::egress::{Egress, RobotsFetcher};
 use crate::gate::Gate;
 use crate::telemetry::Tracer;
 use crawlgate_ca::Authority;
@@ -116,7 +116,7 @@ impl Proxy {
     /// When the system has no randomness.
     pub fn new(
         config: Config,
-        egress: Egress,
+        (egress, fetcher): (Egress, RobotsFetcher),
         authority: Authority,
         log: Log,
         fleet: Option<Arc<Fleet>>,
@@ -125,7 +125,7 @@ impl Proxy {
         let log = Arc::new(log);
         let gate = Gate::new(
             &config,
-            egress.clone(),
+            (egress.clone(), fetcher),
             Arc::clone(&log),
             fleet,
             clock.clone(),

@@ -28,7 +28,7 @@ use tracing::info;
 use self::content::{ACCEPTED, read};
 use self::pause::{Continuity, driven};
 use self::trace::Trace;
-use crate::egress::{Egress, Received, RequestBody, ResponseBody};
+use crate::egress::{FetchTimeouts, Received, RequestBody, ResponseBody, RobotsFetcher};
 use crawlgate_config::RobotsConfig;
 use crawlgate_ftp as ftp;
 use crawlgate_origins::access::{
@@ -51,29 +51,6 @@ const MAX_REPEATS: u32 = 3;
 
 /// The longest life of a 5xx that means "no robots.txt": an outage of the whole site may look the same.
 const NOT_FOUND: Duration = Duration::from_secs(3_600);
-
-/// The permit to fetch a robots.txt, without a clearance, or a tdmrep.json that robots.txt allows. Only this module
-/// makes one.
-#[derive(Debug)]
-pub struct RobotsPermit {
-    origin: Origin,
-    path: PathAndQuery,
-    connect_timeout: Duration,
-    first_byte_timeout: Duration,
-}
-
-impl RobotsPermit {
-    /// Returns the target of the fetch.
-    pub fn target(&self) -> (&Origin, &PathAndQuery) {
-        (&self.origin, &self.path)
-    }
-
-    /// Returns the time-out for a connection (name look-up and TLS included), and the one for the head of the answer
-    /// from then on.
-    pub fn timeouts(&self) -> (Duration, Duration) {
-        (self.connect_timeout, self.first_byte_timeout)
-    }
-}
 
 /// The parameters of one fetch.
 pub struct FetchRequest {
@@ -102,7 +79,7 @@ pub type HopJudgement = Pin<Box<dyn Future<Output = Hop> + Send>>;
 /// Fetches the robots.txt of an origin that has its turn; returns the meaning and the trace of the fetch. Redirect hops
 /// count in `pace`, and wait for no turn. While the fetch waits for another origin's rules, it frees its `place`.
 pub async fn fetch(
-    egress: &Egress,
+    fetcher: &RobotsFetcher,
     pace: &Pace,
     place: &mut FetchSlot<'_>,
     asked: &FetchRequest,
@@ -112,10 +89,10 @@ pub async fn fetch(
     let mut trace = Trace::start(clock.now());
     let mut probe = Probe::Due;
     let mut repeats = 0;
-    let mut speaks_http2 = !egress.has_left_http2(&asked.origin);
+    let mut speaks_http2 = !fetcher.egress().has_left_http2(&asked.origin);
     let result = loop {
         let chain = RedirectChain {
-            egress,
+            fetcher,
             pace,
             place,
             asked,
@@ -132,7 +109,7 @@ pub async fn fetch(
         );
         // The body of a file that came by HTTP/2 broke its rules: HTTP/1.1 may have it whole.
         let is_unreachable = matches!(result, AccessResult::Unreachable { .. });
-        if is_unreachable && speaks_http2 && egress.has_left_http2(&asked.origin) {
+        if is_unreachable && speaks_http2 && fetcher.egress().has_left_http2(&asked.origin) {
             speaks_http2 = false;
             trace.restart();
             continue;
@@ -164,7 +141,7 @@ enum Probe {
 
 /// The requests of one fetch, redirects followed.
 struct RedirectChain<'a, 'b> {
-    egress: &'a Egress,
+    fetcher: &'a RobotsFetcher,
     pace: &'a Pace,
     place: &'a mut FetchSlot<'b>,
     asked: &'a FetchRequest,
@@ -329,7 +306,7 @@ impl RedirectChain<'_, '_> {
 
     /// Sends one GET.
     async fn request(&self, url: &str) -> Result<Received, Cause> {
-        request(self.egress, url, self.asked, self.clock).await
+        request(self.fetcher, url, self.asked, self.clock).await
     }
 }
 
@@ -348,7 +325,7 @@ fn missing_page(origin: &Origin) -> Option<String> {
 
 /// Sends one GET.
 async fn request(
-    egress: &Egress,
+    fetcher: &RobotsFetcher,
     url: &str,
     asked: &FetchRequest,
     clock: &Clock,
@@ -366,17 +343,15 @@ async fn request(
     };
     headers.insert(ACCEPT, HeaderValue::from_static(accepted));
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED));
-    if let Some(signer) = egress.signer(asked.signed_as.as_deref()) {
+    if let Some(signer) = fetcher.egress().signer(asked.signed_as.as_deref()) {
         request.extensions_mut().insert(signer);
     }
-    let robots_permit = RobotsPermit {
-        origin,
-        path,
-        connect_timeout: asked.config.connect_timeout,
-        first_byte_timeout: asked.config.first_byte_timeout,
+    let timeouts = FetchTimeouts {
+        connect: asked.config.connect_timeout,
+        first_byte: asked.config.first_byte_timeout,
     };
-    egress
-        .fetch(robots_permit, request, clock.now())
+    fetcher
+        .fetch((origin, path), request, timeouts, clock.now())
         .await
         .map_err(|failure| failure.cause())
 }

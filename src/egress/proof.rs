@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use http::uri::PathAndQuery;
 
+use super::Crawler;
 use super::key::Key;
 use super::pinned::Pinned;
-use super::{Crawler, RobotsPermit};
+use super::robots_fetcher::{FetchTimeouts, RobotsTarget};
 use crawlgate_policy::generation::Changes;
 use crawlgate_policy::{Current, Permit};
 
@@ -16,14 +17,14 @@ pub(super) enum SendPermit<'a> {
     /// A cleared page, for this crawler: no other client's requests share its connections.
     Page(&'a Permit, &'a Crawler),
     /// A robots.txt, which needs no clearance.
-    Robots(&'a RobotsPermit),
+    Robots(&'a RobotsTarget),
 }
 
 /// The proof that one request may leave right now.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Proof<'a> {
     Page(#[allow(dead_code, reason = "held, not read")] Current<'a>),
-    Robots(#[allow(dead_code, reason = "held, not read")] &'a RobotsPermit),
+    Robots(#[allow(dead_code, reason = "held, not read")] &'a RobotsTarget),
 }
 
 impl<'a> SendPermit<'a> {
@@ -31,7 +32,7 @@ impl<'a> SendPermit<'a> {
     pub(super) fn proof(self, changes: &Changes) -> Option<Proof<'a>> {
         match self {
             SendPermit::Page(permit, _) => permit.current(changes).map(Proof::Page),
-            SendPermit::Robots(send_permit) => Some(Proof::Robots(send_permit)),
+            SendPermit::Robots(target) => Some(Proof::Robots(target)),
         }
     }
 
@@ -48,9 +49,12 @@ impl<'a> SendPermit<'a> {
     pub(super) fn timeouts(self, to_connect: Duration) -> (Duration, Option<Duration>) {
         match self {
             SendPermit::Page(..) => (to_connect, None),
-            SendPermit::Robots(permit) => {
-                let (to_connect, to_answer) = permit.timeouts();
-                (to_connect, Some(to_answer))
+            SendPermit::Robots(target) => {
+                let FetchTimeouts {
+                    connect,
+                    first_byte,
+                } = target.timeouts;
+                (connect, Some(first_byte))
             }
         }
     }
@@ -65,10 +69,7 @@ impl<'a> SendPermit<'a> {
                     &target.path,
                 )
             }
-            SendPermit::Robots(permit) => {
-                let (origin, path) = permit.target();
-                (Key::new(origin, None), path)
-            }
+            SendPermit::Robots(target) => (Key::new(&target.origin, None), &target.path),
         }
     }
 }

@@ -32,13 +32,6 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Arrows against the order, with the reason of each.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[(
-    "egress",
-    "cache::fetch",
-    "egress sends a robots.txt only by the permit that the fetch alone can make",
-)];
-
 /// Files that import each other. None may be added.
 const PAIRS: &[&str] = &[
     "egress::failure <-> egress::http2",
@@ -52,12 +45,6 @@ const PAIRS: &[&str] = &[
 fn room<'m>(name: &str, module: &'m str) -> &'m str {
     let inside = module.strip_prefix(name).unwrap();
     inside.trim_start_matches("::").split("::").next().unwrap()
-}
-
-fn is_excepted(from: &str, to: &str) -> bool {
-    EXCEPTIONS
-        .iter()
-        .any(|(one, other, _)| (*one, *other) == (from, to))
 }
 
 #[test]
@@ -74,7 +61,7 @@ fn each_room_imports_only_rooms_below_it() {
         for (from, named) in all {
             for to in named.iter().filter(|to| *to != name) {
                 let is_above = place(room(name, to)) > place(room(name, &from));
-                if is_above && !is_excepted(&from, to) {
+                if is_above {
                     against.push(format!("{from} -> {to}"));
                 }
             }
@@ -98,7 +85,7 @@ fn no_two_files_more_import_each_other() {
                 let is_circle = from < to && all.get(to).is_some_and(|back| back.contains(from));
                 // A module and its own part may name each other: the part is private to it.
                 let is_part = is_parent(from, to) || is_parent(to, from);
-                if is_circle && !is_part && !is_excepted(from, to) && !is_excepted(to, from) {
+                if is_circle && !is_part {
                     circles.push(format!("{from} <-> {to}"));
                 }
             }
@@ -106,13 +93,4 @@ fn no_two_files_more_import_each_other() {
     }
     circles.sort_unstable();
     assert_eq!(circles, PAIRS, "circles between two files");
-}
-
-#[test]
-fn the_exceptions_are_few_and_in_use() {
-    assert!(EXCEPTIONS.len() <= 3);
-    let all = imports("", &crates()[""]);
-    for (from, to, why) in EXCEPTIONS {
-        assert!(all[*from].contains(*to), "{from} -> {to} ({why}) is gone");
-    }
 }

@@ -62,9 +62,9 @@ pub(super) fn cache(
         },
     };
     let config = &as_readable(config);
-    let egress = Egress::new(config, clock.clone()).map_err(|error| error.to_string())?;
+    let (_, fetcher) = Egress::new(config, clock.clone()).map_err(|error| error.to_string())?;
     let pace = Pace::new(&config.pace, clock.clone());
-    let cache = RobotsCache::with_memory(config, egress, stored, None, pace, clock.clone());
+    let cache = RobotsCache::with_memory(config, fetcher, stored, None, pace, clock.clone());
     Ok(Arc::new(cache))
 }
 

@@ -52,12 +52,12 @@ impl Sites {
         let settings = proxy.settings();
         let public = public_only(&settings);
         let clock = proxy.clock().clone();
-        let egress = Egress::new(&public, clock.clone())?;
+        let (egress, fetcher) = Egress::new(&public, clock.clone())?;
         // Nothing else that listens at a public address is to be probed from here, also by a redirect.
         egress.keep_to_default_ports();
         let pace = Pace::new(&public.pace, clock.clone());
         Ok(Sites {
-            cache: RobotsCache::new(&public, egress.clone(), pace.clone(), clock),
+            cache: RobotsCache::new(&public, fetcher, pace.clone(), clock),
             pace,
             adopted: Mutex::new(Adopted {
                 settings,

@@ -56,8 +56,8 @@ use dashmap::DashMap;
 use parking_lot::Mutex;
 
 use self::fetch::FetchRequest;
-use crate::egress::RobotsFetcher;
 use crawlgate_config::{CacheConfig, Config, ProfileName};
+use crawlgate_egress::RobotsFetcher;
 use crawlgate_origins::access::AccessResult;
 use crawlgate_origins::document::Document;
 use crawlgate_origins::identity::Crawler;

@@ -7,7 +7,7 @@
 //!
 //! # Principles
 //!
-//! 1. **No proof, no send; no stale proof either.** [`egress::Egress::send`] takes a [`Permit`](crawlgate_policy::Permit) that only
+//! 1. **No proof, no send; no stale proof either.** [`Egress::send`](crawlgate_egress::Egress::send) takes a [`Permit`](crawlgate_policy::Permit) that only
 //!    [`policy`](crawlgate_policy) makes, and sends by it only while it is [`Current`](crawlgate_policy::Current): a request is judged again when settings,
 //!    overrides, clients or a robots.txt have changed. The judged request is the one that is sent. The body of its
 //!    response passes by a [`Release`](crawlgate_policy::usage::Release), which only [`policy`](crawlgate_policy) makes from the head of the response.
@@ -34,7 +34,7 @@
 //!    if nothing usable is known.
 //! 7. [`decide`](crawlgate_policy::decide) decides; where tdmrep.json counts, [`cache`] gives its state, and it decides again. Then the
 //!    client's quota and the origin's [`pace`](crawlgate_turns::pace) may hold or refuse the request.
-//! 8. `proxy::forward` and `proxy::upstream` send the request through [`egress`], or `proxy::respond` refuses it.
+//! 8. `proxy::forward` and `proxy::upstream` send the request through [`egress`](crawlgate_egress), or `proxy::respond` refuses it.
 //!    `egress::ftp` makes an HTTP response of what an FTP server answers.
 //! 9. [`usage`](crawlgate_policy::usage) judges what the head of the response says of use, and releases its body. `proxy::body` passes the
 //!    response on and counts its octets.
@@ -75,8 +75,11 @@
 //! | [`crawlgate_ca`] | the local certificate authority |
 //! | [`crawlgate_turns`] | who may go now: clients, pace, fleets |
 //! | [`crawlgate_store`] | origins, robots.txt and the log in SQLite |
+//! | [`crawlgate_net`] | connections and their octets, on all sides |
+//! | [`crawlgate_trust`] | the roots that origins are verified by, and files of them for crawlers |
+//! | [`crawlgate_egress`] | the only way out: names, connections, HTTP/1.1, HTTP/2, FTP |
 //!
-//! This crate has the proxy, its admin side and the commands: [`version`] · [`net`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] ·
+//! This crate has the proxy, its admin side and the commands: [`version`] · [`audit`] · [`witness`] ·
 //! [`ship`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. Each room imports only rooms before
 //! it, and `tests/layering` holds that.
 //!
@@ -98,13 +101,10 @@ pub mod admin;
 pub mod audit;
 pub mod cache;
 pub mod cli;
-pub mod egress;
 pub mod explain;
 pub mod gate;
-pub mod net;
 pub mod proxy;
 pub mod ship;
 pub mod telemetry;
-pub mod trust;
 pub mod version;
 pub mod witness;

@@ -31,13 +31,13 @@ pub use self::offer::Failure;
 use self::offer::Witness;
 pub use self::status::Status;
 use self::status::{Instruments, Quorum};
-use crate::egress;
-use crate::trust::{self, TrustError};
 use crawlgate_config::{Config, WitnessConfig};
+use crawlgate_egress as egress;
 use crawlgate_store::{LogKey, Store, StoreError};
 use crawlgate_system::clock::{Clock, Moment};
 use crawlgate_system::metrics::Registry;
 use crawlgate_system::retry::delay;
+use crawlgate_trust::{self as trust, TrustError};
 
 /// Time for the first answers: the first checkpoint of a process waits for it.
 const FIRST: Duration = Duration::from_secs(5);

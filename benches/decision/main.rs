@@ -32,9 +32,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crawlgate::audit::Log;
-use crawlgate::egress::Egress;
 use crawlgate::gate::{Cleared, Gate, HeldOutcome, Kind, PriorClaim, Requester};
 use crawlgate_config::Config;
+use crawlgate_egress::Egress;
 use crawlgate_policy::agent::Agent;
 use crawlgate_policy::{Decision, Reason, Ruling, Target};
 use crawlgate_robots::{ComparisonPath, Origin, ParseOptions, ProductToken, Robots, Rules};

@@ -19,7 +19,7 @@ use tracing::{debug, warn};
 
 use super::run_socket::{run_socket, run_sockets};
 use super::{Answer, LONGEST_REQUEST, Request};
-use crate::net::socket_file::SocketFile;
+use crawlgate_net::socket_file::SocketFile;
 use crawlgate_system::metrics::Registry;
 
 /// Requests that are open at once.

@@ -28,8 +28,8 @@ use tracing::info;
 use self::content::{ACCEPTED, read};
 use self::pause::{Continuity, driven};
 use self::trace::Trace;
-use crate::egress::{FetchTimeouts, Received, RequestBody, ResponseBody, RobotsFetcher};
 use crawlgate_config::RobotsConfig;
+use crawlgate_egress::{FetchTimeouts, Received, RequestBody, ResponseBody, RobotsFetcher};
 use crawlgate_ftp as ftp;
 use crawlgate_origins::access::{
     Absence, AccessResult, Cause, ERROR_PAGE, Freshness, FtpReply, Hop, Reading, Validity,

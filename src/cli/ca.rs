@@ -9,11 +9,11 @@ use std::{
 
 use clap::{Args, Subcommand};
 
-use crate::trust::recipes::{self, Setup};
-use crate::trust::{self, TrustError};
 use crawlgate_ca::{Authority, CaError, text};
 use crawlgate_config::Config;
 use crawlgate_system::clock::Clock;
+use crawlgate_trust::recipes::{self, Setup};
+use crawlgate_trust::{self as trust, TrustError};
 
 /// Manage the local certificate authority that HTTPS interception signs with.
 #[derive(Args, Clone, Debug)]

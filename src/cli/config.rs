@@ -12,14 +12,14 @@ use clap::{Args, Subcommand};
 
 use super::{fail, terminal};
 use crate::admin::http::Token;
-use crate::egress;
 use crate::proxy::listener;
 use crate::ship;
 use crate::telemetry;
-use crate::trust;
 use crate::witness;
 use crawlgate_config::{AdminConfig, AdminTls, Config, ListenAt, Variables};
+use crawlgate_egress as egress;
 use crawlgate_signing::Identities;
+use crawlgate_trust as trust;
 
 /// Exit code of a configuration that is invalid or cannot be read.
 const WRONG: u8 = 2;

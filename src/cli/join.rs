@@ -6,12 +6,12 @@ use std::time::Duration;
 use rustls::sign::SingleCertAndKey;
 use tokio::time::timeout;
 
-use crate::egress;
 use crate::proxy::listener;
-use crate::trust::pem;
 use crawlgate_config::Config;
+use crawlgate_egress as egress;
 use crawlgate_store as store;
 use crawlgate_system::clock::Clock;
+use crawlgate_trust::pem;
 use crawlgate_turns::fleet::engine::{Engine, password};
 use crawlgate_turns::fleet::{Fleet, FleetKey};
 

@@ -20,7 +20,6 @@ use super::join::join;
 use super::signals::{EndSignals, HANG_UP, OTHERS, ignore};
 use super::{FAILED, fail};
 use crate::audit::{Log, LogError};
-use crate::egress::Egress;
 use crate::proxy::Proxy;
 use crate::telemetry::{LevelHandle, Telemetry};
 use crate::version::{COMMIT, VERSION};
@@ -29,6 +28,7 @@ use crawlgate_config::{
     AdminConfig, Config, ConfigError, DEFAULT_ADDRESS, DEFAULT_ADMIN_ADDRESS, Mode, TlsConfig,
     Variables,
 };
+use crawlgate_egress::Egress;
 use crawlgate_store::Store;
 use crawlgate_system::clock::Clock;
 use crawlgate_system::descriptors::{Budget, limit, raise_limit};

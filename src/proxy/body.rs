@@ -1,4 +1,4 @@
-//! Bodies in transit: at most one frame is in hand at a time, [`transit`](crate::net::transit) bounds those that the crawler has
+//! Bodies in transit: at most one frame is in hand at a time, [`transit`](crawlgate_net::transit) bounds those that the crawler has
 //! not taken, and every octet is counted.
 
 use std::pin::Pin;
@@ -13,8 +13,8 @@ use super::fields;
 use super::recorder::ExchangeRecorder;
 use super::stall::Timer;
 use super::upload::ContinueSignal;
-use crate::egress::{BodyError, Failure, ResponseBody};
-use crate::net::transit::Transit;
+use crawlgate_egress::{BodyError, Failure, ResponseBody};
+use crawlgate_net::transit::Transit;
 use crawlgate_policy::usage::Release;
 
 /// The body of an answer to a crawler. Holds the exchange recorder, so that the record is written when the last octet

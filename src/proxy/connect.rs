@@ -29,8 +29,8 @@ use super::recorder::ExchangeRecorder;
 use super::refused::{RefusedExchange, unread, unsent};
 use super::self_test;
 use super::target::{self, Scope, Unreadable};
-use crate::egress::Failure;
 use crawlgate_ca::Authority;
+use crawlgate_egress::Failure;
 use crawlgate_policy::Target;
 use crawlgate_robots::{Origin, Scheme};
 

@@ -9,8 +9,8 @@ use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
 use super::http2::Upload;
-use crate::egress::BodyError;
-use crate::net::http2_body::Tunnel;
+use crawlgate_egress::BodyError;
+use crawlgate_net::http2_body::Tunnel;
 
 /// The octets after the answer to a CONNECT on HTTP/2.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Proxy;
 use super::limits::ConnectionSlot;
 use super::target::Scope;
-use crate::egress::{Pinned, ViaChain};
+use crawlgate_egress::{Pinned, ViaChain};
 use crawlgate_policy::Reason;
 use crawlgate_turns::client::{AuthCache, Client, Peer};
 

@@ -17,8 +17,8 @@ use super::recorder::{ExchangeRecorder, Opening};
 use super::refused::{RefusedExchange, bad, last};
 use super::respond::{self, Audience, Refusal, RequestTraits};
 use super::{ConnectionFailure, Proxy, connect, fields, http1_exchange, target};
-use crate::egress::AsteriskForm;
 use crawlgate_config::{Mismatch, OnFailure};
+use crawlgate_egress::AsteriskForm;
 use crawlgate_policy::{Decision, Reason};
 use crawlgate_robots::Origin;
 

@@ -13,7 +13,7 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use rustls::server::Acceptor;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
-use crate::net::read_filter::{Filtered, ReadFilter};
+use crawlgate_net::read_filter::{Filtered, ReadFilter};
 
 /// Octets that a ClientHello may take, records included. Those of browsers take two thousand.
 const MAX: usize = 65_536;

@@ -39,9 +39,9 @@ use super::downstream::Downstream;
 use super::limits::ConnectionSlot;
 use super::linger::{Activity, Lingering};
 use super::target::Scope;
-use crate::net::read_filter::Filtered;
-use crate::net::turn_flush::{HeldWrites, Holding, Release, hold};
 use crawlgate_config::Limits;
+use crawlgate_net::read_filter::Filtered;
+use crawlgate_net::turn_flush::{HeldWrites, Holding, Release, hold};
 
 /// The protocol's name in a TLS handshake (RFC 9113 3.1).
 pub const ALPN: &[u8] = b"h2";

@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
-use crate::net::connection_limit::{Candidates, ConnectionLimit, Owner, Slot};
 use crawlgate_config::Limits;
+use crawlgate_net::connection_limit::{Candidates, ConnectionLimit, Owner, Slot};
 use crawlgate_policy::Reason;
 use crawlgate_system::clock::Moment;
 use crawlgate_turns::client::{Client, ClientKey};

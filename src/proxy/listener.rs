@@ -28,9 +28,9 @@ use tokio::net::{TcpListener, UnixListener};
 
 pub use self::stream::Stream;
 pub use self::tls::{TlsError, certificate, certificate_faults, http1_config};
-use crate::net::socket_file::SocketFile;
 use crawlgate_ca::Authority;
 use crawlgate_config::{Listen, Listener as Configured, ListenerTls};
+use crawlgate_net::socket_file::SocketFile;
 
 /// Stands for the address of a Unix socket's client.
 pub const UNIX_PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

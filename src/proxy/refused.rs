@@ -10,7 +10,7 @@ use super::limits::LimitExceeded;
 use super::recorder::ExchangeRecorder;
 use super::respond::Refusal;
 use super::target::{NamedBy, Unreadable};
-use crate::egress::Failure;
+use crawlgate_egress::Failure;
 use crawlgate_policy::{Decision, Reason};
 use crawlgate_system::clock::Moment;
 use crawlgate_turns::client::AuthError;

@@ -20,7 +20,7 @@ use super::body::Answer;
 use super::framing::Violation;
 use super::recorder::ExchangeRecorder;
 use super::target::Unreadable;
-use crate::egress::Failure;
+use crawlgate_egress::Failure;
 use crawlgate_ftp as ftp;
 use crawlgate_origins::access::Cause;
 use crawlgate_origins::access::tls_fault::TlsFault;

@@ -37,7 +37,7 @@ use super::listener::{ActiveListener, Stream, announce, certificate};
 use super::refused::last;
 use super::target::Scope;
 use super::{ConnectionFailure, Proxy};
-use crate::egress::Pinned;
+use crawlgate_egress::Pinned;
 use crawlgate_system::clock::Moment;
 use crawlgate_turns::client::{AuthCache, Peer};
 

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::crawler_body::CrawlerBody;
 use super::fields::mend_trailers;
 use super::stall::{StallLimit, StallTimer};
-use crate::egress::BodyError;
+use crawlgate_egress::BodyError;
 
 /// Progress of a request's body on its way.
 #[derive(Debug, Default)]

@@ -20,10 +20,10 @@ use super::fields;
 use super::recorder::ExchangeRecorder;
 use super::stall::{StallLimit, Timer};
 use super::upload::{ContinueSignal, Upload, UploadProgress, UploadState};
-use crate::egress::{
+use crate::gate::{Kind, MAX_JUDGEMENTS};
+use crawlgate_egress::{
     self, Crawler, Failure, OutgoingRequest, RequestBody, ResponseBody, Reuse, Signer, Unsent,
 };
-use crate::gate::{Kind, MAX_JUDGEMENTS};
 use crawlgate_policy::{Decision, Permit};
 use crawlgate_system::clock::Moment;
 
@@ -236,7 +236,7 @@ async fn deliver(
     mut now: Moment,
     recorder: &mut ExchangeRecorder,
     attempt: &AtomicU8,
-) -> Result<egress::Received, Unanswered> {
+) -> Result<crawlgate_egress::Received, Unanswered> {
     let proxy = &connection.downstream.proxy;
     let (mut overtaken, mut lost, mut left_behind) = (0, 0, 0);
     let mut left_by: Option<Decision> = None;

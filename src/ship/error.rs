@@ -8,10 +8,10 @@ use super::remote::{ServiceError, TokenError};
 use crate::audit::export::Faulty;
 use crate::audit::export::write::{FolderError, WriteError, contradiction};
 use crate::audit::verify::named_keys::KeyError;
-use crate::trust::TrustError;
 use crawlgate_store::StoreError;
 use crawlgate_text::json::printable;
 use crawlgate_tlog::{CheckpointError, NoteError};
+use crawlgate_trust::TrustError;
 
 /// The reason why shipping cannot begin.
 #[derive(Debug, Error)]

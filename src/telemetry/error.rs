@@ -10,7 +10,7 @@ use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::TryInitError;
 
-use crate::trust::TrustError;
+use crawlgate_trust::TrustError;
 
 /// A failure to start messages or traces.
 #[derive(Debug, Error)]

@@ -38,8 +38,8 @@ use tracing::{info, warn};
 use super::error::TelemetryError;
 use super::headers::read_headers;
 use super::span::Tracer;
-use crate::egress;
 use crawlgate_config::{Config, TelemetryConfig};
+use crawlgate_egress;
 use crawlgate_text::causes;
 
 /// Maximum time of one delivery.

@@ -21,10 +21,10 @@ use std::{
     time::Duration,
 };
 
-use crawlgate::trust::{self, TRUSTSTORE_PASSWORD};
 use crawlgate_ca::Authority;
 use crawlgate_config::{Subtree, TlsConfig};
 use crawlgate_system::clock::Clock;
+use crawlgate_trust::{self as trust, TRUSTSTORE_PASSWORD};
 use rcgen::{CertificateParams, Issuer, KeyPair};
 use rustls::{
     ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, RootCertStore, ServerConfig,

@@ -8,9 +8,10 @@ use crate::{Module, crates};
 /// The files of the largest circle of each crate that has one of more than [`KNOT`] files. A number may fall, and none may
 /// rise.
 const CIRCLES: &[(&str, usize)] = &[
-    ("", 30),
+    ("", 24),
     ("block", 9),
     ("config", 28),
+    ("egress", 28),
     ("record", 10),
     ("store", 71),
     ("turns", 15),

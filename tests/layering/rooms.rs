@@ -15,10 +15,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "",
         &[
             "version",
-            "net",
-            "trust",
             "audit",
-            "egress",
             "witness",
             "ship",
             "cache",
@@ -36,6 +33,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 const PAIRS: &[&str] = &[
     "egress::failure <-> egress::http2",
     "egress::ftp <-> egress::response_body",
+    "egress::proof <-> egress::robots_fetcher",
     "proxy::exchange_state <-> proxy::http2::stream",
     "store::log_key <-> store::sqlite::open",
     "turns::pace::limiter <-> turns::pace::turn",

@@ -22,7 +22,7 @@
 //!
 //! Longer than 400 lines of code because permits are made here alone.
 //!
-//! Pure: no clock, no IO. Exactly the judged target leaves: a [`Permit`] owns it and `crawlgate::egress` builds the
+//! Pure: no clock, no IO. Exactly the judged target leaves: a [`Permit`] owns it and `crawlgate_egress` builds the
 //! upstream request from it, so skipping the check does not compile. A permit carries the [`generation`] of settings
 //! and robots.txt that it was made under, and only a [`Current`] one sends.
 

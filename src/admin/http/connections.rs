@@ -21,7 +21,7 @@ use http_body::{Frame, SizeHint};
 
 use super::AppState;
 use super::problem::Problem;
-use crate::net::connection_limit::{ConnectionLimit, Slot};
+use crawlgate_net::connection_limit::{ConnectionLimit, Slot};
 
 /// Spare connections, for health checks only.
 const SPARE: usize = 16;

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::net::read_filter::ReadFilter;
 use crate::proxy::framing::{Bounds, Framer, Scan, USUAL_FIELDS, Violation};
+use crawlgate_net::read_filter::ReadFilter;
 
 /// No beginning of a request: hyper answers 400.
 const MALFORMED: &[u8] = b"\0";

@@ -28,9 +28,9 @@ use tracing::{debug, warn};
 
 use super::connections::{ConnectionSlot, Connections, SlotKind};
 use super::framing_filter::FramingFilter;
-use crate::net::read_filter::Filtered;
 use crate::proxy::listener::{TlsError, http1_config};
 use crawlgate_config::AdminTls;
+use crawlgate_net::read_filter::Filtered;
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 256;

@@ -14,7 +14,7 @@ use http::{HeaderMap, Response, Version};
 use http_body::Body as _;
 
 use self::coding::{CODED, Coding, decode, is_of_text};
-use crate::egress::{ResponseBody, ResponseError};
+use crawlgate_egress::{ResponseBody, ResponseError};
 use crawlgate_origins::access::{Cause, CodingField, Codings};
 
 /// The codings in our requests. [`codings`] understands these, and their older names.

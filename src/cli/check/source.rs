@@ -7,9 +7,9 @@ use std::sync::Arc;
 use tracing::warn;
 
 use crate::cache::{PersistentStates, RobotsCache};
-use crate::egress::Egress;
 use crate::explain::{self, File};
 use crawlgate_config::Config;
+use crawlgate_egress::Egress;
 use crawlgate_signing::Identities;
 use crawlgate_store::{self as store, Access, StoreErrorKind};
 use crawlgate_system::clock::Clock;

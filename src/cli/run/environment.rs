@@ -15,10 +15,10 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::trust::{self, TRUSTSTORE_PASSWORD, TRUSTSTORE_TYPE};
 use crawlgate_ca::Authority;
 use crawlgate_config::TlsConfig;
 use crawlgate_system::clock::Moment;
+use crawlgate_trust::{self as trust, TRUSTSTORE_PASSWORD, TRUSTSTORE_TYPE};
 
 /// The files that clients read.
 #[derive(Clone, Debug)]

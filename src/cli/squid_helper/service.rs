@@ -19,9 +19,9 @@ use rustls::pki_types::ServerName;
 use tokio::time::timeout;
 
 use super::line::{DecisionFacts, Lookup, Outcome};
-use crate::egress::tls_config;
-use crate::trust::TrustError;
+use crawlgate_egress::tls_config;
 use crawlgate_text::causes;
+use crawlgate_trust::TrustError;
 
 /// Octets of an answer to read.
 const LONGEST_ANSWER: usize = 64 * 1024;

@@ -15,9 +15,7 @@ use tracing::{debug, warn};
 
 use super::standing::current_client;
 use super::{names, whole};
-use crate::egress::{Failure, Unconnected};
 use crate::gate::{MAX_JUDGEMENTS, Requester};
-use crate::net::read_filter::Filtered;
 use crate::proxy::checked_stream::CHANCE;
 use crate::proxy::client_stream::ClientStream;
 use crate::proxy::counts::Handshake;
@@ -29,6 +27,8 @@ use crate::proxy::relay::Relay;
 use crate::proxy::target::Scope;
 use crate::proxy::upstream::Unanswered;
 use crate::proxy::{ConnectionFailure, http2, server};
+use crawlgate_egress::{Failure, Unconnected};
+use crawlgate_net::read_filter::Filtered;
 use crawlgate_origins::access::tls_fault::alert_name;
 use crawlgate_policy::{Decision, Ruling};
 use crawlgate_robots::{Origin, Scheme};

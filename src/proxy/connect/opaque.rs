@@ -13,9 +13,7 @@ use tracing::debug;
 
 use super::standing::denied;
 use super::{established, names, whole};
-use crate::egress::Unconnected;
 use crate::gate::{Kind, MAX_JUDGEMENTS};
-use crate::net::read_filter::Filtered;
 use crate::proxy::body::Answer;
 use crate::proxy::client_stream::{ClientStream, OnClientStream};
 use crate::proxy::downstream::Connection;
@@ -26,6 +24,8 @@ use crate::proxy::relay::Relay;
 use crate::proxy::respond::Refusal;
 use crate::proxy::server;
 use crate::proxy::upstream::Unanswered;
+use crawlgate_egress::Unconnected;
+use crawlgate_net::read_filter::Filtered;
 use crawlgate_policy::{Decision, Reason, Ruling};
 use crawlgate_robots::Origin;
 

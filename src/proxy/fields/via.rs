@@ -3,7 +3,7 @@
 use http::header::VIA;
 use http::{HeaderMap, HeaderValue, Version};
 
-use crate::egress::ViaChain;
+use crawlgate_egress::ViaChain;
 
 /// Our name in `Via`, and the setting to send it.
 #[derive(Debug, Clone)]

@@ -32,7 +32,7 @@ use super::abuse::Abuse;
 use super::form;
 use super::upload::Upload;
 use super::websocket;
-use crate::net::http2_body::{End, Sending, Tunnel};
+use crawlgate_net::http2_body::{End, Sending, Tunnel};
 use crawlgate_turns::client::AuthCache;
 
 /// Interim responses that wait for the stream's task; an origin that sends more loses the rest.

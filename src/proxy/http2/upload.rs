@@ -19,8 +19,8 @@ use super::super::connection_state::ConnectionState;
 use super::super::framing::Bounds;
 use super::super::linger;
 use super::form;
-use crate::egress::BodyError;
-use crate::net::http2_body;
+use crawlgate_egress::BodyError;
+use crawlgate_net::http2_body;
 
 /// The body of a request. What was read makes room for more. Dropped before its end, it leaves the rest to the stream.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::abuse::Abuse;
-use crate::net::http2_frames::{CONTINUATION, FrameHeader, FrameReader, HEADER, HEADERS};
-use crate::net::read_filter::{Filtered, ReadFilter};
+use crawlgate_net::http2_frames::{CONTINUATION, FrameHeader, FrameReader, HEADER, HEADERS};
+use crawlgate_net::read_filter::{Filtered, ReadFilter};
 
 /// Octets before the first frame (RFC 9113 3.4).
 const PREFACE: usize = 24;

@@ -13,7 +13,7 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use crate::net::websocket::accept;
+use crawlgate_net::websocket::accept;
 
 /// The reason that an extended CONNECT begins no WebSocket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(key.len(), 16);
         assert_ne!(key, [0; 16]);
         let key = parts.headers[SEC_WEBSOCKET_KEY].as_bytes();
-        assert_eq!(*accept, crate::net::websocket::accept(key));
+        assert_eq!(*accept, crawlgate_net::websocket::accept(key));
         for (status, expected, begins) in [(101, 200, true), (404, 404, false)] {
             let mut status = StatusCode::from_u16(status).unwrap();
             let accept = (SEC_WEBSOCKET_ACCEPT, HeaderValue::from_static("x"));

@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::net::coalesce;
 use crate::proxy::limits::ConnectionSlot;
+use crawlgate_net::coalesce;
 
 /// An accepted connection of any kind: one type, so that the code that serves it is compiled once.
 #[derive(Debug)]

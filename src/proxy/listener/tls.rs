@@ -13,9 +13,9 @@ use rustls::{RootCertStore, ServerConfig, ServerConnection};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use crate::trust::pem::{PemError, certificates, certified, private_key};
 use crawlgate_ca::Authority;
 use crawlgate_config::{ClientAuthority, ClientCert, ListenerCertificate, ListenerTls};
+use crawlgate_trust::pem::{PemError, certificates, certified, private_key};
 use crawlgate_turns::client::PeerCertificate;
 
 /// Names of a client certificate that count; more are left out.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use http::StatusCode;
 
 use super::{Refusal, RequestTraits, Unforwardable};
-use crate::egress::{Failure, Prohibited};
 use crate::proxy::framing::Violation;
 use crate::proxy::recorder::ExchangeRecorder;
 use crate::proxy::target::Unreadable;
+use crawlgate_egress::{Failure, Prohibited};
 use crawlgate_ftp as ftp;
 use crawlgate_origins::access::Cause;
 use crawlgate_policy::{Decision, Reason};

@@ -13,8 +13,8 @@ use super::super::{Actor, AppState};
 use super::layout::{Layout, Page, Section};
 use crate::proxy::SELF_TEST;
 use crate::proxy::listener::ListenAddr as Listens;
-use crate::trust::recipes::{CLIENTS, Setup, proxy_url};
 use crawlgate_ca::{Authority, text};
+use crawlgate_trust::recipes::{CLIENTS, Setup, proxy_url};
 
 #[derive(Template)]
 #[template(path = "setup.html", config = "src/admin/http/console/askama.toml")]

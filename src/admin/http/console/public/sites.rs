@@ -10,9 +10,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::cache::RobotsCache;
-use crate::egress::{Egress, EgressError};
 use crate::proxy::Proxy;
 use crawlgate_config::Config;
+use crawlgate_egress::{Egress, EgressError};
 use crawlgate_robots::Origin;
 use crawlgate_turns::pace::Pace;
 

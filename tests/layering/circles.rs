@@ -11,9 +11,8 @@ const CIRCLES: &[(&str, usize)] = &[
     ("", 24),
     ("block", 9),
     ("config", 28),
-    ("egress", 28),
     ("record", 10),
-    ("store", 71),
+    ("store", 61),
     ("turns", 15),
 ];
 

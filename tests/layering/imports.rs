@@ -34,9 +34,10 @@ pub(crate) fn imports(name: &str, source: &Path) -> BTreeMap<Module, BTreeSet<Mo
     named.filter(|(module, _)| !is_test(module)).collect()
 }
 
-/// The paths that a file names: those that begin with `crate::`, `super::` or `self::`.
+/// The paths that a file names: those that begin with `crate::`, `super::` or `self::`. A visibility names none.
 fn paths(text: &str, name: &str, module: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
+    let text = &text.replace("pub(in ", "pub(in :");
     for begin in ["crate::", "super::", "self::"] {
         for (at, _) in text.match_indices(begin) {
             let goes_on = |before: char| before.is_alphanumeric() || before == '_' || before == ':';
@@ -142,8 +143,7 @@ fn leads_to(
 
 #[test]
 fn trees_of_paths_are_read() {
-    let text =
-        "use crate::{a::{B, c::D as E}, f};\nuse super::g::{self, H};\nlet x = crate::i::j(1);";
+    let text = "use crate::{a::{B, c::D as E}, f};\nuse super::g::{self, H};\npub(in super::super) use crate::i::j(1);";
     let found: BTreeSet<String> = paths(text, "", "m::n")
         .iter()
         .map(|path| path.join("::"))

@@ -68,7 +68,10 @@ fn module(name: &str, source: &Path, file: &Path) -> Module {
 
 /// Leaves out comments, and the unit tests at the end of a file.
 fn without_comments_and_tests(text: &str) -> String {
-    let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
+    let tests =
+        ["mod tests {", "pub(crate) mod tests {"].map(|tests| format!("#[cfg(test)]\n{tests}"));
+    let ends = tests.iter().filter_map(|tests| text.find(tests));
+    let end = ends.min().unwrap_or(text.len());
     let lines = text[..end].lines();
     let code = lines.map(|line| match line.trim_start().starts_with("//") {
         true => "",

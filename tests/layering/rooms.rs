@@ -31,9 +31,6 @@ const ROOMS: &[(&str, &[&str])] = &[
 
 /// Files that import each other. None may be added.
 const PAIRS: &[&str] = &[
-    "egress::failure <-> egress::http2",
-    "egress::ftp <-> egress::response_body",
-    "egress::proof <-> egress::robots_fetcher",
     "proxy::exchange_state <-> proxy::http2::stream",
     "store::log_key <-> store::sqlite::open",
     "turns::pace::limiter <-> turns::pace::turn",

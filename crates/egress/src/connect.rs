@@ -3,9 +3,7 @@
 use std::future::{Future, Ready, ready};
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,7 +11,6 @@ use http::uri;
 use http::{Uri, Version};
 use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -27,22 +24,20 @@ use super::key::Key;
 use super::multiplexer::{Protocol, Turn};
 use super::origin_stream::OriginStream;
 use super::pin::{EndGuard, EndsWith};
+use super::shared::Shared;
 use super::sharing::{Protocols, Sharing};
-use super::{Failure, Reuse, Shared, ViaChain};
+use super::tls::HTTP_2;
+use super::{Failure, Reuse, ViaChain};
 use crawlgate_ca::Authority;
 use crawlgate_config::HostPattern;
 use crawlgate_origins::access::tls_fault::TlsFault;
 use crawlgate_robots::{Origin, Scheme};
 use crawlgate_system::clock::Moment;
 use crawlgate_system::descriptors::are_exhausted;
-use crawlgate_trust::{self as trust, TrustError, Trusted, Verifier};
 
 /// Time between two checks whether closed idle connections have given up their descriptors, and the number of checks.
 const CLOSING: Duration = Duration::from_millis(10);
 const CLOSING_CHECKS: usize = 50;
-
-/// Number of origins with resumable TLS sessions.
-const RESUMABLE: usize = 4096;
 
 impl Shared {
     /// Tells whether HTTP/2 may be offered to an origin.
@@ -285,55 +280,6 @@ impl Shared {
     }
 }
 
-/// TLS settings by the protocols that they offer.
-#[derive(Debug)]
-pub(super) struct Tls {
-    /// None at all, which means HTTP/1.1.
-    silent: Arc<ClientConfig>,
-    http1: Arc<ClientConfig>,
-    both: Arc<ClientConfig>,
-    /// `[upstream] http2`
-    offers: AtomicBool,
-}
-
-impl Tls {
-    pub(super) fn new(silent: ClientConfig, offers: bool) -> Tls {
-        let offering = |protocols: &[&[u8]]| {
-            let mut config = silent.clone();
-            config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-            Arc::new(config)
-        };
-        Tls {
-            http1: offering(&[HTTP_11]),
-            both: offering(&[HTTP_2, HTTP_11]),
-            silent: Arc::new(silent),
-            offers: AtomicBool::new(offers),
-        }
-    }
-
-    /// Offers HTTP/2 from now on, or does not.
-    pub(super) fn offer(&self, http2: bool) {
-        self.offers.store(http2, Ordering::Relaxed);
-    }
-
-    /// Tells whether HTTP/2 is offered.
-    pub(super) fn offers_http2(&self) -> bool {
-        self.offers.load(Ordering::Relaxed)
-    }
-
-    fn offering(&self, protocols: Protocols) -> Arc<ClientConfig> {
-        Arc::clone(match protocols {
-            _ if !self.offers_http2() => &self.silent,
-            Protocols::Http1 | Protocols::WebSocket => &self.http1,
-            Protocols::Shared | Protocols::New => &self.both,
-        })
-    }
-}
-
-/// Names of protocols in TLS (RFC 7301).
-const HTTP_11: &[u8] = b"http/1.1";
-const HTTP_2: &[u8] = b"h2";
-
 fn has_chosen_http2<S>(stream: &TokioIo<TlsStream<S>>) -> bool {
     let (_, session) = stream.inner().get_ref();
     session.alpn_protocol() == Some(HTTP_2)
@@ -345,25 +291,6 @@ fn address(origin: &Origin) -> Option<Uri> {
         Scheme::Http | Scheme::Https => Uri::try_from(format!("{origin}/")).ok(),
         Scheme::Ftp => None,
     }
-}
-
-/// Returns the TLS settings for connections to origins, which verify certificates by the system's roots and these.
-pub fn tls_config(extra_roots: &[PathBuf]) -> Result<rustls::ClientConfig, TrustError> {
-    tls_config_of(trust::upstream_roots(extra_roots)?)
-}
-
-/// Returns TLS settings that verify certificates by these alone.
-pub fn tls_config_of(trusted: Trusted) -> Result<rustls::ClientConfig, TrustError> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier = Verifier::new(trusted, Arc::clone(&provider))?;
-    let mut config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(TrustError::from)?
-        .dangerous() // the name of rustls for any verifier but its own
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
-    config.resumption = rustls::client::Resumption::in_memory_sessions(RESUMABLE);
-    Ok(config)
 }
 
 /// An open connection, for the TLS connector.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use rustls::AlertDescription;
 
-use super::{ResponseError, http2};
+use super::http2::TOO_LONG;
+use super::response_error::ResponseError;
 use crawlgate_origins::access::Cause;
 use crawlgate_origins::access::tls_fault::TlsFault;
 use crawlgate_policy::address_policy::Prohibited;
@@ -114,7 +115,7 @@ impl Failure {
         }
         if let Some(http) = error.downcast_ref::<h2::Error>() {
             return match http.get_io() {
-                Some(io) if io.kind() == http2::TOO_LONG => Some(Failure::Http2),
+                Some(io) if io.kind() == TOO_LONG => Some(Failure::Http2),
                 Some(io) => Failure::at(io).or(Some(Failure::Terminated)),
                 None if http.is_remote() && http.is_reset() => Some(Failure::Reset),
                 None if http.is_remote() => Some(Failure::Terminated),

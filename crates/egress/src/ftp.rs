@@ -20,13 +20,14 @@ use http::{HeaderMap, Method};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use self::answer::Facts;
+use self::answer::{Facts, Response};
 pub(super) use self::body::Body;
 use self::body::{BodyEnd, Transfer};
 use self::control::{Control, SessionEnd, TransferStart};
 use super::attempt::AttemptEnd;
 use super::proof::SendPermit;
-use super::{Failure, OutgoingRequest, Received, ResponseBody, Shared, ViaChain};
+use super::shared::Shared;
+use super::{Failure, OutgoingRequest, Received, ResponseBody, ViaChain};
 use crawlgate_ftp::command::Command;
 use crawlgate_ftp::listing::{Format, Listing};
 use crawlgate_ftp::page::Page;
@@ -35,8 +36,6 @@ use crawlgate_ftp::range::Range;
 use crawlgate_ftp::reply::Reply;
 use crawlgate_ftp::status::Step;
 use crawlgate_robots::{Origin, TransferType};
-
-type Response = http::Response<ResponseBody>;
 
 impl Shared {
     /// Sends a request for an `ftp` URL. A robots.txt gets `to_answer` for its answer once the login is over; a page
@@ -95,7 +94,7 @@ impl Shared {
             Err(SessionEnd::Failed(failure)) => return Err(AttemptEnd::Failed(failure)),
         };
         Ok(Received {
-            response: Box::new(response),
+            response: Box::new(response.map(ResponseBody::ftp)),
             peer,
             was_crowded: false,
         })

@@ -37,10 +37,13 @@ mod proof;
 mod request_body;
 mod resolve;
 mod response_body;
+mod response_error;
 mod response_head;
 mod robots_fetcher;
+mod shared;
 mod sharing;
 mod signer;
+mod tls;
 mod upstream_proxy;
 
 use std::net::{IpAddr, SocketAddr};
@@ -54,8 +57,6 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use self::attempt::{AttemptEnd, Lease, Lost, NewConnections, answer, copy_if_safe};
-use self::connect::Tls;
-pub use self::connect::{tls_config, tls_config_of};
 use self::counts::Counts;
 pub use self::dial::faults;
 use self::dial::{Dialler, is_local};
@@ -69,14 +70,19 @@ pub use self::outgoing::{
 use self::pinned::Claim;
 pub use self::pinned::{EndsLogin, Pinned, offers_login};
 use self::pool::Pool;
+pub use self::proof::FetchTimeouts;
 use self::proof::SendPermit;
 pub use self::request_body::{BodyError, RequestBody};
-pub use self::response_body::{ResponseBody, ResponseError, Switched, switched};
-pub use self::robots_fetcher::{FetchTimeouts, RobotsFetcher};
-use self::sharing::{Protocols, Sharing};
+pub use self::response_body::{ResponseBody, Switched, switched};
+pub use self::response_error::ResponseError;
+pub use self::robots_fetcher::RobotsFetcher;
+use self::shared::Shared;
+use self::sharing::Protocols;
 pub use self::signer::Signer;
 use self::signer::Signers;
-use crawlgate_config::{Config, HostPattern};
+use self::tls::Tls;
+pub use self::tls::{tls_config, tls_config_of};
+use crawlgate_config::Config;
 use crawlgate_policy::Permit;
 pub use crawlgate_policy::address_policy::Prohibited;
 use crawlgate_policy::generation::Changes;
@@ -92,27 +98,6 @@ const DOUBTFUL: Duration = Duration::from_millis(2);
 /// The connections to origins.
 #[derive(Debug, Clone)]
 pub struct Egress(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
-    dialler: Dialler,
-    tls: Tls,
-    pool: Arc<Pool>,
-    multiplexer: Arc<Multiplexer>,
-    idle: Arc<IdleBudget>,
-    /// Bounds of HTTP/2 connections.
-    bounds: http2::Bounds,
-    connect_timeout: Duration,
-    idle_timeout: Duration,
-    /// `[upstream] ftp`
-    takes_ftp: AtomicBool,
-    /// `[upstream] http1_hosts`
-    http1_hosts: ArcSwap<Vec<HostPattern>>,
-    sweeping: Once,
-    counts: Counts,
-    signers: Signers,
-    changes: Arc<Changes>,
-}
 
 impl Egress {
     /// Opens the egress as configured, and the way out for robots.txt, which sends without a permit. Nothing is connected
@@ -363,10 +348,10 @@ impl Egress {
             .await
             .map_err(AttemptEnd::Failed)?;
         let key = claim.key();
-        let sharing = Sharing::of(send_permit, &request, claim.is_pinned());
+        let sharing = send_permit.sharing(&request, claim.is_pinned());
         let may_take_http2 = self.0.offers_http2(key.origin()) && !claim.is_pinned();
         let mut protocols = match may_take_http2 {
-            true => Protocols::of(send_permit, key.origin().scheme(), &request),
+            true => send_permit.protocols(key.origin().scheme(), &request),
             false => Protocols::Http1,
         };
         let mut was_crowded = false;

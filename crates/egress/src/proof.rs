@@ -2,14 +2,35 @@
 
 use std::time::Duration;
 
+use http::Request;
+use http::header::{SEC_WEBSOCKET_KEY, UPGRADE};
 use http::uri::PathAndQuery;
+use hyper::body::Body as _;
 
-use super::Crawler;
 use super::key::Key;
 use super::pinned::Pinned;
-use super::robots_fetcher::{FetchTimeouts, RobotsTarget};
+use super::sharing::{Protocols, Sharing};
+use super::{Crawler, RequestBody};
 use crawlgate_policy::generation::Changes;
 use crawlgate_policy::{Current, Permit};
+use crawlgate_robots::{Origin, Scheme};
+
+/// The time-outs of a fetch.
+#[derive(Debug, Clone, Copy)]
+pub struct FetchTimeouts {
+    /// For a connection, name look-up and TLS included.
+    pub connect: Duration,
+    /// For the head of the answer from then on.
+    pub first_byte: Duration,
+}
+
+/// The target of a fetch.
+#[derive(Debug)]
+pub(super) struct RobotsTarget {
+    pub(super) origin: Origin,
+    pub(super) path: PathAndQuery,
+    pub(super) timeouts: FetchTimeouts,
+}
 
 /// The purpose of a request, with its permit.
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +91,36 @@ impl<'a> SendPermit<'a> {
                 )
             }
             SendPermit::Robots(target) => (Key::new(&target.origin, None), &target.path),
+        }
+    }
+
+    /// A server that does not expect a body leaves it unread, and then reads it as the next request. That request was
+    /// not judged, and its answer goes to the next request on the connection. No method is safe from this: a handler of
+    /// POST may answer without reading, too. A robots.txt binds all crawlers, so its fetch trusts no connection that
+    /// carried a crawler's request.
+    ///
+    /// The login of a pinned connection is needed for a body, too: it goes by that connection, as its last request.
+    pub(super) fn sharing(self, request: &Request<RequestBody>, is_pinned: bool) -> Sharing {
+        match self {
+            SendPermit::Page(..) if request.body().is_end_stream() => Sharing::Pooled,
+            SendPermit::Page(..) if is_pinned => Sharing::Last,
+            SendPermit::Page(..) => Sharing::Alone,
+            SendPermit::Robots(_) => Sharing::Whole,
+        }
+    }
+
+    /// Returns the protocols for a request to an origin of this scheme.
+    pub(super) fn protocols(self, scheme: Scheme, request: &Request<RequestBody>) -> Protocols {
+        match self {
+            _ if scheme != Scheme::Https => Protocols::Http1,
+            SendPermit::Robots(_) => Protocols::New,
+            SendPermit::Page(..) if request.headers().contains_key(UPGRADE) => {
+                match request.headers().contains_key(SEC_WEBSOCKET_KEY) {
+                    true => Protocols::WebSocket,
+                    false => Protocols::Http1,
+                }
+            }
+            SendPermit::Page(..) => Protocols::Shared,
         }
     }
 }

@@ -14,10 +14,12 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
+use super::ftp::Body as FtpBody;
 use super::http1::surplus::Followed;
+use super::http2::{Body as Http2Body, Switched as WebSocket};
 use super::multiplexer::Place;
 use super::pool::Lease;
-use super::{ftp, http2};
+use super::response_error::ResponseError;
 
 /// Limit on a discarded body that is read so that its connection serves another request, in octets.
 const MAX_DISCARDED: u64 = 65_536;
@@ -35,11 +37,11 @@ pub struct ResponseBody(Octets);
 enum Octets {
     Http1(Exclusive),
     /// Boxed: it is larger, and should not burden the answers by HTTP/1.1.
-    Http2(Box<http2::Body<Place>>),
+    Http2(Box<Http2Body<Place>>),
     /// Boxed for the same reason.
-    Ftp(Box<ftp::Body>),
+    Ftp(Box<FtpBody>),
     /// A WebSocket: it begins after the head, and there is no body.
-    Switched(Box<http2::Switched<Place>>),
+    Switched(Box<WebSocket<Place>>),
 }
 
 /// A body that has its connection to itself.
@@ -61,15 +63,15 @@ impl ResponseBody {
         ResponseBody(Octets::Http1(body))
     }
 
-    pub(super) fn http2(body: http2::Body<Place>) -> ResponseBody {
+    pub(super) fn http2(body: Http2Body<Place>) -> ResponseBody {
         ResponseBody(Octets::Http2(Box::new(body)))
     }
 
-    pub(super) fn ftp(body: ftp::Body) -> ResponseBody {
+    pub(super) fn ftp(body: FtpBody) -> ResponseBody {
         ResponseBody(Octets::Ftp(Box::new(body)))
     }
 
-    pub(super) fn switched(octets: http2::Switched<Place>) -> ResponseBody {
+    pub(super) fn switched(octets: WebSocket<Place>) -> ResponseBody {
         ResponseBody(Octets::Switched(Box::new(octets)))
     }
 
@@ -197,18 +199,4 @@ impl fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseBody").finish_non_exhaustive()
     }
-}
-
-/// The error that a response's body ended with.
-#[derive(Debug, thiserror::Error)]
-#[error("the response broke off")]
-pub enum ResponseError {
-    /// Of an HTTP/1.1 connection.
-    Http1(#[source] hyper::Error),
-    /// Of an HTTP/2 stream.
-    Http2(#[source] h2::Error),
-    /// Of a transfer over FTP.
-    Ftp(#[source] io::Error),
-    /// It has another length than it says.
-    Length,
 }

@@ -1,12 +1,10 @@
 //! The way out for robots.txt and tdmrep.json, which need no permit.
 
-use std::time::Duration;
-
 use http::Request;
 use http::uri::PathAndQuery;
 
 use super::attempt::AttemptEnd;
-use super::proof::SendPermit;
+use super::proof::{FetchTimeouts, RobotsTarget, SendPermit};
 use super::{Egress, Failure, Received, RequestBody, Reuse};
 use crawlgate_robots::Origin;
 use crawlgate_system::clock::Moment;
@@ -29,23 +27,6 @@ use crawlgate_system::clock::Moment;
 /// ```
 #[derive(Debug)]
 pub struct RobotsFetcher(Egress);
-
-/// The time-outs of a fetch.
-#[derive(Debug, Clone, Copy)]
-pub struct FetchTimeouts {
-    /// For a connection, name look-up and TLS included.
-    pub connect: Duration,
-    /// For the head of the answer from then on.
-    pub first_byte: Duration,
-}
-
-/// The target of a fetch.
-#[derive(Debug)]
-pub(super) struct RobotsTarget {
-    pub(super) origin: Origin,
-    pub(super) path: PathAndQuery,
-    pub(super) timeouts: FetchTimeouts,
-}
 
 impl RobotsFetcher {
     /// Returns the way out for the requests of this egress.

@@ -1,12 +1,7 @@
 //! The way a request shares its connection with other requests.
 
-use http::header::{CONNECTION, SEC_WEBSOCKET_KEY, UPGRADE};
-use http::{HeaderMap, HeaderValue, Request};
-use hyper::body::Body as _;
-
-use super::RequestBody;
-use super::proof::SendPermit;
-use crawlgate_robots::Scheme;
+use http::header::CONNECTION;
+use http::{HeaderMap, HeaderValue};
 
 /// The way a request shares an HTTP/1.1 connection. With HTTP/2 a request is a stream, and its body cannot be read as
 /// another request: all pages share. A robots.txt gets a new connection there, too, and is the first request on it.
@@ -20,27 +15,6 @@ pub(super) enum Sharing {
     Alone,
     /// The same, and octets behind the response make it invalid ([`surplus`](super::http1::surplus)).
     Whole,
-}
-
-impl Sharing {
-    /// A server that does not expect a body leaves it unread, and then reads it as the next request. That request was
-    /// not judged, and its answer goes to the next request on the connection. No method is safe from this: a handler of
-    /// POST may answer without reading, too. A robots.txt binds all crawlers, so its fetch trusts no connection that
-    /// carried a crawler's request.
-    ///
-    /// The login of a pinned connection is needed for a body, too: it goes by that connection, as its last request.
-    pub(super) fn of(
-        send_permit: SendPermit<'_>,
-        request: &Request<RequestBody>,
-        is_pinned: bool,
-    ) -> Sharing {
-        match send_permit {
-            SendPermit::Page(..) if request.body().is_end_stream() => Sharing::Pooled,
-            SendPermit::Page(..) if is_pinned => Sharing::Last,
-            SendPermit::Page(..) => Sharing::Alone,
-            SendPermit::Robots(_) => Sharing::Whole,
-        }
-    }
 }
 
 /// Adds `close` to the options of the Connection field (RFC 9110 7.6.1). A request that was judged again has it
@@ -66,25 +40,6 @@ pub(super) enum Protocols {
 }
 
 impl Protocols {
-    /// Returns the protocols for a request to an origin of this scheme.
-    pub(super) fn of(
-        send_permit: SendPermit<'_>,
-        scheme: Scheme,
-        request: &Request<RequestBody>,
-    ) -> Protocols {
-        match send_permit {
-            _ if scheme != Scheme::Https => Protocols::Http1,
-            SendPermit::Robots(_) => Protocols::New,
-            SendPermit::Page(..) if request.headers().contains_key(UPGRADE) => {
-                match request.headers().contains_key(SEC_WEBSOCKET_KEY) {
-                    true => Protocols::WebSocket,
-                    false => Protocols::Http1,
-                }
-            }
-            SendPermit::Page(..) => Protocols::Shared,
-        }
-    }
-
     /// Returns the protocols to offer on a new connection: none is made for a WebSocket by HTTP/2, since the origin may
     /// not take one.
     pub(super) fn of_new_connection(self) -> Protocols {

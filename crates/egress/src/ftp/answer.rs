@@ -7,13 +7,15 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use super::super::ResponseBody;
-use super::{Body, Response};
+use super::body::Body;
 use crawlgate_ftp::media_type;
 use crawlgate_ftp::path::Name;
 use crawlgate_ftp::range::Range;
 use crawlgate_ftp::status::Refusal;
 use crawlgate_system::clock::Moment;
+
+/// An answer over FTP, as one of HTTP.
+pub(super) type Response = http::Response<Body>;
 
 /// The name of a file, and the replies about it that come before its octets.
 pub(super) struct Facts<'a> {
@@ -119,7 +121,7 @@ pub(super) fn refused(refusal: Refusal, has_body: bool) -> Response {
 }
 
 fn of_body(status: StatusCode, body: Body) -> Response {
-    let mut response = http::Response::new(ResponseBody::ftp(body));
+    let mut response = http::Response::new(body);
     *response.status_mut() = status;
     response
 }

@@ -14,8 +14,10 @@ use hyper::body::Body as _;
 use super::super::interim::InterimCount;
 use super::super::proof::Proof;
 use super::super::{Failure, OutgoingRequest, RequestBody};
+use super::connection::Connection;
+use super::fields;
+use super::fields_limit::are_too_long;
 use super::websocket::{self, Switched};
-use super::{Connection, are_too_long, fields};
 use crawlgate_net::http2_body::{End, Sending};
 
 /// Fields of a response, as in HTTP/1.1.

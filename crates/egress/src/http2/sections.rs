@@ -9,7 +9,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::{FIELDS, Status};
+use super::fields_limit::{FIELDS, TOO_LONG};
+use super::status::Status;
 use crawlgate_net::http2_frames::{CONTINUATION, FrameReader, GOAWAY, HEADERS};
 use crawlgate_net::read_filter::{Filtered, ReadFilter};
 
@@ -17,10 +18,6 @@ use crawlgate_net::read_filter::{Filtered, ReadFilter};
 /// octets as its text in a reasonable encoding. Of a single field that `h2` drops, the value alone has twice as many as
 /// [`FIELDS`], and its shortest code five bits for an octet (RFC 7541, appendix B).
 const MAX: usize = FIELDS + FIELDS / 4;
-
-/// The kind of the error that ends a connection with a longer section: `h2` keeps the kind alone, and no other error of a
-/// socket has it.
-pub(in super::super) const TOO_LONG: io::ErrorKind = io::ErrorKind::FileTooLarge;
 
 /// A connection that ends before the end of a section that is too long.
 pub(super) type Measured<S> = Filtered<S, Sections>;

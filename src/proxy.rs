@@ -24,6 +24,7 @@ pub(crate) mod framing;
 mod hello;
 mod http1_exchange;
 mod http2;
+mod http2_exchange;
 mod limits;
 mod linger;
 pub mod listener;
@@ -54,7 +55,6 @@ use self::fields::Pseudonym;
 use self::limits::Limiter;
 pub use self::limits::Occupied;
 use self::listener::{ActiveListener, Bound, ListenAddr, ListenError, Listener};
-pub use self::self_test::SELF_TEST;
 use crate::audit::{DecisionId, Log, Summary};
 use crate::gate::Gate;
 use crate::telemetry::Tracer;
@@ -64,6 +64,9 @@ use crawlgate_egress::{Egress, RobotsFetcher};
 use crawlgate_system::clock::Clock;
 use crawlgate_system::metrics::Registry;
 use crawlgate_turns::fleet::Fleet;
+
+/// The host at which the proxy itself answers.
+pub const SELF_TEST: &str = "self-test.crawlgate.invalid";
 
 /// Limit on crawlers remembered as already warned about.
 const MAX_WARNED: usize = 1024;

@@ -6,7 +6,7 @@
 mod hops;
 mod known;
 mod length;
-mod proxy_status;
+pub(super) mod proxy_status;
 mod target_names;
 mod trailers;
 pub mod usage;

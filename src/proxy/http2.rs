@@ -29,7 +29,6 @@ use tokio::time::{Instant, Interval, interval_at, timeout};
 use tracing::debug;
 
 use self::abuse::Abuse;
-pub use self::stream::Http2Exchange;
 use self::stream::Shared;
 pub use self::upload::Upload;
 use self::watched::{Watch, Watched};

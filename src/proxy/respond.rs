@@ -12,11 +12,12 @@ use bytes::Bytes;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, PROXY_AUTHENTICATE, RETRY_AFTER,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
 pub use self::facts::Facts;
 use self::problem::{Problem, tell};
 use super::body::Answer;
+use super::fields::proxy_status::{NAME, PROXY_STATUS};
 use super::framing::Violation;
 use super::recorder::ExchangeRecorder;
 use super::target::Unreadable;
@@ -36,11 +37,6 @@ const CHALLENGE: &str = "Basic realm=\"crawlgate\", charset=\"UTF-8\"";
 
 /// The usual methods that are forwarded.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, CONNECT";
-
-/// Our name in `Proxy-Status`.
-pub(super) const NAME: &str = "crawlgate";
-
-pub(super) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// Reason that crawlgate answers itself.
 #[derive(Debug, Clone)]

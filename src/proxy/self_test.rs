@@ -8,12 +8,10 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, Method, Response, StatusCode};
 
+use super::SELF_TEST;
 use super::body::Answer;
 use super::recorder::ExchangeRecorder;
 use crawlgate_robots::{Origin, Scheme};
-
-/// The host.
-pub const SELF_TEST: &str = "self-test.crawlgate.invalid";
 
 /// Tells whether a request is for this host.
 pub fn is_self_test(origin: &Origin) -> bool {

@@ -31,7 +31,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 
 /// Files that import each other. None may be added.
 const PAIRS: &[&str] = &[
-    "proxy::exchange_state <-> proxy::http2::stream",
+
     "store::log_key <-> store::sqlite::open",
     "turns::pace::limiter <-> turns::pace::turn",
 ];

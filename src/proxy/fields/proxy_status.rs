@@ -1,8 +1,12 @@
 //! `Proxy-Status` in messages of others: no other proxy speaks for us.
 
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::proxy::respond;
+/// Our name in the field.
+pub(in super::super) const NAME: &str = "crawlgate";
+
+/// The field.
+pub(in super::super) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// Removes the members of `Proxy-Status` that name us: only we may speak for ourselves (RFC 9209 2).
 ///
@@ -14,9 +18,9 @@ pub(super) fn remove_own_members(headers: &mut HeaderMap) {
         let item = item.unwrap_or_default().trim_ascii();
         let item = item.strip_prefix(b"\"").unwrap_or(item);
         let item = item.strip_suffix(b"\"").unwrap_or(item);
-        item.eq_ignore_ascii_case(respond::NAME.as_bytes())
+        item.eq_ignore_ascii_case(NAME.as_bytes())
     };
-    let lines = headers.get_all(respond::PROXY_STATUS);
+    let lines = headers.get_all(PROXY_STATUS);
     let is_ours = |line: &HeaderValue| match members(line.as_bytes()) {
         Some(members) => members.into_iter().any(names_us),
         // Not a list: a reader may interpret it in any way.
@@ -34,9 +38,9 @@ pub(super) fn remove_own_members(headers: &mut HeaderMap) {
             (!line.is_empty()).then(|| HeaderValue::from_bytes(&line).ok())?
         })
         .collect();
-    headers.remove(respond::PROXY_STATUS);
+    headers.remove(PROXY_STATUS);
     for line in kept {
-        headers.append(respond::PROXY_STATUS, line);
+        headers.append(PROXY_STATUS, line);
     }
 }
 

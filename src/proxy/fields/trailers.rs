@@ -6,8 +6,7 @@ use http_body::Frame;
 
 use super::keep;
 use super::known::Known;
-use super::proxy_status::remove_own_members;
-use crate::proxy::respond;
+use super::proxy_status::{PROXY_STATUS, remove_own_members};
 
 /// Removes fields that must not stand in trailers.
 pub fn mend_trailers<E>(frame: &mut Option<Result<Frame<Bytes>, E>>) {
@@ -28,7 +27,7 @@ pub(super) fn to_trailers(trailers: &mut HeaderMap) {
     if trailers.keys().any(is_forbidden) {
         keep(trailers, |name| !is_forbidden(name));
     }
-    if trailers.contains_key(respond::PROXY_STATUS) {
+    if trailers.contains_key(PROXY_STATUS) {
         remove_own_members(trailers);
     }
 }

@@ -2,17 +2,16 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::header::{CONNECTION, DATE, Entry, HeaderValue, TRANSFER_ENCODING};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response};
 use http_body::Body as _;
-use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -23,9 +22,8 @@ use super::super::connection_state::ConnectionState;
 use super::super::crawler_body::{CrawlerBody, OnTunnel};
 use super::super::downstream::{Connection, Downstream};
 use super::super::exchange_state::ExchangeState;
-use super::super::fields;
 use super::super::framing::{Bounds, Violation};
-use super::super::limits::ConnectionSlot;
+use super::super::http2_exchange::Http2Exchange;
 use super::super::stall::{StallLimit, StallTimer};
 use super::super::target::Scope;
 use super::abuse::Abuse;
@@ -34,82 +32,6 @@ use super::upload::Upload;
 use super::websocket;
 use crawlgate_net::http2_body::{End, Sending, Tunnel};
 use crawlgate_turns::client::AuthCache;
-
-/// Interim responses that wait for the stream's task; an origin that sends more loses the rest.
-const MAX_INTERIM: usize = 64;
-
-/// State that an exchange shares with its stream.
-#[derive(Debug, Default)]
-pub struct Http2Exchange {
-    /// The slot of a tunnel.
-    slot: OnceLock<Arc<ConnectionSlot>>,
-    /// True if the answer is the last one of the connection.
-    is_last: AtomicBool,
-    /// True if the crawler took its answer too slowly.
-    is_stalled: AtomicBool,
-    /// The fault of the request's form, if any.
-    violation: Option<Violation>,
-    interim: Mutex<Interim>,
-}
-
-#[derive(Debug, Default)]
-struct Interim {
-    responses: Vec<Response<()>>,
-    waker: Option<Waker>,
-}
-
-impl Http2Exchange {
-    /// Queues an interim response.
-    pub fn push_interim(&self, status: StatusCode, fields: &HeaderMap) {
-        let mut response = Response::new(());
-        *response.status_mut() = status;
-        response.headers_mut().clone_from(fields);
-        fields::to_crawler_without_body(response.headers_mut());
-        let mut interim = self.interim.lock();
-        if interim.responses.len() < MAX_INTERIM {
-            interim.responses.push(response);
-        }
-        if let Some(waker) = interim.waker.take() {
-            waker.wake();
-        }
-    }
-
-    /// Takes the interim responses that wait; the stream is woken by the next one.
-    fn take_interim(&self, cx: &Context<'_>) -> Vec<Response<()>> {
-        let mut interim = self.interim.lock();
-        match &mut interim.waker {
-            Some(waker) => waker.clone_from(cx.waker()),
-            None => interim.waker = Some(cx.waker().clone()),
-        }
-        std::mem::take(&mut interim.responses)
-    }
-
-    /// Returns the fault of the request's form, if any.
-    pub fn violation(&self) -> Option<Violation> {
-        self.violation
-    }
-
-    /// Counts the exchange on a slot of its own.
-    pub fn set_slot(&self, slot: &Arc<ConnectionSlot>) {
-        // A stream becomes a tunnel once.
-        let _ = self.slot.set(Arc::clone(slot));
-    }
-
-    /// Returns the exchange's own slot, if it is a tunnel.
-    pub fn slot(&self) -> Option<&ConnectionSlot> {
-        self.slot.get().map(|slot| &**slot)
-    }
-
-    /// Has the connection end behind the answer.
-    pub fn end_connection(&self) {
-        self.is_last.store(true, Ordering::Relaxed);
-    }
-
-    /// Tells whether the crawler took its answer too slowly.
-    pub fn is_stalled(&self) -> bool {
-        self.is_stalled.load(Ordering::Relaxed)
-    }
-}
 
 /// Has the connection's task write all frames that are queued. A reset drops those of its stream.
 #[derive(Default)]
@@ -215,10 +137,7 @@ pub(super) async fn run(
             (CrawlerBody::Http2(upload), None, Some(rest))
         }
     };
-    let http2 = Arc::new(Http2Exchange {
-        violation,
-        ..Http2Exchange::default()
-    });
+    let http2 = Arc::new(Http2Exchange::of(violation));
     let state = Arc::new(ExchangeState::of_http2(&shared.state, &http2));
     let request = Box::new(Request::from_parts(parts, body));
     let answered = answer(&shared.connection, &state, request, &http2, &mut respond).await;

@@ -17,6 +17,7 @@ mod api;
 mod api_decisions;
 mod api_origins;
 mod collected;
+mod console;
 mod door;
 mod health;
 mod live;

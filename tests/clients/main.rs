@@ -11,6 +11,7 @@
     clippy::panic,
     clippy::disallowed_methods,
     clippy::print_stderr,
+    clippy::print_stdout,
     reason = "a test fails by panicking, measures real time, and names what it skips"
 )]
 
@@ -19,11 +20,14 @@ mod support;
 
 mod browser;
 mod canonical;
+mod decide;
 mod ftp;
 mod grpc;
+mod guard;
 mod http2;
 mod node;
 mod purposes;
+mod real_origins;
 mod recipes;
 mod uploads;
 mod variables;

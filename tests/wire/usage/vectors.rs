@@ -236,7 +236,7 @@ fn every_vector_holds_through_the_proxy_and_again_from_the_store() {
         proven(&gate);
         replayed += replays(&gate);
     }
-    // The last one is about another proxy that asks: `tests/decide` has it.
+    // The last one is about another proxy that asks: `tests/clients/decide` has it.
     assert_eq!((asked, vectors().len()), (179, 180));
     assert!(replayed >= asked, "{replayed}");
 }

@@ -277,7 +277,8 @@ fn a_crawler_without_a_required_identity_is_denied_as_by_the_proxy() {
 #[test]
 fn a_key_that_this_user_cannot_read_is_told_and_stops_no_check() {
     let mut setup = Setup::new();
-    setup.set("agent", "signing", "\"news\"").tables(
+    setup.set("agent", "signing", "\"news\"");
+    setup.tables(
         "[[signing]]\nname = 'shop'\nagent = 'https://shop.example'\nkey = 'shop.key'\n\
          [[signing]]\nname = 'news'\nagent = 'https://bot.example'\nkey = 'news.key'\n",
     );

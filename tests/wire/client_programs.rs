@@ -81,9 +81,7 @@ fn entries_are_created_listed_and_checked_by_command() {
         assert!((out + &said).contains(told), "{words:?}: {said}");
     }
     // The created entry lets the client in.
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.tables(&made);
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.tables(&made));
     let origin = Origin::with_rules(RULES);
     let answer = ask(
         &mut gate.connect(),

@@ -16,9 +16,7 @@ use crate::support::collector::deny;
 use crate::support::{CrawlgateProcess, Origin, RULES, Setup};
 
 pub(super) fn gate() -> CrawlgateProcess {
-    CrawlgateProcess::with(|setup: &mut Setup| {
-        setup.set("audit", "checkpoint_every", "\"1s\"");
-    })
+    CrawlgateProcess::with(|setup: &mut Setup| setup.set("audit", "checkpoint_every", "\"1s\""))
 }
 
 fn export(gate: &CrawlgateProcess, words: &[&str]) -> (Option<i32>, String) {

@@ -9,9 +9,8 @@ use crate::support::{CrawlgateProcess, Latch, Origin, Reply};
 #[test]
 fn failures_of_an_origin_get_our_error_answers() {
     let patient = CrawlgateProcess::start();
-    let impatient = CrawlgateProcess::with(|setup| {
-        setup.set("upstream", "response_timeout", "\"1s\"");
-    });
+    let impatient =
+        CrawlgateProcess::with(|setup| setup.set("upstream", "response_timeout", "\"1s\""));
     let never = Latch::new();
     let cases = [
         (

@@ -24,8 +24,7 @@ fn urls(lines: &str) -> Vec<String> {
 /// Returns the URLs that `crawlgate log` lists, and the rest of what it says.
 #[track_caller]
 fn listed(gate: &CrawlgateProcess) -> (Vec<String>, String) {
-    let (code, said, error) = gate.beside("log", &["--format", "jsonl"]);
-    assert_eq!(code, Some(0), "{error}");
+    let (said, error) = gate.ends(0, "log", &["--format", "jsonl"]);
     (urls(&said), error)
 }
 

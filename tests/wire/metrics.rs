@@ -401,9 +401,7 @@ assert any(f.name == 'crawlgate_decisions' and f.type == 'counter' for f in fami
 
 #[test]
 fn other_parsers_accept_both_formats() {
-    let Some(python) = python_with("prometheus_client", "prometheus-client") else {
-        return;
-    };
+    let python = or_skip!(python_with("prometheus_client", "prometheus-client"));
     let (gate, _http, _https) = busy();
     for accept in ["", "Accept: application/openmetrics-text\r\n"] {
         let text = scrape(&gate, accept).body;

@@ -262,9 +262,7 @@ fn an_unreachable_collector_costs_no_request_and_is_reported_once() {
 
 #[test]
 fn messages_are_json_if_configured() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("log", "format", "\"json\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("log", "format", "\"json\""));
     let line = eventually("a line", || {
         let said = gate.said();
         let line = said.lines().find(|line| line.contains("listening on"))?;

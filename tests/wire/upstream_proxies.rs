@@ -127,9 +127,7 @@ fn behind(url: &str) -> CrawlgateProcess {
     let routes = format!(
         "[{{ hosts = [\"*.far.test\", \"far.test\"], url = {url:?} }}, {{ hosts = [\"*\"], direct = true }}]"
     );
-    CrawlgateProcess::with(|setup| {
-        setup.set("upstream", "proxy", &routes);
-    })
+    CrawlgateProcess::with(|setup| setup.set("upstream", "proxy", &routes))
 }
 
 #[test]

@@ -196,9 +196,8 @@ fn the_product_tokens_of_the_user_agent_choose_the_group() {
 
 #[test]
 fn a_configured_identity_outranks_the_user_agent() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("agent", "product_tokens", "[\"DeepBot\"]");
-    });
+    let gate =
+        CrawlgateProcess::with(|setup| setup.set("agent", "product_tokens", "[\"DeepBot\"]"));
     let origin = Origin::with_rules("User-agent: deepbot\nDisallow: /b\n");
     let record = gate.denied(&gate.get(&origin.url("/b")));
     assert_eq!(record["agent"]["chain"], json!(["DeepBot"]));

@@ -65,9 +65,7 @@ fn browser() -> Option<(PathBuf, PathBuf)> {
 
 #[test]
 fn a_user_signs_in_reviews_and_is_offered_no_act_beyond_its_role() {
-    let Some((modules, chromium)) = browser() else {
-        return;
-    };
+    let (modules, chromium) = or_skip!(browser());
     let origin = Origin::with_rules(ROBOTS);
     let dead = Origin::http().on("/robots.txt", [Reply::status(503, "not now")]);
     let hash = crawlgate_turns::client::passwords::hash(b"open sesame").unwrap();
@@ -124,9 +122,7 @@ fn a_user_signs_in_reviews_and_is_offered_no_act_beyond_its_role() {
 
 #[test]
 fn people_can_use_every_page() {
-    let Some((modules, chromium)) = browser() else {
-        return;
-    };
+    let (modules, chromium) = or_skip!(browser());
     let origin = Origin::with_rules(ROBOTS);
     let changing = Origin::http().on(
         "/robots.txt",

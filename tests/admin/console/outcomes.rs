@@ -47,9 +47,7 @@ fn a_failure_does_not_look_like_success() {
 
 #[test]
 fn the_overview_says_nothing_that_its_figures_contradict() {
-    let mut gate = AdminGate::with(|setup| {
-        setup.set("audit", "refusals_per_minute", "5");
-    });
+    let mut gate = AdminGate::with(|setup| setup.set("audit", "refusals_per_minute", "5"));
     let origin = Origin::with_rules(RULES);
     let empty = page(&gate, "/");
     for sentence in [

@@ -85,10 +85,9 @@ fn a_decision_tells_the_version_of_each_side() {
             assert!(text.contains(told), "{told}: {text}");
         }
     }
-    let (code, said, _) = gate
+    let said = gate
         .process
-        .beside("log", &["show", allowed["id"].as_str().unwrap()]);
-    assert_eq!(code, Some(0));
+        .succeeds("log", &["show", allowed["id"].as_str().unwrap()]);
     for told in ["(intercepted, HTTP/2)", "200, the origin by HTTP/1.1"] {
         assert!(said.contains(told), "{told}: {said}");
     }
@@ -135,9 +134,7 @@ fn every_page_is_whole_and_says_what_it_should() {
     let origin = Origin::with_rules(
         "User-agent: *\nDisallow: /private\nCrawl-delay: 2\nSitemap: https://a.example/map\nSitemap: /here\n",
     );
-    let gate = AdminGate::with(|setup| {
-        setup.set("audit", "checkpoint_every", "\"1s\"");
-    });
+    let gate = AdminGate::with(|setup| setup.set("audit", "checkpoint_every", "\"1s\""));
     let id = gate.deny(&origin, "/private/diary");
     gate.process
         .get(&origin.url("/open"))
@@ -323,8 +320,7 @@ fn the_evidence_of_a_decision_is_downloaded_and_proven() {
     let file = gate.process.setup.dir().join("evidence.json");
     std::fs::write(&file, answer.text()).unwrap();
     let verify = ["verify-evidence", file.to_str().unwrap()];
-    let (code, told, error) = gate.process.beside("audit", &verify);
-    assert_eq!(code, Some(0), "{told}{error}");
+    let told = gate.process.succeeds("audit", &verify);
     assert!(
         told.contains(&id) && told.contains("the same decision follows"),
         "{told}"
@@ -407,9 +403,7 @@ fn input_of_crawlers_and_sites_is_shown_as_text() {
 
 #[test]
 fn without_a_store_pages_say_what_to_do() {
-    let gate = AdminGate::with(|setup| {
-        setup.set("store", "path", "\"\"");
-    });
+    let gate = AdminGate::with(|setup| setup.set("store", "path", "\"\""));
     for target in ["/", "/denials", "/origins", "/overrides", "/report"] {
         let text = page(&gate, target);
         assert!(text.contains("[store] path"), "{target}: {text}");

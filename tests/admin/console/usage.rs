@@ -8,9 +8,7 @@ use crate::support::{AdminGate, Origin, eventually};
 
 #[test]
 fn a_decision_shows_what_the_site_says_of_use_and_an_override_of_use_lifts_it() {
-    let gate = AdminGate::with(|setup| {
-        setup.set("policy", "purposes", "\"train-ai\"");
-    });
+    let gate = AdminGate::with(|setup| setup.set("policy", "purposes", "\"train-ai\""));
     let origin = Origin::with_rules(
         "User-agent: *\nAllow: /\nContent-Usage: train-ai=n, search=y, <b>=1\nContent-Signal: ai-train=no\n",
     );

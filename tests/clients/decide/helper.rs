@@ -186,9 +186,7 @@ fn without_a_running_instance_nothing_is_allowed() {
             "{heard}"
         );
     }
-    let gate = AdminGate::with(|setup| {
-        setup.set("admin", "address", &format!("\"{address}\""));
-    });
+    let gate = AdminGate::with(|setup| setup.set("admin", "address", &format!("\"{address}\"")));
     let heard = helper.ask(&line);
     assert!(heard.starts_with("7 OK "), "{heard}");
     drop(gate);
@@ -197,9 +195,7 @@ fn without_a_running_instance_nothing_is_allowed() {
 
 #[test]
 fn the_helper_sends_the_token_and_the_instance_requires_it() {
-    let gate = AdminGate::with(|setup| {
-        setup.set("admin", "token_file", "\"admin.token\"");
-    });
+    let gate = AdminGate::with(|setup| setup.set("admin", "token_file", "\"admin.token\""));
     let origin = Origin::with_rules(RULES);
     let line = format!("0 {} TestBot/1.0 -", origin.url("/open"));
     let heard = Helper::start(&gate, &[]).ask(&line);
@@ -216,9 +212,7 @@ fn the_helper_sends_the_token_and_the_instance_requires_it() {
 
 #[test]
 fn the_configuration_gives_the_address_and_token_of_the_instance() {
-    let gate = AdminGate::with(|setup| {
-        setup.set("admin", "token_file", "\"admin.token\"");
-    });
+    let gate = AdminGate::with(|setup| setup.set("admin", "token_file", "\"admin.token\""));
     let origin = Origin::with_rules(RULES);
     let line = format!("0 {} TestBot/1.0 -", origin.url("/open"));
     let file = gate.process.setup.dir().join("helper.toml");

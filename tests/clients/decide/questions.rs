@@ -242,16 +242,12 @@ fn another_sites_page_cannot_ask_and_a_denial_is_no_page() {
 
 #[test]
 fn a_question_without_a_client_has_the_general_purposes_also_after_a_reload() {
-    let mut gate = AdminGate::with(|setup| {
-        setup.set("policy", "purposes", "\"search\"");
-    });
+    let mut gate = AdminGate::with(|setup| setup.set("policy", "purposes", "\"search\""));
     let origin = Origin::with_rules("User-agent: *\nAllow: /\nContent-Usage: train-ai=n\n");
     let url = origin.url("/page");
     gate.decided(&gate.decide(&url, ""), 200, "robots_allow");
-    let train = |setup: &mut Setup| {
-        setup.set("policy", "purposes", "\"train-ai\"");
-    };
-    gate.process.reload(train, "policy.purposes");
+    let train = |setup: &mut Setup| setup.set("policy", "purposes", "\"train-ai\"");
+    gate.process.reload_until(train, "policy.purposes");
     let answer = gate.decide(&url, "");
     let record = gate.decided(&answer, 403, "usage_disallow");
     assert_eq!(record["usage"]["refused"][0], "train-ai", "{record}");

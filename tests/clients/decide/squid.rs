@@ -124,9 +124,7 @@ fn without_the_gate_squid_fetches_nothing_and_with_it_again() {
         assert_eq!(answer.status, 403, "{answer:?}\n{}", peer.said());
     }
     assert_eq!(origin.seen_but_robots(), ["GET /open"]);
-    let gate = AdminGate::with(|setup| {
-        setup.set("admin", "address", &format!("\"{address}\""));
-    });
+    let gate = AdminGate::with(|setup| setup.set("admin", "address", &format!("\"{address}\"")));
     assert_eq!(peer.request("GET", &url, "").status, 200, "{}", peer.said());
     drop(gate);
 }

@@ -100,9 +100,7 @@ fn nginx_answers_all_of_many_streams_though_it_ends_each_connection_after_twenty
     /// Streams at once, and requests in all.
     const STREAMS: usize = 60;
     const REQUESTS: usize = 400;
-    let Some(server) = Server::nginx() else {
-        return;
-    };
+    let server = or_skip!(Server::nginx());
     let gate = CrawlgateProcess::start();
     let mut crawler = gate.intercept_http2(&server.authority(), "site.test");
     let mut under_way = std::collections::VecDeque::new();

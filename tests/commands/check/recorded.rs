@@ -10,9 +10,7 @@ use crate::support::{CrawlgateProcess, Origin, RULES};
 #[test]
 fn a_what_if_reads_the_store_of_a_running_and_of_a_killed_service() {
     let site = Origin::with_rules(RULES);
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("log", "decisions", "\"all\"");
-    });
+    let mut gate = CrawlgateProcess::with(|setup| setup.set("log", "decisions", "\"all\""));
     let url = |path: &str| format!("{}{path}", site.url(""));
     for path in ["/a", "/b", "/private/c"] {
         gate.get(&url(path));

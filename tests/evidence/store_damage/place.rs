@@ -25,9 +25,8 @@ impl Whole {
     pub fn new() -> Self {
         let origin = Origin::with_rules(RULES);
         // Each record is written by itself: the place of each in the file is the same in every run.
-        let mut gate = CrawlgateProcess::with(|setup| {
-            setup.set("audit", "durability", "\"strict\"");
-        });
+        let mut gate =
+            CrawlgateProcess::with(|setup| setup.set("audit", "durability", "\"strict\""));
         for number in 0..DECISIONS {
             let answer = gate.get(&origin.url(&format!("/private/{number}")));
             assert_eq!(answer.status, 403, "{answer:?}");

@@ -24,9 +24,8 @@ fn ended(signal: Signal) -> Option<CrawlgateProcess> {
     if !probe.status().is_ok_and(|status| status.success()) {
         return None;
     }
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("store", "path", "\"disk/crawlgate.db\"");
-    });
+    let mut gate =
+        CrawlgateProcess::with(|setup| setup.set("store", "path", "\"disk/crawlgate.db\""));
     let origin = Origin::with_rules(RULES);
     for number in 0..DECISIONS {
         let answer = gate.get(&origin.url(&format!("/private/{number}")));
@@ -66,9 +65,7 @@ fn on_disk(gate: &CrawlgateProcess, first: &str, words: &[&str], last: &str) -> 
 
 #[test]
 fn an_intact_store_is_read_where_nothing_can_be_written() {
-    let Some(gate) = ended(Signal::TERM) else {
-        return;
-    };
+    let gate = or_skip!(ended(Signal::TERM));
     let cases: [(&[&str], &str); 6] = [
         (&["log", "--limit", "1"], "/private/149"),
         (&["log", "--summary"], "150  "),
@@ -95,9 +92,7 @@ fn an_intact_store_is_read_where_nothing_can_be_written() {
 
 #[test]
 fn records_in_the_log_of_a_killed_process_are_read_or_missed_aloud() {
-    let Some(gate) = ended(Signal::KILL) else {
-        return;
-    };
+    let gate = or_skip!(ended(Signal::KILL));
     let log = gate.setup.dir().join("disk/crawlgate.db-wal");
     assert!(fs::metadata(&log).unwrap().len() > 0);
     for (first, place) in [
@@ -127,9 +122,7 @@ fn records_in_the_log_of_a_killed_process_are_read_or_missed_aloud() {
 
 #[test]
 fn a_rebuild_without_room_says_so_and_leaves_the_store_as_it_is() {
-    let Some(gate) = ended(Signal::TERM) else {
-        return;
-    };
+    let gate = or_skip!(ended(Signal::TERM));
     let sum = "sha256sum < disk/crawlgate.db";
     for (room, filler) in [
         ("none", FULL.to_owned()),

@@ -1,5 +1,5 @@
 //! The address policy: the gate does not dial addresses that only this machine's networks can reach, in any spelling
-//! and from any source, and dials the others by the operator's route.
+//! and from any source, and dials the others by the operator's route. Page: `docs/networks.md`.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The local CA during a rotation, and the names that it may not sign.
+//! The local CA during a rotation, and the names that it may not sign. Page: `docs/clients.md`.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Load balancers that name the client that they speak for (PROXY protocol).
+//! Load balancers that name the client that they speak for (PROXY protocol). Page: `docs/clients.md`.
 
 use crate::listeners::{at, gate_in};
 use crate::support::{Latch, Origin, Reply};

@@ -1,4 +1,4 @@
-//! Clients that are known by a password: when it is asked for, checked, and guessed.
+//! Clients that are known by a password: when it is asked for, checked, and guessed. Page: `docs/clients.md`.
 
 use std::thread;
 use std::time::Instant;

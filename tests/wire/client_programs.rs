@@ -1,4 +1,4 @@
-//! `crawlgate client` and `run`, and real HTTP clients that send credentials.
+//! `crawlgate client` and `run`, and real HTTP clients that send credentials. Page: `docs/clients.md`.
 
 use std::process::{Command, Stdio};
 

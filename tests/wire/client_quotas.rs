@@ -1,4 +1,4 @@
-//! The quota and the rate of a client, over all origins.
+//! The quota and the rate of a client, over all origins. Page: `docs/clients.md`.
 
 use std::thread;
 

@@ -1,4 +1,4 @@
-//! Clients: their recognition and their settings.
+//! Clients: their recognition and their settings. Page: `docs/clients.md`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,5 @@
 //! Logs of two gates, collected in one place: filed, read by name, and refused where they are not what a key has signed.
+//! Page: `docs/copies.md`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! The sources of the configuration, as seen by a person who starts the program.
+//! The sources of the configuration, as seen by a person who starts the program. Page: `docs/configuration.md`.
 
 use std::fs;
 use std::net::TcpListener;

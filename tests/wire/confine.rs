@@ -1,4 +1,4 @@
-//! `crawlgate run --confine`: the addresses that the kernel lets the command reach.
+//! `crawlgate run --confine`: the addresses that the kernel lets the command reach. Page: `docs/clients.md`.
 //!
 //! A kernel that refuses is named on stderr, and the checks that need it are left out; the refusal itself is checked
 //! then.

@@ -1,4 +1,4 @@
-//! Reports on a span, written beside a running gate.
+//! Reports on a span, written beside a running gate. Page: `docs/reports.md`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! The decision log: its content, and the gate's behaviour if it cannot be written.
+//! The decision log: its content, and the gate's behaviour if it cannot be written. Page: `docs/decisions.md`.
 
 use std::process::{Command, Stdio};
 

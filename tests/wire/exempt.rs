@@ -1,4 +1,4 @@
-//! Clients that the operator has exempted from what robots.txt disallows.
+//! Clients that the operator has exempted from what robots.txt disallows. Page: `docs/clients.md`.
 
 use serde_json::{Value, json};
 

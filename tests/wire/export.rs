@@ -1,4 +1,5 @@
 //! The log as immutable files: written beside a running gate, continued, and refused where it is another log's.
+//! Page: `docs/copies.md`.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,5 @@
 //! Origins that fail after their robots.txt was read: a 502 or 504 of crawlgate's own with the reason.
+//! Page: `docs/messages.md`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The duties of a proxy for fields and messages (RFC 9110 7.6, RFC 9112).
+//! The duties of a proxy for fields and messages (RFC 9110 7.6, RFC 9112). Page: `docs/messages.md`.
 
 use std::io::Write;
 

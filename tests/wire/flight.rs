@@ -1,5 +1,5 @@
 //! The time between the first request and its robots.txt: one fetch for all waiting requests, time limits for
-//! everything.
+//! everything. Page: `docs/robots.md`.
 
 use crate::support::{CrawlgateProcess, FullQueue, Latch, Origin, RULES, Reply, Wire, eventually};
 

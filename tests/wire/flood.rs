@@ -1,4 +1,5 @@
 //! Refusals cost their client nothing, so a flood of them must not displace the evidence of others.
+//! Page: `docs/decisions.md`.
 
 use rustix::process::Signal;
 use serde_json::Value;

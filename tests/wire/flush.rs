@@ -1,4 +1,5 @@
 //! Commands that read the store right behind a decision: the process writes what it holds first.
+//! Page: `docs/decisions.md`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixListener;

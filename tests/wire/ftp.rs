@@ -1,4 +1,4 @@
-//! Requests for `ftp` URLs: judged by the robots.txt of their own origin, served over HTTP.
+//! Requests for `ftp` URLs: judged by the robots.txt of their own origin, served over HTTP. Page: `docs/ftp.md`.
 
 mod beside;
 mod hostile;

@@ -1,4 +1,5 @@
 //! A disk that takes no more, of the database alone: its log is bounded, and its failure is told.
+//! Page: `docs/operating.md`.
 
 use std::fs;
 

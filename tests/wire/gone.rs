@@ -1,4 +1,4 @@
-//! A store or key that is removed, while the gate runs and while it does not.
+//! A store or key that is removed, while the gate runs and while it does not. Page: `docs/store.md`.
 
 use std::fs;
 

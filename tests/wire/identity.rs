@@ -1,5 +1,5 @@
 //! The crawler that an origin's answer applies to: an answer to one User-Agent lifts no rule for another, and no
-//! crawler chooses the User-Agent of a fetch of robots.txt.
+//! crawler chooses the User-Agent of a fetch of robots.txt. Page: `docs/robots.md`.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Answers before the answer: `100 Continue` and other interim responses.
+//! Answers before the answer: `100 Continue` and other interim responses. Page: `docs/messages.md`.
 
 use crate::fields::post;
 use crate::support::{CrawlgateProcess, Latch, Origin, Reply};

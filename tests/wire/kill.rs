@@ -1,4 +1,4 @@
-//! The store under kill -9 of its two writers, and on a full disk.
+//! The store under kill -9 of its two writers, and on a full disk. Page: `docs/store.md`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -1,4 +1,4 @@
-//! Start, reload and end of the process.
+//! Start, reload and end of the process. Page: `docs/operating.md`.
 
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;

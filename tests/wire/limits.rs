@@ -1,4 +1,4 @@
-//! Limits on a client: heads, time, connections.
+//! Limits on a client: heads, time, connections. Page: `docs/operating.md`.
 
 use std::net::{SocketAddr, UdpSocket};
 

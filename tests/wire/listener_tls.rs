@@ -1,4 +1,4 @@
-//! Listeners over TLS: minted certificates, those of the operator, and those of clients.
+//! Listeners over TLS: minted certificates, those of the operator, and those of clients. Page: `docs/clients.md`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,5 @@
 //! The kinds of listeners, and the facts that a connection tells about its client before any request.
+//! Page: `docs/clients.md`.
 
 use std::fs;
 use std::io::{BufReader, Write as _};

@@ -1,4 +1,4 @@
-//! Records of starts, settings and ends of processes, in the order of the decisions.
+//! Records of starts, settings and ends of processes, in the order of the decisions. Page: `docs/decisions.md`.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;

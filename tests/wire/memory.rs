@@ -1,4 +1,5 @@
 //! Stored states of origins outlive the process; other commands read them and reach the running process.
+//! Page: `docs/robots.md`.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

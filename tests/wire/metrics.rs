@@ -1,5 +1,5 @@
 //! `GET /metrics`: the counts match the traffic, other programs' parsers accept the formats, and the dashboard and the
-//! alerts in `docs/` use existing names.
+//! alerts in `docs/` use existing names. Page: `docs/console.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;

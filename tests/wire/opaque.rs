@@ -1,4 +1,5 @@
 //! Traffic that the gate cannot read: opaque tunnels, and protocols that a connection switches to.
+//! Page: `docs/networks.md`.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Failures that are not an outage of an origin: a suspended process, a lost network.
+//! Failures that are not an outage of an origin: a suspended process, a lost network. Page: `docs/robots.md`.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! Overrides of robots.txt: in the configuration and in the store, on every way through the gate.
+//! Page: `docs/overrides.md`.
 
 use std::process::Output;
 

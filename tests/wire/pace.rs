@@ -1,5 +1,5 @@
 //! Politeness: the rate of requests to an origin, and the requests that must wait. Times have lower bounds only: a test
-//! machine may be slow, but a gap may never be shorter than promised.
+//! machine may be slow, but a gap may never be shorter than promised. Page: `docs/politeness.md`.
 
 use std::thread;
 use std::time::{Duration, Instant};

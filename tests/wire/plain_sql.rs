@@ -1,4 +1,4 @@
-//! The store of a gate, read by programs that know nothing of crawlgate.
+//! The store of a gate, read by programs that know nothing of crawlgate. Page: `docs/sql.md`.
 
 use std::path::Path;
 use std::process::Command;

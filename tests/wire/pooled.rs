@@ -1,4 +1,5 @@
 //! Reuse of connections to an origin: which requests share one, and that no request gets the answer to another.
+//! Page: `docs/messages.md`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,4 @@
-//! Decisions of collected logs in PostgreSQL, by the commands of the documentation.
+//! Decisions of collected logs in PostgreSQL, by the commands of the documentation. Page: `docs/sql.md`.
 
 #![allow(clippy::print_stderr, reason = "a test names what it skips")]
 

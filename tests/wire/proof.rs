@@ -1,4 +1,4 @@
-//! Every decision that the running program records can be proven afterwards.
+//! Every decision that the running program records can be proven afterwards. Page: `docs/proof.md`.
 
 use rustix::process::Signal;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Denials, proven by files alone to a reader who has neither crawlgate nor the store.
+//! Denials, proven by files alone to a reader who has neither crawlgate nor the store. Page: `docs/evidence-files.md`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

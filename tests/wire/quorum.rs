@@ -1,4 +1,4 @@
-//! The number of witnesses that make a checkpoint a witnessed one.
+//! The number of witnesses that make a checkpoint a witnessed one. Page: `docs/proof.md`.
 
 use serde_json::Value;
 

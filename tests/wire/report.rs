@@ -1,4 +1,4 @@
-//! Report mode: the gate decides and records everything, and denies nothing.
+//! Report mode: the gate decides and records everything, and denies nothing. Page: `docs/overrides.md`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A new key for the log of a running gate: witnesses, proofs and auditors go on.
+//! A new key for the log of a running gate: witnesses, proofs and auditors go on. Page: `docs/proof.md`.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;

@@ -1,4 +1,5 @@
 //! Several logs in one view: listed by time, found by an identifier, counted, verified and reported.
+//! Page: `docs/copies.md`.
 
 use std::fs::{self, File};
 

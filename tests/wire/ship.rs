@@ -1,4 +1,4 @@
-//! The log in another place, continuously: a directory, and a service behind nginx.
+//! The log in another place, continuously: a directory, and a service behind nginx. Page: `docs/copies.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

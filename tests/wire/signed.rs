@@ -1,4 +1,4 @@
-//! Web Bot Auth: the signatures of requests as origins receive them.
+//! Web Bot Auth: the signatures of requests as origins receive them. Page: `docs/web-bot-auth.md`.
 
 mod directory;
 mod record;

@@ -1,4 +1,5 @@
 //! A 5xx that says "page not found": believed only of a site that answers every missing page in this way.
+//! Page: `docs/robots.md`.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `[audit] durability = "strict"`: the gate stores a denial before it answers.
+//! `[audit] durability = "strict"`: the gate stores a denial before it answers. Page: `docs/decisions.md`.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,5 @@
 //! Data for an OpenTelemetry collector: spans and messages, without secrets and without delay for requests.
+//! Page: `docs/console.md`.
 
 use rustix::process::Signal;
 

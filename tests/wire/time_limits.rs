@@ -1,4 +1,5 @@
 //! Limits of size and time for one message: heads, fields, slow bodies, and clients that say nothing.
+//! Page: `docs/operating.md`.
 
 use std::io::Write as _;
 

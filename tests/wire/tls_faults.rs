@@ -1,4 +1,5 @@
 //! TLS sessions that do not begin: the cause is told in the answer, in the record, by `check` and by `origins`.
+//! Page: `docs/networks.md`.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};

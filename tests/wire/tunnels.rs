@@ -1,4 +1,4 @@
-//! CONNECT: intercepted, opaque and plain tunnels, and requests that contradict themselves.
+//! CONNECT: intercepted, opaque and plain tunnels, and requests that contradict themselves. Page: `docs/clients.md`.
 
 use std::sync::Arc;
 

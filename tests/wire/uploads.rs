@@ -1,5 +1,5 @@
 //! Answers to a request with its body still on the way: a client that sends all of it gets the answer, and a client
-//! that does not end it is cut off.
+//! that does not end it is cut off. Page: `docs/messages.md`.
 
 use crate::listeners::{at, gate_with};
 use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Response, Setup, Wire};

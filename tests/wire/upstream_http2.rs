@@ -1,4 +1,4 @@
-//! HTTP/2 to origins: which requests go by it, and which of them share a connection.
+//! HTTP/2 to origins: which requests go by it, and which of them share a connection. Page: `docs/messages.md`.
 
 use std::thread;
 use std::time::Duration;

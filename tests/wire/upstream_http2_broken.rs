@@ -1,4 +1,5 @@
 //! Origins with broken HTTP/2 and sound HTTP/1.1: they are asked by HTTP/1.1 where that is safe, and from then on.
+//! Page: `docs/messages.md`.
 
 use crate::support::frame_origin::{self, FrameOrigin};
 use crate::support::http2_origin::Http2Origin;

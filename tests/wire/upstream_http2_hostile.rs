@@ -1,4 +1,5 @@
 //! HTTP/2 to origins that mean harm: each costs bounded memory and time, and other requests nothing.
+//! Page: `docs/threat-model.md`.
 
 use crate::support::CrawlgateProcess;
 use crate::support::frame_origin::{self, END_HEADERS, END_STREAM, FrameOrigin, frame, head, kind};

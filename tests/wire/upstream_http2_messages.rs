@@ -1,4 +1,4 @@
-//! Messages to and from origins by HTTP/2: fields, bodies, trailers and interim responses.
+//! Messages to and from origins by HTTP/2: fields, bodies, trailers and interim responses. Page: `docs/messages.md`.
 
 use bytes::Bytes;
 use http::HeaderMap;

@@ -1,4 +1,5 @@
 //! HTTP/2 to origins: requests that the origin did not process, and which of them are sent once more (RFC 9113 8.7).
+//! Page: `docs/messages.md`.
 
 use crate::support::frame_origin::{self, FrameOrigin, kind};
 use crate::support::http2_origin::{Holds, Http2Origin};

@@ -1,4 +1,4 @@
-//! The way to the origins through other proxies.
+//! The way to the origins through other proxies. Page: `docs/networks.md`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,5 @@
 //! What sites say of the use of their content: withheld pages, tunnels, stamps and records.
+//! Page: `docs/usage-preferences.md`.
 
 pub(crate) mod tdmrep;
 mod vectors;

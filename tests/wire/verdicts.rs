@@ -1,4 +1,5 @@
 //! The main task: allowed requests arrive unchanged, disallowed ones get a 403 that names the rule.
+//! Page: `docs/messages.md`.
 
 use serde_json::json;
 

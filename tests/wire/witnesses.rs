@@ -1,4 +1,5 @@
 //! Witnesses of the decision log: honest ones, wrong ones, and one that knows more than the store.
+//! Page: `docs/proof.md`.
 
 mod older_copy;
 

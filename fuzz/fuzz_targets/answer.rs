@@ -1,7 +1,7 @@
 //! Any octets as what a witness answers: nothing panics, and only its signature is believed.
 #![no_main]
 
-#[path = "../../tests/tlog/checks.rs"]
+#[path = "../../tests/evidence/tlog/checks.rs"]
 #[allow(dead_code, reason = "each target makes one of the checks")]
 mod checks;
 

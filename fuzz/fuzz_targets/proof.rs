@@ -1,7 +1,7 @@
 //! Any octets as a proof: nothing panics, and no forged proof holds.
 #![no_main]
 
-#[path = "../../tests/tlog/checks.rs"]
+#[path = "../../tests/evidence/tlog/checks.rs"]
 #[allow(dead_code, reason = "each target makes one of the checks")]
 mod checks;
 

@@ -30,9 +30,7 @@ pub fn decisions(gate: &AdminGate, query: &str, count: usize) -> Vec<Value> {
 #[test]
 fn every_operation_answers_as_it_is_described() {
     let origin = Origin::with_rules(RULES);
-    let gate = AdminGate::with(|setup| {
-        setup.set("audit", "checkpoint_every", "\"1s\"");
-    });
+    let gate = AdminGate::with(|setup| setup.set("audit", "checkpoint_every", "\"1s\""));
     let described = Description::of(&gate);
     let held = |method: &str, path: &str, target: &str, document: Option<Value>| {
         let method_word = method.to_uppercase();
@@ -323,8 +321,7 @@ fn a_check_says_what_the_command_says_and_records_nothing() {
     let url = origin.url("/private/a");
     let question = json!({"url": url, "agents": ["TestBot"]});
     let judged = body(&gate.post("/check", &question));
-    let (code, told, _) = gate.beside("check", &["--json", "--agent", "TestBot", &url]);
-    assert_eq!(code, Some(1));
+    let (told, _) = gate.ends(1, "check", &["--json", "--agent", "TestBot", &url]);
     assert_eq!(judged, serde_json::from_str::<Value>(&told).unwrap());
     assert_eq!(
         (&judged["verdict"], &judged["line"]),
@@ -356,9 +353,7 @@ fn a_check_says_what_the_command_says_and_records_nothing() {
 
 #[test]
 fn without_a_store_the_api_says_so() {
-    let gate = AdminGate::with(|setup| {
-        setup.set("store", "path", "\"\"");
-    });
+    let gate = AdminGate::with(|setup| setup.set("store", "path", "\"\""));
     for path in [
         "/decisions",
         "/tallies",

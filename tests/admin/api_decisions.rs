@@ -247,9 +247,7 @@ fn an_override_decides_the_next_request() {
 
 #[test]
 fn an_override_of_the_configuration_cannot_be_removed_here() {
-    let gate = AdminGate::with(|setup| {
-        setup.set("policy", "mode", "\"enforce\"");
-    });
+    let gate = AdminGate::with(|setup| setup.set("policy", "mode", "\"enforce\""));
     let why = problem(
         &gate.ask("DELETE", "/api/v1/overrides/config-1?by=Ada", "", ""),
         409,

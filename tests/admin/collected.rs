@@ -117,8 +117,7 @@ fn the_api_reads_the_logs_that_are_named() {
         "--key",
         key.trim(),
     ];
-    let (code, said, error) = fleet.own.beside("audit", &words);
-    assert_eq!(code, Some(0), "{said}{error}");
+    fleet.own.succeeds("audit", &words);
 
     let report = fleet.own.api("/report?since=1h&log=*");
     assert_eq!(report["summary"]["denied"], 3);
@@ -280,8 +279,6 @@ fn without_a_collection_there_is_nothing_to_choose() {
     // A collection that is not there yet has no log.
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("not yet");
-    let gate = AdminGate::with(|setup| {
-        setup.set("audit", "collection", &format!("{place:?}"));
-    });
+    let gate = AdminGate::with(|setup| setup.set("audit", "collection", &format!("{place:?}")));
     assert_eq!(gate.get("/denials?log=*").status, 200);
 }

@@ -45,9 +45,7 @@ fn every_answer_forbids_what_its_page_does_not_need() {
 
 #[test]
 fn a_name_that_is_not_ours_is_misdirected() {
-    let gate = AdminGate::with(|setup| {
-        setup.set("admin", "hosts", "[\"gate.example\"]");
-    });
+    let gate = AdminGate::with(|setup| setup.set("admin", "hosts", "[\"gate.example\"]"));
     let port = gate.address.port();
     for (host, status) in [
         (format!("127.0.0.1:{port}"), 200),
@@ -76,9 +74,7 @@ fn a_name_that_is_not_ours_is_misdirected() {
 
 #[test]
 fn a_token_opens_and_nothing_else_does() {
-    let gate = AdminGate::with(|setup| {
-        setup.set("admin", "token_file", "\"admin.token\"");
-    });
+    let gate = AdminGate::with(|setup| setup.set("admin", "token_file", "\"admin.token\""));
     let file = gate.setup.dir().join("admin.token");
     let token = fs::read_to_string(&file).expect("it was made");
     let token = token.trim();
@@ -191,9 +187,7 @@ fn a_question_is_bounded() {
 #[test]
 fn a_client_that_holds_connections_delays_no_other() {
     let origin = Origin::with_rules("");
-    let gate = AdminGate::with(|setup| {
-        setup.set("admin", "connections", "3");
-    });
+    let gate = AdminGate::with(|setup| setup.set("admin", "connections", "3"));
     let mut held: Vec<TcpStream> = (0..3)
         .map(|_| {
             let mut stream = TcpStream::connect(gate.address).unwrap();
@@ -241,9 +235,7 @@ fn decisions_that_wait_leave_room_for_others() {
 
     let (origin, gate) = (
         slow(),
-        AdminGate::with(|setup| {
-            setup.set("admin", "connections", "4");
-        }),
+        AdminGate::with(|setup| setup.set("admin", "connections", "4")),
     );
     let mut waiting = undecided(
         &gate,
@@ -273,9 +265,7 @@ fn health_is_told_when_every_connection_is_busy() {
     let latch = Latch::new();
     let rules = "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n";
     let origin = Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(rules)]);
-    let gate = AdminGate::with(|setup| {
-        setup.set("admin", "connections", "2");
-    });
+    let gate = AdminGate::with(|setup| setup.set("admin", "connections", "2"));
     let mut waiting = undecided(&gate, &origin, &latch, &["site.test", "other.test"]);
     for target in ["/live", "/ready", "/metrics"] {
         let answer = gate.get(target);
@@ -316,9 +306,7 @@ fn an_unusable_configuration_is_refused_at_the_start() {
         assert_eq!(output.status.code(), Some(2));
         String::from_utf8(output.stderr).unwrap()
     };
-    let taken = ended(&|setup| {
-        setup.set("admin", "address", &format!("\"{}\"", gate.address));
-    });
+    let taken = ended(&|setup| setup.set("admin", "address", &format!("\"{}\"", gate.address)));
     assert!(
         taken.contains(&format!("cannot serve the console at {}", gate.address)),
         "{taken}"
@@ -329,9 +317,7 @@ fn an_unusable_configuration_is_refused_at_the_start() {
         "no crawler is let in: {taken}"
     );
 
-    let exposed = ended(&|setup| {
-        setup.set("admin", "address", "\"0.0.0.0:0\"");
-    });
+    let exposed = ended(&|setup| setup.set("admin", "address", "\"0.0.0.0:0\""));
     assert!(exposed.contains("[admin] address"), "{exposed}");
     assert!(exposed.contains("token_file"), "{exposed}");
 

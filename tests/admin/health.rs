@@ -122,9 +122,7 @@ fn a_gate_that_is_about_to_end_lives_and_is_not_ready() {
     ));
     latch.arrivals(1);
     gate.signal(Signal::TERM);
-    eventually("the gate to be ready no more", || {
-        (gate.get("/ready").status == 503).then_some(())
-    });
+    gate.until(503, "/ready");
     let ready = json(&gate.get("/ready"));
     let failed: Vec<&str> = ready["checks"]
         .as_array()
@@ -149,9 +147,7 @@ fn a_gate_that_is_about_to_end_lives_and_is_not_ready() {
 
 #[test]
 fn a_stranger_may_ask_for_health_and_for_nothing_else() {
-    let gate = AdminGate::with(|setup| {
-        setup.set("admin", "token_file", "\"admin.token\"");
-    });
+    let gate = AdminGate::with(|setup| setup.set("admin", "token_file", "\"admin.token\""));
     for target in ["/live", "/ready"] {
         let fields = "Host: balancer.example\r\n";
         let answer = gate.ask("GET", target, fields, "");

@@ -69,9 +69,7 @@ impl Feed {
 #[test]
 fn a_watcher_sees_each_decision_kept_or_not() {
     let origin = Origin::with_rules(RULES);
-    let gate = AdminGate::with(|setup| {
-        setup.set("log", "decisions", "\"denied\"");
-    });
+    let gate = AdminGate::with(|setup| setup.set("log", "decisions", "\"denied\""));
     let mut feed = Feed::open(&gate, "");
     gate.process
         .get(&origin.url("/open"))

@@ -9,6 +9,7 @@
     reason = "a test fails by panicking, measures real time, and names what it skips"
 )]
 
+#[macro_use]
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -17,6 +18,7 @@ mod api;
 mod api_decisions;
 mod api_origins;
 mod collected;
+mod console;
 mod door;
 mod health;
 mod live;

@@ -68,9 +68,7 @@ fn question(url: &str, agent: &str) -> String {
 
 #[test]
 fn the_page_and_its_style_are_served_and_nothing_else() {
-    let public = Public::with(|setup| {
-        setup.set("admin", "token_file", "\"token\"");
-    });
+    let public = Public::with(|setup| setup.set("admin", "token_file", "\"token\""));
     let form = public.ask("GET", "/try");
     assert_eq!(form.status, 200, "no token is asked for: {form:?}");
     assert!(
@@ -133,9 +131,7 @@ fn the_page_and_its_style_are_served_and_nothing_else() {
 
 #[test]
 fn a_private_address_is_asked_for_nothing_whatever_crawlers_may() {
-    let public = Public::with(|setup| {
-        setup.set("admin", "public_try_per_minute", "1000");
-    });
+    let public = Public::with(|setup| setup.set("admin", "public_try_per_minute", "1000"));
     let origin = Origin::with_rules(RULES);
     // Crawlers may go there, and its robots.txt is known to them.
     let process = &public.gate.process;
@@ -188,9 +184,7 @@ fn a_private_address_is_asked_for_nothing_whatever_crawlers_may() {
 
 #[test]
 fn each_address_asks_at_its_rate() {
-    let public = Public::with(|setup| {
-        setup.set("admin", "public_try_per_minute", "2");
-    });
+    let public = Public::with(|setup| setup.set("admin", "public_try_per_minute", "2"));
     for _ in 0..2 {
         public.judged("http://127.0.0.1/", "");
         let form = public.ask("GET", "/try");
@@ -213,8 +207,7 @@ fn it_does_not_start_where_addresses_are_hidden() {
     let mut setup = Setup::new();
     setup.set("admin", "public_try", "\"127.0.0.1:0\"");
     setup.tables("[[upstream.proxy]]\nhosts = [\"*\"]\nurl = \"http://127.0.0.1:1\"\n");
-    let (code, _, said) = setup.run("serve", &[]);
-    assert_eq!(code, Some(2), "{said}");
+    let (_, said) = setup.ends(2, "serve", &[]);
     for key in ["[admin] public_try", "[[upstream.proxy]]"] {
         assert!(said.contains(key), "{said}");
     }
@@ -346,12 +339,10 @@ fn inside_a_namespace() {
     let page = public.judged("http://inside.example/", "");
     assert!(page.contains(NOT_PUBLIC), "{page}");
     // A reload holds here, too.
-    public.gate.process.reload(
-        |setup| {
-            setup.set("egress", "deny", "[\"site.example\"]");
-        },
-        "the configuration was read again",
-    );
+    public
+        .gate
+        .process
+        .reload(|setup| setup.set("egress", "deny", "[\"site.example\"]"));
     let page = public.judged(&at("/private/x"), "");
     assert!(page.contains(NOT_PUBLIC), "{page}");
 }

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::{AdminGate, Origin, RULES, eventually};
+use crate::support::{AdminGate, Origin, RULES};
 
 /// The number of requests generated for each operation.
 const EXAMPLES: &str = "25";
@@ -32,12 +32,8 @@ fn schemathesis_finds_no_fault() {
     let mut gate = AdminGate::open();
     gate.deny(&origin, "/private/a");
     // From here on the generated URLs must reach nothing.
-    gate.process.reload(
-        |setup| {
-            setup.set("egress", "deny", "[\"0.0.0.0/0\", \"::/0\", \"*.example\"]");
-        },
-        "the configuration was read again",
-    );
+    gate.process
+        .reload(|setup| setup.set("egress", "deny", "[\"0.0.0.0/0\", \"::/0\", \"*.example\"]"));
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(program)
         .current_dir(folder.path())
@@ -70,7 +66,5 @@ fn schemathesis_finds_no_fault() {
         gate.said()
     );
     // It is not while a slow disk takes the last records.
-    eventually("the gate to be ready", || {
-        (gate.get("/ready").status == 200).then_some(())
-    });
+    gate.until(200, "/ready");
 }

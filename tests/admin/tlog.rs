@@ -9,9 +9,7 @@ use crate::support::{AdminGate, Origin, RULES, StoredLog, eventually};
 #[test]
 fn the_log_is_served_as_tiles() {
     let origin = Origin::with_rules(RULES);
-    let gate = AdminGate::with(|setup| {
-        setup.set("audit", "checkpoint_every", "\"1s\"");
-    });
+    let gate = AdminGate::with(|setup| setup.set("audit", "checkpoint_every", "\"1s\""));
     for path in ["/private/a", "/private/b"] {
         gate.deny(&origin, path);
     }

@@ -12,8 +12,6 @@ use serde_json::{Value, json};
 use crate::support::admin_gate::{json as body, problem};
 use crate::support::{AdminGate, Origin, RULES, Response, eventually};
 
-const RELOADED: &str = "the configuration was read again";
-
 /// The hash of `open sesame`.
 static OPEN_SESAME: LazyLock<String> = LazyLock::new(|| {
     let hash = crawlgate_turns::client::passwords::hash(b"open sesame").unwrap();
@@ -56,9 +54,7 @@ pub(crate) fn users() -> String {
 }
 
 pub(crate) fn gate_with(tables: &str) -> AdminGate {
-    AdminGate::with(|setup| {
-        setup.tables(tables);
-    })
+    AdminGate::with(|setup| setup.tables(tables))
 }
 
 pub(crate) fn bearer(name: &str) -> String {
@@ -198,12 +194,7 @@ fn a_reload_ends_a_user_and_changes_a_role() {
     };
     assert_eq!(ada(&gate), 200);
     let tables = [user("reader", "review"), user("worker", "operate")].concat();
-    gate.process.reload(
-        |setup| {
-            setup.tables(&tables);
-        },
-        RELOADED,
-    );
+    gate.process.reload(|setup| setup.tables(&tables));
     let done = send(&gate, "reader", "POST", &at, &json!({"note": "n"}));
     assert_eq!(body(&done)["acknowledged"]["by"], "reader", "{done:?}");
     problem(&send(&gate, "viewer", "GET", "/status", &json!({})), 401);
@@ -213,10 +204,8 @@ fn a_reload_ends_a_user_and_changes_a_role() {
     let rest = String::from_utf8_lossy(&feed.read_all()).into_owned();
     assert!(!rest.contains("/private/after"), "{rest}");
     // Only a restart opens the console, though it is on loopback.
-    gate.process.reload(
-        |setup| {
-            setup.tables("");
-        },
+    gate.process.reload_until(
+        |setup| setup.tables(""),
         "the console refuses every request: the last [[admin.user]] is removed",
     );
     let why = problem(&gate.get("/api/v1/status"), 401);
@@ -233,12 +222,7 @@ fn a_reload_that_adds_users_ends_the_feeds_of_senders_without_a_name() {
         gate.address
     ));
     assert_eq!(feed.response_head().status, 200);
-    gate.process.reload(
-        |setup| {
-            setup.tables(&users());
-        },
-        RELOADED,
-    );
+    gate.process.reload(|setup| setup.tables(&users()));
     // No event comes: the feed ends by itself.
     let rest = String::from_utf8_lossy(&feed.read_all()).into_owned();
     assert!(rest.ends_with("\r\n0\r\n\r\n"), "{rest}");
@@ -269,12 +253,8 @@ fn an_export_ends_when_its_user_is_removed() {
     assert_eq!(export.response_head().status, 200);
     let begin = String::from_utf8_lossy(&export.read(60_000)).into_owned();
     assert!(begin.contains("/private/0-"), "it has begun");
-    gate.process.reload(
-        |setup| {
-            setup.tables(&user("worker", "operate"));
-        },
-        RELOADED,
-    );
+    gate.process
+        .reload(|setup| setup.tables(&user("worker", "operate")));
     let rest = String::from_utf8_lossy(&export.read_all()).into_owned();
     assert!(!rest.contains("/private/last"), "it has gone on");
     assert!(!rest.ends_with("\r\n0\r\n\r\n"), "it looks complete");
@@ -288,7 +268,7 @@ fn beyond_loopback_a_removed_user_is_out_at_once() {
         setup.tables(&users());
     });
     gate.wait_said("passwords and tokens for the console cross the network in the clear");
-    gate.process.reload(
+    gate.process.reload_until(
         |setup| {
             setup.set("admin", "address", "\"127.0.0.1:0\"");
             setup.tables("");
@@ -366,28 +346,24 @@ fn the_command_makes_users_that_the_running_process_takes_over() {
         ),
         "{entry}"
     );
-    let (code, of_program, told) = gate.setup.run(
+    let (of_program, told) = gate.setup.ends(
+        0,
         "admin",
         &["user", "add", "prom", "--role", "read", "--token"],
     );
-    assert_eq!(code, Some(0), "{told}");
     let (_, token) = told
         .trim_end()
         .split_once("the token of prom: ")
         .expect("a token");
     assert!(!of_program.contains(token), "{of_program}");
-    let (code, _, told) = gate.setup.run(
+    let (_, told) = gate.setup.ends(
+        2,
         "admin",
         &["user", "add", "ada", "--role", "read", "--generate"],
     );
-    assert_eq!(code, Some(2), "{told}");
     assert!(told.contains("a user is named \"ada\" already"), "{told}");
-    gate.process.reload(
-        |setup| {
-            setup.tables(&[users(), entry.clone(), of_program.clone()].concat());
-        },
-        RELOADED,
-    );
+    gate.process
+        .reload(|setup| setup.tables(&[users(), entry.clone(), of_program.clone()].concat()));
     let (_, list, _) = gate.setup.run("admin", &["user", "list"]);
     assert!(
         list.contains("grace   review   password\n") && list.contains("prom    read     token\n"),
@@ -411,8 +387,7 @@ fn the_command_makes_users_that_the_running_process_takes_over() {
         "--reason",
         "r",
     ];
-    let (code, said, told) = gate.beside("override", &words);
-    assert_eq!(code, Some(0), "{said} {told}");
+    gate.succeeds("override", &words);
     eventually("the override", || {
         (see(&gate, "/overrides")["items"][0]["by"] == "Ada Example").then_some(())
     });

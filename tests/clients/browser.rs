@@ -1,6 +1,6 @@
 //! A browser, which reads no variables and needs command-line options.
 
-use crate::visit::{Visit, client};
+use crate::visit::{Visit, chromium};
 
 #[test]
 fn headless_chromium() {
@@ -19,10 +19,7 @@ fn headless_chromium_in_a_network_of_its_own() {
 }
 
 fn visit_with_chromium(options: &[&str]) {
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let Some(chromium) = client("Chromium", "CRAWLGATE_CHROMIUM", &names, &["--version"]) else {
-        return;
-    };
+    let chromium = or_skip!(chromium());
     let visit = Visit::new();
     for url in visit.urls() {
         let profile = tempfile::tempdir().unwrap();

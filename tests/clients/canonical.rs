@@ -28,9 +28,7 @@ print(count)
 
 #[test]
 fn cbor2_reads_each_frozen_entry_and_writes_the_same_octets() {
-    let Some(python) = python("cbor2") else {
-        return;
-    };
+    let python = or_skip!(python("cbor2"));
     let golden = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/crates/record/src/tests/golden.txt"

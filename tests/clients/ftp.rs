@@ -52,9 +52,7 @@ fn crawl(visit: &Visit, python: &str, settings: &str, urls: &[String]) -> (Outco
 
 #[test]
 fn scrapy_asks_the_proxy_for_ftp_with_its_handler_for_http() {
-    let Some(python) = python("scrapy") else {
-        return;
-    };
+    let python = or_skip!(python("scrapy"));
     let manual = include_str!("../../docs/ftp.md");
     assert!(manual.contains(SETTING), "docs/ftp.md has another setting");
     let visit = Visit::new();
@@ -93,9 +91,7 @@ fn scrapy_asks_the_proxy_for_ftp_with_its_handler_for_http() {
 
 #[test]
 fn scrapys_own_handler_of_ftp_asks_no_proxy() {
-    let Some(python) = python("scrapy") else {
-        return;
-    };
+    let python = or_skip!(python("scrapy"));
     let visit = Visit::new();
     let server = FtpServer::with_rules(RULES).file("page", "a file");
     // The name of the URL leads nowhere outside crawlgate.

@@ -8,7 +8,9 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, eventually};
-use crate::visit::{CLIENT_PATIENCE, Outcome, Visit, client, finish, missing, python};
+use crate::visit::{
+    CLIENT_PATIENCE, Outcome, Visit, client, driven_chromium, finish, missing, python,
+};
 
 /// The images of the page that a browser loads: as many as it would ask for on connections of HTTP/1.1.
 const IMAGES: usize = 6;
@@ -90,9 +92,7 @@ fn told_both(outcome: &Outcome, version: &str) {
 
 #[test]
 fn curl_speaks_http_2() {
-    let Some(curl) = client("curl", "CRAWLGATE_CURL", &["curl"], &["--version"]) else {
-        return;
-    };
+    let curl = or_skip!(client("curl", "CRAWLGATE_CURL", &["curl"], &["--version"]));
     let visit = Visit::new();
     let write = "\n%{http_version} %{http_code}\n";
     let pages = [visit.https.url("/page"), visit.https.url("/private")];
@@ -117,9 +117,7 @@ fn curl_speaks_http_2() {
 
 #[test]
 fn python_httpx_speaks_http_2() {
-    let Some(python) = python("httpx, h2") else {
-        return;
-    };
+    let python = or_skip!(python("httpx, h2"));
     let visit = Visit::new();
     let program = "import sys, json, httpx\n\
         with httpx.Client(http2=True, timeout=60) as client:\n\
@@ -136,14 +134,10 @@ fn python_httpx_speaks_http_2() {
 #[test]
 fn libcurl_speaks_http_2_with_the_proxy_itself() {
     // `--proxy-http2` of curl 8.1 and newer. PycURL brings such a libcurl, and has no name for the number of the option.
-    let Some(python) = python("pycurl") else {
-        return;
-    };
+    let python = or_skip!(python("pycurl"));
     let listener =
         "[[listener]]\nname = 'tls'\naddress = '127.0.0.1:0'\ntls = true\nnames = ['127.0.0.1']\n";
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.tables(listener);
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.tables(listener));
     let place = eventually("the listener with TLS", || {
         let said = gate.said();
         let whole = said.rfind('\n').map_or("", |end| &said[..end]);
@@ -220,15 +214,7 @@ fn node_speaks_http_2_in_a_tunnel_of_its_own() {
 
 #[test]
 fn chromium_speaks_http_2_on_one_connection() {
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let Some(chromium) = client("Chromium", "CRAWLGATE_CHROMIUM", &names, &["--version"]) else {
-        return;
-    };
-    let (Ok(node), Ok(browser)) = (env::var("CRAWLGATE_NODE"), env::var("CRAWLGATE_BROWSER"))
-    else {
-        missing("Playwright (CRAWLGATE_NODE, CRAWLGATE_BROWSER)");
-        return;
-    };
+    let (chromium, node, browser) = or_skip!(driven_chromium());
     let visit = Visit::new();
     let origin = &visit.https;
     let latch = Latch::new();

@@ -11,19 +11,24 @@
     clippy::panic,
     clippy::disallowed_methods,
     clippy::print_stderr,
+    clippy::print_stdout,
     reason = "a test fails by panicking, measures real time, and names what it skips"
 )]
 
+#[macro_use]
 #[path = "../support/mod.rs"]
 mod support;
 
 mod browser;
 mod canonical;
+mod decide;
 mod ftp;
 mod grpc;
+mod guard;
 mod http2;
 mod node;
 mod purposes;
+mod real_origins;
 mod recipes;
 mod uploads;
 mod variables;
@@ -37,9 +42,7 @@ use visit::{Visit, client, printed_statuses, python, python_client};
 
 #[test]
 fn curl() {
-    let Some(curl) = client("curl", "CRAWLGATE_CURL", &["curl"], &["--version"]) else {
-        return;
-    };
+    let curl = or_skip!(client("curl", "CRAWLGATE_CURL", &["curl"], &["--version"]));
     let visit = Visit::new();
     let start = [curl, "--silent".to_owned(), "--show-error".to_owned()];
     let write = visit
@@ -58,9 +61,7 @@ fn curl() {
 
 #[test]
 fn curl_shows_the_rule_that_denied() {
-    let Some(curl) = client("curl", "CRAWLGATE_CURL", &["curl"], &["--version"]) else {
-        return;
-    };
+    let curl = or_skip!(client("curl", "CRAWLGATE_CURL", &["curl"], &["--version"]));
     let visit = Visit::new();
     let outcome = visit.run([curl.as_str(), "--silent", &visit.https.url("/private")]);
     assert!(
@@ -136,9 +137,7 @@ fn python_urllib() {
 
 #[test]
 fn a_scrapy_spider_on_a_small_site() {
-    let Some(python) = python("scrapy") else {
-        return;
-    };
+    let python = or_skip!(python("scrapy"));
     let visit = Visit::new();
     let links = "<a href=/page>1</a> <a href=/private>2</a> <a href=/private/a>3</a> <a href=/private/open>4</a> <a href=/%70rivate/b>5</a>";
     for origin in [&visit.http, &visit.https] {

@@ -48,9 +48,7 @@ fn program() -> String {
 
 #[test]
 fn no_client_of_node_goes_past_the_proxy() {
-    let Some((nodes, packages)) = installed() else {
-        return;
-    };
+    let (nodes, packages) = or_skip!(installed());
     for node in nodes {
         let visit = Visit::new();
         // By address: names that only the proxy resolves could not be reached without it in any case.
@@ -99,9 +97,7 @@ fn no_client_of_node_goes_past_the_proxy() {
 
 #[test]
 fn requests_by_node_itself_and_protocols_that_cannot_be_tunnelled() {
-    let Some((nodes, _)) = installed() else {
-        return;
-    };
+    let (nodes, _) = or_skip!(installed());
     let program = "const http = require('http'), net = require('net'), tls = require('tls');\n\
         const server = http.createServer((_, answer) => answer.end('mine')).listen(0, '127.0.0.1', () => {\n\
             const port = server.address().port;\n\
@@ -145,9 +141,7 @@ fn requests_by_node_itself_and_protocols_that_cannot_be_tunnelled() {
 
 #[test]
 fn agents_of_undici_find_the_proxy_by_themselves() {
-    let Some((nodes, packages)) = installed() else {
-        return;
-    };
+    let (nodes, packages) = or_skip!(installed());
     // Version 8 needs Node 22. It names the origin where it connects to the proxy, so the origin has a name here.
     let program = "const [agent, packages, ...urls] = process.argv.slice(1);\n\
         const name = Number(process.versions.node.split('.')[0]) < 22 ? 'undici' : 'undici8';\n\
@@ -180,9 +174,7 @@ const ENDS_WITHIN: u32 = 3000;
 
 #[test]
 fn a_program_of_node_ends_with_its_last_answer() {
-    let Some((nodes, _)) = installed() else {
-        return;
-    };
+    let (nodes, _) = or_skip!(installed());
     let program = "const url = process.argv[1];\n\
         const ends = () => { const end = Date.now(); process.on('exit', () => console.log(Date.now() - end)); };\n\
         const read = (answer) => answer.resume().on('end', ends);\n\
@@ -215,9 +207,7 @@ fn a_program_of_node_ends_with_its_last_answer() {
 
 #[test]
 fn servers_that_node_starts_are_asked_without_the_proxy() {
-    let Some((nodes, _)) = installed() else {
-        return;
-    };
+    let (nodes, _) = or_skip!(installed());
     // Each server answers with the count of its requests: the proxy would ask for robots.txt first. The child of a child
     // is a browser behind its script. Undici 8 names a server by a lookup of its own, as this client does.
     let program = "const http = require('http'), { spawn } = require('child_process'), [url] = process.argv.slice(1);\n\

@@ -196,8 +196,7 @@ impl Expected {
 /// Asserts that every decision is proven from its record, of which there are at least so many.
 #[track_caller]
 fn all_proven(setup: &Setup, least: u64) {
-    let (code, said, why) = setup.run("audit", &["verify", "--all", "--json"]);
-    assert_eq!(code, Some(0), "{said}{why}");
+    let said = setup.succeeds("audit", &["verify", "--all", "--json"]);
     let told: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(
         (&told["ok"], &told["attested"], &told["wrong"]),
@@ -209,9 +208,7 @@ fn all_proven(setup: &Setup, least: u64) {
 
 #[test]
 fn scrapy_for_training_and_for_search_gets_exactly_the_right_pages() {
-    let Some(python) = python("scrapy") else {
-        return;
-    };
+    let python = or_skip!(python("scrapy"));
     for expected in [TRAINING, SEARCH] {
         let (origin, setup) = (site(), Setup::new());
         let mut command = setup.command("run");
@@ -224,18 +221,14 @@ fn scrapy_for_training_and_for_search_gets_exactly_the_right_pages() {
 
 #[test]
 fn two_clients_of_one_service_crawl_for_a_purpose_each() {
-    let Some(python) = python("scrapy") else {
-        return;
-    };
+    let python = or_skip!(python("scrapy"));
     let hash = crawlgate_turns::client::passwords::hash(b"open sesame").unwrap();
     let clients = [("model", TRAINING), ("index", SEARCH)];
     let entries = clients.map(|(name, expected)| {
         let (password, purpose) = (hash.reveal(), expected.purpose);
         format!("[[client]]\nname = '{name}'\npassword = '{password}'\npurposes = ['{purpose}']\n")
     });
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.tables(&entries.concat());
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.tables(&entries.concat()));
     for (name, expected) in clients {
         let origin = site();
         let mut command = Command::new("env");

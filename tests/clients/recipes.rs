@@ -1,11 +1,10 @@
 //! The lines that `crawlgate ca setup` prints, used with the programs that they are for.
 
-use std::env;
 use std::fs;
 use std::process::Command;
 
 use crate::support::{CrawlgateProcess, Origin, RULES};
-use crate::visit::{client, finish, missing, python};
+use crate::visit::{client, driven_chromium, finish, python};
 
 /// A running proxy, an origin behind TLS, and the recipe for one client.
 struct FollowedRecipe {
@@ -139,9 +138,7 @@ fn php() {
 
 #[test]
 fn pycurl() {
-    let Some(python) = python("pycurl") else {
-        return;
-    };
+    let python = or_skip!(python("pycurl"));
     let followed = FollowedRecipe::new("pycurl");
     let program = format!(
         "import pycurl\n\
@@ -235,15 +232,7 @@ fn git_and_wget() {
 
 #[test]
 fn playwright() {
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    let Some(chromium) = client("Chromium", "CRAWLGATE_CHROMIUM", &names, &["--version"]) else {
-        return;
-    };
-    let (Ok(node), Ok(modules)) = (env::var("CRAWLGATE_NODE"), env::var("CRAWLGATE_BROWSER"))
-    else {
-        missing("Playwright (CRAWLGATE_NODE, CRAWLGATE_BROWSER)");
-        return;
-    };
+    let (chromium, node, modules) = or_skip!(driven_chromium());
     let followed = FollowedRecipe::new("playwright");
     let launch = followed.command("chromium.launch(");
     let options = launch

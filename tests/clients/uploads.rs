@@ -29,9 +29,7 @@ fn each_upload_gets_its_403<S: Into<String>>(start: impl IntoIterator<Item = S>)
 
 #[test]
 fn python_requests_gets_its_403_for_each_upload() {
-    let Some(python) = python("requests") else {
-        return;
-    };
+    let python = or_skip!(python("requests"));
     let program = "import sys, requests\n\
         urls, size, times = sys.argv[1:3], int(sys.argv[3]), int(sys.argv[4])\n\
         for url in urls:\n\
@@ -43,9 +41,7 @@ fn python_requests_gets_its_403_for_each_upload() {
 
 #[test]
 fn curl_gets_its_403_for_each_upload() {
-    let Some(curl) = client("curl", "CRAWLGATE_CURL", &["curl"], &["--version"]) else {
-        return;
-    };
+    let curl = or_skip!(client("curl", "CRAWLGATE_CURL", &["curl"], &["--version"]));
     let dir = tempfile::tempdir().unwrap();
     let body = dir.path().join("body");
     fs::write(&body, vec![b'x'; UPLOAD.parse().unwrap()]).unwrap();
@@ -62,9 +58,7 @@ fn curl_gets_its_403_for_each_upload() {
 
 #[test]
 fn java_gets_its_403_for_each_upload() {
-    let Some(java) = client("Java", "CRAWLGATE_JAVA", &["java"], &["-version"]) else {
-        return;
-    };
+    let java = or_skip!(client("Java", "CRAWLGATE_JAVA", &["java"], &["-version"]));
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("Upload.java");
     fs::write(
@@ -90,9 +84,7 @@ fn java_gets_its_403_for_each_upload() {
 
 #[test]
 fn go_gets_its_403_for_each_upload() {
-    let Some(go) = client("Go", "CRAWLGATE_GO", &["go"], &["version"]) else {
-        return;
-    };
+    let go = or_skip!(client("Go", "CRAWLGATE_GO", &["go"], &["version"]));
     let dir = tempfile::tempdir().unwrap();
     let source = dir.path().join("upload.go");
     fs::write(

@@ -7,9 +7,12 @@ use crate::visit::{Visit, client, finish, missing, printed_statuses};
 
 #[test]
 fn emacs() {
-    let Some(emacs) = client("Emacs", "CRAWLGATE_EMACS", &["emacs"], &["--version"]) else {
-        return;
-    };
+    let emacs = or_skip!(client(
+        "Emacs",
+        "CRAWLGATE_EMACS",
+        &["emacs"],
+        &["--version"]
+    ));
     let program = "(dolist (url command-line-args-left)
         (let ((answer (url-retrieve-synchronously url t t)))
             (princ (with-current-buffer answer (goto-char (point-min)) (nth 1 (split-string (thing-at-point 'line)))))
@@ -40,9 +43,7 @@ fn emacs() {
 
 #[test]
 fn bun() {
-    let Some(bun) = client("Bun", "CRAWLGATE_BUN", &["bun"], &["--version"]) else {
-        return;
-    };
+    let bun = or_skip!(client("Bun", "CRAWLGATE_BUN", &["bun"], &["--version"]));
     let clients = [
         "async (url) => (await fetch(url)).status",
         // Reads the variables only where one more tells it to.
@@ -91,9 +92,7 @@ fn perl() {
 #[test]
 fn php_with_its_own_settings() {
     let probe = ["-r", "curl_init();"];
-    let Some(php) = client("PHP with curl", "CRAWLGATE_PHP", &["php"], &probe) else {
-        return;
-    };
+    let php = or_skip!(client("PHP with curl", "CRAWLGATE_PHP", &["php"], &probe));
     let program = "foreach (array_slice($argv, 1) as $url) {\n\
         \x20   $handle = curl_init($url);\n\
         \x20   curl_setopt($handle, CURLOPT_RETURNTRANSFER, true);\n\
@@ -128,9 +127,12 @@ fn php_with_its_own_settings() {
 
 #[test]
 fn wget2_is_told_of_a_listener_with_tls() {
-    let Some(wget2) = client("Wget2", "CRAWLGATE_WGET2", &["wget2"], &["--version"]) else {
-        return;
-    };
+    let wget2 = or_skip!(client(
+        "Wget2",
+        "CRAWLGATE_WGET2",
+        &["wget2"],
+        &["--version"]
+    ));
     let visit = Visit::new();
     // 1.99.1 begins TLS with the proxy for an https URL, though the proxy's URL says http.
     let outcome = visit.run([

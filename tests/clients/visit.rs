@@ -169,6 +169,23 @@ pub(crate) fn missing(name: &str) {
     eprintln!("skipped: {name} is missing");
 }
 
+/// Returns Chromium.
+pub(crate) fn chromium() -> Option<String> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    client("Chromium", "CRAWLGATE_CHROMIUM", &names, &["--version"])
+}
+
+/// Returns Chromium, Node.js and the folder of Playwright, which drives it.
+pub(crate) fn driven_chromium() -> Option<(String, String, String)> {
+    let chromium = chromium()?;
+    let [node, modules] = ["CRAWLGATE_NODE", "CRAWLGATE_BROWSER"].map(|name| env::var(name).ok());
+    let found = node.zip(modules);
+    if found.is_none() {
+        missing("Playwright (CRAWLGATE_NODE, CRAWLGATE_BROWSER)");
+    }
+    found.map(|(node, modules)| (chromium, node, modules))
+}
+
 pub(crate) fn python(module: &str) -> Option<String> {
     client(
         &format!("Python with {module}"),

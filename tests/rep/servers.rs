@@ -2,7 +2,7 @@
 //! path.
 //!
 //! A model repeats the steps of one server between the request line and the resource, in the server's own order and
-//! independently of the guard. `tests/guard` asks the servers themselves.
+//! independently of the guard. `tests/clients/guard` asks the servers themselves.
 
 use crawlgate_robots::{ComparisonPath, GuardVerdict, Robots, RuleKind, Selection};
 use proptest::prelude::*;

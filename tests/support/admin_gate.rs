@@ -73,6 +73,14 @@ impl AdminGate {
         self.ask("GET", target, "", "")
     }
 
+    /// GETs a target until the answer has this status.
+    #[track_caller]
+    pub(crate) fn until(&self, status: u16, target: &str) {
+        eventually(&format!("{status} for {target}"), || {
+            (self.get(target).status == status).then_some(())
+        });
+    }
+
     /// GETs a document of the API.
     #[track_caller]
     pub(crate) fn api(&self, path: &str) -> Value {

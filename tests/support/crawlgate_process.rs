@@ -69,18 +69,14 @@ impl Setup {
     }
 
     /// Sets one key to a TOML value, text in its quotes.
-    pub(crate) fn set(&mut self, section: &str, key: &str, value: &str) -> &mut Self {
-        self.sections
-            .entry(section.to_owned())
-            .or_default()
-            .insert(key.to_owned(), value.to_owned());
-        self
+    pub(crate) fn set(&mut self, section: &str, key: &str, value: &str) {
+        let keys = self.sections.entry(section.to_owned()).or_default();
+        keys.insert(key.to_owned(), value.to_owned());
     }
 
     /// Sets the end of the file: arrays of tables, `[[client]]`. Replaces what was there.
-    pub(crate) fn tables(&mut self, toml: &str) -> &mut Self {
+    pub(crate) fn tables(&mut self, toml: &str) {
         toml.clone_into(&mut self.tables);
-        self
     }
 
     /// Returns the directory.
@@ -110,6 +106,20 @@ impl Setup {
         let said = [output.stdout, output.stderr];
         let [stdout, stderr] = said.map(|octets| String::from_utf8_lossy(&octets).into_owned());
         (output.status.code(), stdout, stderr)
+    }
+
+    /// Runs a command likewise, and asserts its exit code; returns its standard output and error.
+    #[track_caller]
+    pub(crate) fn ends(&self, code: i32, subcommand: &str, words: &[&str]) -> (String, String) {
+        let (found, said, errors) = self.run(subcommand, words);
+        assert_eq!(found, Some(code), "{subcommand} {words:?}: {said}{errors}");
+        (said, errors)
+    }
+
+    /// Runs a command that succeeds; returns its standard output.
+    #[track_caller]
+    pub(crate) fn succeeds(&self, subcommand: &str, words: &[&str]) -> String {
+        self.ends(0, subcommand, words).0
     }
 
     /// Returns `crawlgate SUBCOMMAND --config FILE` in this directory, without proxy variables and with its output
@@ -263,6 +273,18 @@ impl CrawlgateProcess {
         self.setup.run(subcommand, words)
     }
 
+    /// Runs a command likewise, and asserts its exit code; returns its standard output and error.
+    #[track_caller]
+    pub(crate) fn ends(&self, code: i32, subcommand: &str, words: &[&str]) -> (String, String) {
+        self.setup.ends(code, subcommand, words)
+    }
+
+    /// Runs a command likewise that succeeds; returns its standard output.
+    #[track_caller]
+    pub(crate) fn succeeds(&self, subcommand: &str, words: &[&str]) -> String {
+        self.setup.succeeds(subcommand, words)
+    }
+
     /// Repeats [`CrawlgateProcess::beside`] until the output is as expected: the gate writes the store a moment after an answer.
     #[track_caller]
     pub(crate) fn beside_until(
@@ -314,6 +336,14 @@ impl CrawlgateProcess {
     #[track_caller]
     pub(crate) fn get(&self, url: &str) -> Response {
         self.request("GET", url, "")
+    }
+
+    /// GETs a URL until the answer has this status.
+    #[track_caller]
+    pub(crate) fn until(&self, status: u16, url: &str) {
+        eventually(&format!("{status} for {url}"), || {
+            (self.get(url).status == status).then_some(())
+        });
     }
 
     /// Sends a request without a body and with further field lines (each ended by CRLF).
@@ -397,9 +427,15 @@ impl CrawlgateProcess {
         })
     }
 
+    /// Rewrites the configuration and asks for a reload; returns when it is in force.
+    #[track_caller]
+    pub(crate) fn reload(&mut self, configure: impl FnOnce(&mut Setup)) {
+        self.reload_until(configure, "the configuration was read again");
+    }
+
     /// Rewrites the configuration and asks for a reload; returns when stderr has `confirmation` once more.
     #[track_caller]
-    pub(crate) fn reload(&mut self, configure: impl FnOnce(&mut Setup), confirmation: &str) {
+    pub(crate) fn reload_until(&mut self, configure: impl FnOnce(&mut Setup), confirmation: &str) {
         let before = self.said().matches(confirmation).count();
         configure(&mut self.setup);
         self.setup.write();

@@ -221,3 +221,13 @@ fn integer(block: &mut Vec<u8>, mut number: usize) {
     }
     block.push(number as u8);
 }
+
+/// Returns the fields of a GET of `path` by HTTPS at `authority`.
+pub(crate) fn get_fields<'a>(authority: &'a str, path: &'a str) -> [(&'static str, &'a str); 4] {
+    [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":authority", authority),
+        (":path", path),
+    ]
+}

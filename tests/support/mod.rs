@@ -8,8 +8,19 @@
 #![allow(
     dead_code,
     unused_imports,
+    unused_macros,
     reason = "every test crate compiles the whole harness and uses a part of it"
 )]
+
+/// Returns the value, or ends the test where it is `None`: what it needs is not installed, and that is said.
+macro_rules! or_skip {
+    ($installed:expr) => {
+        match $installed {
+            Some(installed) => installed,
+            None => return,
+        }
+    };
+}
 
 pub(crate) mod admin_gate;
 pub(crate) mod collector;

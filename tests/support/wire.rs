@@ -96,8 +96,13 @@ impl Wire {
     /// GETs a URL in absolute-form.
     #[track_caller]
     pub(crate) fn get(&mut self, url: &str) -> Response {
+        self.ask(url).response("GET")
+    }
+
+    /// Asks for a URL in absolute-form; the response is still to be read.
+    pub(crate) fn ask(&mut self, url: &str) -> &mut Self {
         let authority = url.split('/').nth(2).unwrap();
-        self.exchange(format!(
+        self.send(format!(
             "GET {url} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n\r\n"
         ))
     }

@@ -1,4 +1,4 @@
-//! The meaning of a fetch of robots.txt, by its status and its redirects.
+//! The meaning of a fetch of robots.txt, by its status and its redirects. Page: `docs/robots.md`.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
 //! The address policy: the gate does not dial addresses that only this machine's networks can reach, in any spelling
-//! and from any source, and dials the others by the operator's route.
+//! and from any source, and dials the others by the operator's route. Page: `docs/networks.md`.
 
 use serde_json::Value;
 
@@ -7,8 +7,6 @@ use crate::opaque::{SWITCH, upgrade};
 use crate::support::{
     CrawlgateProcess, Origin, RULES, Reply, Response, Setup, eventually, origin_ca_pem,
 };
-
-const RELOADED: &str = "the configuration was read again";
 
 /// Starts a gate with the default address policy.
 fn default_gate() -> CrawlgateProcess {
@@ -87,17 +85,12 @@ fn the_answer_names_the_way_out_and_the_way_out_opens() {
         assert!(detail.contains("this machine itself"), "{detail}");
         assert!(detail.contains("[egress] allow = [\\\""), "{detail}");
     }
-    gate.reload(
-        |setup| {
-            setup.set("egress", "allow", "[\"127.0.0.0/8\", \"localhost\"]");
-        },
-        RELOADED,
-    );
+    gate.reload(|setup| setup.set("egress", "allow", "[\"127.0.0.0/8\", \"localhost\"]"));
     for url in [&by_address, &by_name] {
         assert_eq!(gate.get(url).text(), "page /open", "{url}");
     }
     // A pooled connection does not outlive a change of the address policy either.
-    gate.reload(default_policy, RELOADED);
+    gate.reload(default_policy);
     for url in [&by_address, &by_name] {
         prohibited(&gate, &gate.get(url));
     }
@@ -108,7 +101,7 @@ fn the_answer_names_the_way_out_and_the_way_out_opens() {
 fn deny_wins_over_allow_also_for_names() {
     let origin = Origin::with_rules(RULES);
     let gate = CrawlgateProcess::with(|setup| {
-        setup.set("egress", "deny", "[\"*.site.test\", \"127.0.0.2\"]");
+        setup.set("egress", "deny", "[\"*.site.test\", \"127.0.0.2\"]")
     });
     assert_eq!(gate.get(&origin.url_as("site.test", "/open")).status, 200);
     for host in ["www.site.test", "127.0.0.2"] {
@@ -294,9 +287,7 @@ fn run_takes_allowed_addresses_on_its_command_line() {
 
 #[test]
 fn what_is_open_to_an_address_ends_when_the_address_becomes_prohibited() {
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("tls", "tunnel", "[\"bank.test\"]");
-    });
+    let mut gate = CrawlgateProcess::with(|setup| setup.set("tls", "tunnel", "[\"bank.test\"]"));
     let tls = Origin::https();
     let plain = Origin::http().on("/socket", [Reply::raw(SWITCH).echo()]);
     let authority = format!("bank.test:{}", tls.port());
@@ -309,10 +300,8 @@ fn what_is_open_to_an_address_ends_when_the_address_becomes_prohibited() {
     let answer = socket.exchange(upgrade(&plain.url("/socket"), &plain.authority()));
     assert_eq!(answer.status, 101, "{answer:?}");
     // No name is denied.
-    let prohibit = |setup: &mut Setup| {
-        setup.set("egress", "deny", "[\"127.0.0.0/8\"]");
-    };
-    gate.reload(prohibit, RELOADED);
+    let prohibit = |setup: &mut Setup| setup.set("egress", "deny", "[\"127.0.0.0/8\"]");
+    gate.reload(prohibit);
     for port in [tls.port(), plain.port()] {
         let record = gate.record("the end", |record| record["port"] == port);
         assert_eq!(record["error"], "http_request_denied", "{record}");

@@ -1,4 +1,4 @@
-//! The local CA during a rotation, and the names that it may not sign.
+//! The local CA during a rotation, and the names that it may not sign. Page: `docs/clients.md`.
 
 use std::fs;
 
@@ -40,7 +40,7 @@ fn a_rotation_leaves_no_day_on_which_a_client_trusts_neither() {
         let exported = file(&gate, exported);
         assert!(exported.contains(&first) && exported.contains(&next));
     }
-    gate.reload(|_| (), "the next CA");
+    gate.reload_until(|_| (), "the next CA");
     assert!(believes(&gate, &first), "the current one signs");
     assert!(!believes(&gate, &next));
     let setup = ca(&gate, &["setup", "system"]);
@@ -64,7 +64,7 @@ fn a_rotation_leaves_no_day_on_which_a_client_trusts_neither() {
         believes(&gate, &first),
         "until it is told, the process signs as before"
     );
-    gate.reload(|_| (), "the local CA");
+    gate.reload_until(|_| (), "the local CA");
     assert!(believes(&gate, &next), "the next one signs");
     assert!(!believes(&gate, &first));
     open.get_inside(&authority, "/still-open")
@@ -78,9 +78,8 @@ fn a_rotation_leaves_no_day_on_which_a_client_trusts_neither() {
 
 #[test]
 fn hosts_outside_the_name_constraints_are_tunnelled_or_refused() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("tls", "name_constraints", "[\"site.test\"]");
-    });
+    let gate =
+        CrawlgateProcess::with(|setup| setup.set("tls", "name_constraints", "[\"site.test\"]"));
     let shown = ca(&gate, &["show"]);
     assert!(
         shown.contains("site.test") && shown.contains("not 0.0.0.0/0"),

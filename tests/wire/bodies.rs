@@ -1,5 +1,5 @@
 //! The body of a robots.txt: broken framing is never parsed, content codings are decoded, no size costs more than the
-//! limit.
+//! limit. Page: `docs/robots.md`.
 
 use std::io::Write;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The framing of bodies: lengths, chunks, trailers, and answers without a body.
+//! The framing of bodies: lengths, chunks, trailers, and answers without a body. Page: `docs/messages.md`.
 
 use crate::support::{CrawlgateProcess, Origin, Reply};
 

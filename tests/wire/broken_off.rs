@@ -1,4 +1,4 @@
-//! Bodies that break off or fall silent, on either side.
+//! Bodies that break off or fall silent, on either side. Page: `docs/messages.md`.
 
 use serde_json::json;
 

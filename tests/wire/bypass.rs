@@ -1,5 +1,6 @@
 //! The bypass table, first half: spellings of a URL that could make a careless gate judge one thing and fetch another.
 //! For each denial the origin has seen only `/robots.txt`. `http2/bypass.rs` has the other rows on streams of HTTP/2.
+//! Page: `docs/path-guard.md`.
 
 use http::Version;
 

@@ -1,4 +1,4 @@
-//! `crawlgate client` and `run`, and real HTTP clients that send credentials.
+//! `crawlgate client` and `run`, and real HTTP clients that send credentials. Page: `docs/clients.md`.
 
 use std::process::{Command, Stdio};
 
@@ -81,9 +81,7 @@ fn entries_are_created_listed_and_checked_by_command() {
         assert!((out + &said).contains(told), "{words:?}: {said}");
     }
     // The created entry lets the client in.
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.tables(&made);
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.tables(&made));
     let origin = Origin::with_rules(RULES);
     let answer = ask(
         &mut gate.connect(),

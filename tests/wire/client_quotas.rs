@@ -1,8 +1,8 @@
-//! The quota and the rate of a client, over all origins.
+//! The quota and the rate of a client, over all origins. Page: `docs/clients.md`.
 
 use std::thread;
 
-use crate::clients::{RELOADED, gate_with};
+use crate::clients::gate_with;
 use crate::pace::held_and_broken_off;
 use crate::support::{CrawlgateProcess, Origin, RULES, Response, eventually};
 
@@ -24,12 +24,9 @@ fn a_quota_is_spent_once() {
     // A crawler's request for robots.txt counts like any other.
     gate.refused(&gate.get(&origin.url("/robots.txt")), 429, "quota_spent");
     // A reload that allows more keeps the usage so far.
-    gate.reload(
-        |setup| {
-            setup.tables("[[client]]\nname = 'rest'\nquota = { requests = 4, per = '365d' }\n");
-        },
-        RELOADED,
-    );
+    gate.reload(|setup| {
+        setup.tables("[[client]]\nname = 'rest'\nquota = { requests = 4, per = '365d' }\n")
+    });
     gate.get(&url(4)).is_origins(200, "page /open/4");
     gate.refused(&gate.get(&url(5)), 429, "quota_spent");
 }
@@ -55,9 +52,8 @@ fn the_octets_of_a_quota_are_counted_when_a_request_ends() {
 #[test]
 fn a_client_that_disconnects_while_held_keeps_no_turn() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup
-            .set("pace", "max_hold", "\"150s\"")
-            .tables("[[client]]\nname = 'rest'\nrequests_per_second = 0.01\n");
+        setup.set("pace", "max_hold", "\"150s\"");
+        setup.tables("[[client]]\nname = 'rest'\nrequests_per_second = 0.01\n");
     });
     let origin = Origin::with_rules(RULES);
     gate.get(&origin.url("/a")).is_origins(200, "page /a");
@@ -72,9 +68,8 @@ fn a_client_that_disconnects_while_held_keeps_no_turn() {
 #[test]
 fn a_client_that_is_too_fast_is_held_or_refused() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup
-            .set("pace", "max_hold", "\"400ms\"")
-            .tables("[[client]]\nname = 'rest'\nrequests_per_second = 4\n");
+        setup.set("pace", "max_hold", "\"400ms\"");
+        setup.tables("[[client]]\nname = 'rest'\nrequests_per_second = 4\n");
     });
     let (one, other) = (Origin::with_rules(RULES), Origin::with_rules(RULES));
     // Over all origins together: the turn comes after a quarter of a second, which a slow machine may let pass.

@@ -1,4 +1,4 @@
-//! Clients: their recognition and their settings.
+//! Clients: their recognition and their settings. Page: `docs/clients.md`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,8 +13,6 @@ use crate::support::{
 /// A test's password, which must appear nowhere.
 pub const PASSWORD: &str = "sesame-canary-4711";
 
-pub const RELOADED: &str = "the configuration was read again";
-
 /// Returns an entry with a hash that is cheap to check.
 pub fn entry(name: &str, more: &str) -> String {
     use argon2::PasswordHasher as _;
@@ -25,9 +23,7 @@ pub fn entry(name: &str, more: &str) -> String {
 }
 
 pub fn gate_with(tables: &str) -> CrawlgateProcess {
-    CrawlgateProcess::with(|setup| {
-        setup.tables(tables);
-    })
+    CrawlgateProcess::with(|setup| setup.tables(tables))
 }
 
 /// Returns the field line for these credentials.
@@ -86,7 +82,8 @@ fn an_unknown_client_is_refused_before_any_origin_is_asked() {
 #[test]
 fn a_reload_ends_connections_of_removed_clients() {
     let tunnels = |setup: &mut Setup, tables: &str| {
-        setup.set("tls", "tunnel", "[\"bank.test\"]").tables(tables);
+        setup.set("tls", "tunnel", "[\"bank.test\"]");
+        setup.tables(tables);
     };
     let news = entry("news", "") + &entry("other", "");
     let mut gate = CrawlgateProcess::with(|setup| tunnels(setup, &news));
@@ -117,7 +114,7 @@ fn a_reload_ends_connections_of_removed_clients() {
     assert_eq!(socket.exchange(shaking).status, 101);
 
     // An unchanged client goes on; another hash of the same password counts as another condition.
-    gate.reload(|_| (), RELOADED);
+    gate.reload(|_| ());
     ask(&mut plain, &url, &right).is_origins(200, "page /open");
     tunnel
         .get_inside(&inside, "/open")
@@ -129,7 +126,7 @@ fn a_reload_ends_connections_of_removed_clients() {
     assert_eq!(socket.read(5), b"still");
 
     let seen = (http.seen().len(), https.seen().len());
-    gate.reload(|setup| tunnels(setup, &entry("other", "")), RELOADED);
+    gate.reload(|setup| tunnels(setup, &entry("other", "")));
     gate.refused(&ask(&mut plain, &url, &right), 407, "unauthenticated");
     gate.refused(&tunnel.get_inside(&inside, "/open"), 403, "unknown_client");
     opaque.drain();
@@ -143,32 +140,21 @@ fn a_reload_ends_connections_of_removed_clients() {
 
 #[test]
 fn a_crawler_that_is_judged_as_another_is_recorded_or_denied() {
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("agent", "product_tokens", "[\"OtherBot\"]");
-    });
+    let mut gate =
+        CrawlgateProcess::with(|setup| setup.set("agent", "product_tokens", "[\"OtherBot\"]"));
     let origin = Origin::with_rules(RULES);
     let url = origin.url("/open");
     gate.get(&url).is_origins(200, "page /open");
     let record = gate.record_of(&url);
     assert_eq!(record["agent"]["mismatch"], true, "{record}");
     let unasked = Origin::with_rules(RULES);
-    gate.reload(
-        |setup| {
-            setup.set("agent", "mismatch", "\"deny\"");
-        },
-        RELOADED,
-    );
+    gate.reload(|setup| setup.set("agent", "mismatch", "\"deny\""));
     let record = gate.refused(&gate.get(&unasked.url("/open")), 403, "agent_mismatch");
     assert_eq!(record["robots"], Value::Null, "{record}");
     assert_eq!(unasked.seen().len(), 0, "not even its robots.txt");
     // robots.txt itself is open to every crawler.
     assert_eq!(gate.get(&unasked.url("/robots.txt")).text(), RULES);
-    gate.reload(
-        |setup| {
-            setup.set("policy", "mode", "\"report\"");
-        },
-        RELOADED,
-    );
+    gate.reload(|setup| setup.set("policy", "mode", "\"report\""));
     gate.get(&url).is_origins(200, "page /open");
     let record = gate.record("the report", |record| record["mode"] == "report");
     assert_eq!(record["reason"], "agent_mismatch", "{record}");
@@ -199,9 +185,7 @@ fn what_the_origin_does_not_see_identifies_no_crawler() {
 
 #[test]
 fn a_crawler_without_a_product_token_can_be_refused() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("agent", "require_identity", "true");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("agent", "require_identity", "true"));
     let origin = Origin::with_rules(RULES);
     let anonymous = |path: &str| {
         let url = origin.url(path);

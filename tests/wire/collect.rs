@@ -1,4 +1,5 @@
 //! Logs of two gates, collected in one place: filed, read by name, and refused where they are not what a key has signed.
+//! Page: `docs/copies.md`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -57,25 +58,22 @@ fn the_logs_of_two_gates_are_collected_and_read_by_name() {
     }
 
     // Each command reads the log that is named.
-    let (code, said, error) = collector
+    let said = collector
         .setup
-        .run("log", &["show", &first, "--log", "ams", "--json"]);
-    assert_eq!(code, Some(0), "{error}");
+        .succeeds("log", &["show", &first, "--log", "ams", "--json"]);
     let (_, own, _) = one.beside("log", &["show", &first, "--json"]);
     assert_eq!(said, own, "the line is the same");
-    let (code, _, error) = collector
+    let (_, error) = collector
         .setup
-        .run("log", &["--log", "ams", "show", &second]);
-    assert_eq!(code, Some(2));
+        .ends(2, "log", &["--log", "ams", "show", &second]);
     assert!(error.contains("no such decision"), "{error}");
     let (_, said, _) = collector
         .setup
         .run("log", &["--log", "fra", "--reason", "robots_disallow"]);
     assert!(said.contains(&second) && !said.contains(&first), "{said}");
-    let (code, said, error) = collector
+    collector
         .setup
-        .run("audit", &["verify", "--all", "--log", "ams"]);
-    assert_eq!(code, Some(0), "{said}{error}");
+        .succeeds("audit", &["verify", "--all", "--log", "ams"]);
     let (code, said, error) = collector
         .setup
         .run("audit", &["verify", &first, "--log", "ams"]);
@@ -87,11 +85,9 @@ fn the_logs_of_two_gates_are_collected_and_read_by_name() {
     let evidence = collector.folder.path().join("evidence.json");
     let evidence = evidence.to_str().unwrap();
     let words = ["prove", &second, "--log", "fra-1", "-o", evidence];
-    let (code, _, error) = collector.setup.run("audit", &words);
-    assert_eq!(code, Some(0), "{error}");
+    collector.setup.succeeds("audit", &words);
     let words = ["verify-evidence", evidence, "--key", &keys[1]];
-    let (code, said, error) = collector.setup.run("audit", &words);
-    assert_eq!(code, Some(0), "{said}{error}");
+    collector.setup.succeeds("audit", &words);
     let (code, said, _) = collector.setup.run("audit", &["key", "--log", "ams"]);
     assert_eq!((code, said.trim()), (Some(0), &*keys[0]));
     let query = "SELECT id FROM denials";
@@ -120,16 +116,14 @@ fn the_logs_of_two_gates_are_collected_and_read_by_name() {
         (Some(0), true),
         "{said}{error}"
     );
-    let (code, said, _) = collector.setup.run("collect", &["--list"]);
-    assert_eq!(code, Some(0));
+    let said = collector.setup.succeeds("collect", &["--list"]);
     for word in ["logs.example/ams", "logs.example/fra-1", "CHECKPOINT"] {
         assert!(said.contains(word), "{said}");
     }
 
     // Nothing else writes to a copy.
     let words = ["--log", "ams", "ack", &first, "--note", "x", "--by", "Ada"];
-    let (code, _, error) = collector.setup.run("log", &words);
-    assert_eq!(code, Some(2));
+    let (_, error) = collector.setup.ends(2, "log", &words);
     assert!(
         error.contains("the collected copy of the log logs.example/ams"),
         "{error}"
@@ -168,8 +162,7 @@ fn the_logs_of_two_gates_are_collected_and_read_by_name() {
             "{command}: {said}"
         );
     }
-    let (code, _, error) = collector.setup.run("log", &["--log", "par"]);
-    assert_eq!(code, Some(2));
+    let (_, error) = collector.setup.ends(2, "log", &["--log", "par"]);
     assert!(
         error.contains("there are logs.example/ams, logs.example/fra-1"),
         "{error}"
@@ -189,10 +182,9 @@ fn the_logs_of_two_gates_are_collected_and_read_by_name() {
     let said = collector.collect(&from, &[], 0);
     assert_eq!(said.matches("records filed").count(), 2, "{said}");
     for log in ["ams", "fra-1"] {
-        let (code, said, error) = collector
+        collector
             .setup
-            .run("audit", &["verify", "--all", "--log", log]);
-        assert_eq!(code, Some(0), "{said}{error}");
+            .succeeds("audit", &["verify", "--all", "--log", log]);
     }
 }
 
@@ -206,8 +198,7 @@ fn a_log_with_a_new_key_is_followed_by_its_proof() {
     let from = collector.export_of(&gate, "one");
     collector.collect(&[&from], &["--key", &old], 0);
     let words = ["key", "rotate", "--reason", "yearly", "--by", "Ada"];
-    let (code, _, error) = gate.beside("audit", &words);
-    assert_eq!(code, Some(0), "{error}");
+    gate.succeeds("audit", &words);
     let new = vkey(&gate);
     assert_ne!(old, new);
     // The old key signs no more, as after the time in which both do.
@@ -224,14 +215,12 @@ fn a_log_with_a_new_key_is_followed_by_its_proof() {
     collector.export_of(&gate, "one");
     let said = collector.collect(&[&from], &[], 0);
     assert!(said.contains("records filed"), "{said}");
-    let (code, said, error) = collector
+    collector
         .setup
-        .run("audit", &["verify", "--all", "--log", "/"]);
-    assert_eq!(code, Some(0), "{said}{error}");
+        .succeeds("audit", &["verify", "--all", "--log", "/"]);
     let (code, said, _) = collector.setup.run("audit", &["key", "--log", "/"]);
     assert_eq!((code, said.trim()), (Some(0), &*new));
-    let (code, said, _) = collector.setup.run("store", &["check", "--log", "/"]);
-    assert_eq!(code, Some(0), "{said}");
+    collector.setup.succeeds("store", &["check", "--log", "/"]);
     // Each of both keys names the log from now on, and a new collection begins with either.
     for key in [&old, &new] {
         let said = collector.collect(&[&from], &["--key", key], 0);
@@ -350,8 +339,8 @@ fn a_collector_that_is_killed_goes_on() {
         again.setup.run("log", &["--log", "/", "--all", "--json"]),
         whole
     );
-    let (code, said, error) = again.setup.run("audit", &["verify", "--all", "--log", "/"]);
-    assert_eq!(code, Some(0), "{said}{error}");
-    let (code, said, _) = again.setup.run("store", &["check", "--log", "/"]);
-    assert_eq!(code, Some(0), "{said}");
+    again
+        .setup
+        .succeeds("audit", &["verify", "--all", "--log", "/"]);
+    again.setup.succeeds("store", &["check", "--log", "/"]);
 }

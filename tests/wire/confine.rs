@@ -1,4 +1,4 @@
-//! `crawlgate run --confine`: the addresses that the kernel lets the command reach.
+//! `crawlgate run --confine`: the addresses that the kernel lets the command reach. Page: `docs/clients.md`.
 //!
 //! A kernel that refuses is named on stderr, and the checks that need it are left out; the refusal itself is checked
 //! then.
@@ -153,9 +153,7 @@ tried("names of this machine", lambda: socket.getaddrinfo("localhost", 80))
 
 #[test]
 fn no_socket_but_tcp_and_local_ones_is_left_to_a_confined_command() {
-    let Some(python) = python_with("ctypes", "ctypes") else {
-        return;
-    };
+    let python = or_skip!(python_with("ctypes", "ctypes"));
     let setup = Setup::new();
     if !offered(&setup).contains(&"--confine") {
         return;

@@ -1,4 +1,4 @@
-//! Reports on a span, written beside a running gate.
+//! Reports on a span, written beside a running gate. Page: `docs/reports.md`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -54,8 +54,7 @@ fn a_report_tells_of_a_denial_and_of_its_proof() {
 
     // Files that exist stay, unless told otherwise; nothing is written then.
     fs::write(&html, "mine").unwrap();
-    let (code, _, error) = gate.beside("report", &words);
-    assert_eq!(code, Some(2));
+    let (_, error) = gate.ends(2, "report", &words);
     assert!(
         error.contains("report.html exists already; name another file"),
         "{error}"
@@ -69,8 +68,7 @@ fn a_report_tells_of_a_denial_and_of_its_proof() {
         "{page}"
     );
 
-    let (code, out, _) = gate.beside("report", &["--since", "1h", "--no-verify", "--json", "-"]);
-    assert_eq!(code, Some(0));
+    let out = gate.succeeds("report", &["--since", "1h", "--no-verify", "--json", "-"]);
     let again: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(again["summary"], report["summary"]);
     assert_eq!(again["logs"][0]["verification"], Value::Null);
@@ -109,9 +107,7 @@ fn the_name_of_a_report_tells_its_format() {
 
 #[test]
 fn forwarded_requests_without_a_record_are_counted_at_once_or_shown_as_unknown() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("log", "decisions", "\"denied\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("log", "decisions", "\"denied\""));
     let site = Origin::with_rules(RULES);
     let dead = Origin::http();
     dead.stop();
@@ -124,8 +120,7 @@ fn forwarded_requests_without_a_record_are_counted_at_once_or_shown_as_unknown()
     assert_eq!(gate.get(&dead.url("/x")).status, 502);
     let report = |words: &[&str], output: &[&str]| {
         let words = [&["--since", "1h", "--no-verify"][..], words, output].concat();
-        let (code, out, error) = gate.beside("report", &words);
-        assert_eq!(code, Some(0), "{error}");
+        let out = gate.succeeds("report", &words);
         out
     };
     let json = |words: &[&str]| -> Value {
@@ -209,8 +204,7 @@ fn a_report_about_nothing_is_refused_in_words() {
         assert_eq!(left, 0, "{words:?}");
     }
     let both = ["--since", "1h", "-o", "-", "--json", "-"];
-    let (code, _, error) = gate.beside("report", &both);
-    assert_eq!(code, Some(2));
+    let (_, error) = gate.ends(2, "report", &both);
     assert!(
         error.contains("only one of the files can be the standard output"),
         "{error}"

@@ -1,4 +1,4 @@
-//! A lack of descriptors is not the fault of an origin, causes no busy loop, and passes.
+//! A lack of descriptors is not the fault of an origin, causes no busy loop, and passes. Page: `docs/operating.md`.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The decision log: its content, and the gate's behaviour if it cannot be written.
+//! The decision log: its content, and the gate's behaviour if it cannot be written. Page: `docs/decisions.md`.
 
 use std::process::{Command, Stdio};
 
@@ -9,9 +9,7 @@ use crate::support::{CrawlgateProcess, Origin, RULES, Reply, eventually, program
 
 #[test]
 fn by_default_the_log_holds_denials_only() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("log", "decisions", "\"denied\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("log", "decisions", "\"denied\""));
     let origin = Origin::with_rules(RULES);
     gate.get(&origin.url("/open")).is_origins(200, "page /open");
     gate.denied(&gate.get(&origin.url("/private")));
@@ -20,9 +18,7 @@ fn by_default_the_log_holds_denials_only() {
 
 #[test]
 fn a_failed_exchange_is_recorded_beside_denials() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("log", "decisions", "\"denied\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("log", "decisions", "\"denied\""));
     let origin = Origin::with_rules(RULES).on("/open", [Reply::silent().reset()]);
     let answer = gate.request("POST", &origin.url("/open"), "Content-Length: 0\r\n");
     assert_eq!((answer.status, answer.is_ours()), (502, true), "{answer:?}");
@@ -54,9 +50,7 @@ fn a_failed_exchange_is_recorded_beside_denials() {
 
 #[test]
 fn requests_that_are_forwarded_without_a_record_are_counted() {
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("log", "decisions", "\"denied\"");
-    });
+    let mut gate = CrawlgateProcess::with(|setup| setup.set("log", "decisions", "\"denied\""));
     let origin = Origin::with_rules(RULES);
     for _ in 0..3 {
         gate.get(&origin.url("/open")).is_origins(200, "page /open");
@@ -89,9 +83,7 @@ fn requests_that_are_forwarded_without_a_record_are_counted() {
 
 #[test]
 fn the_id_in_each_answer_of_ours_is_found_with_what_the_crawler_was_told() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("log", "decisions", "\"denied\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("log", "decisions", "\"denied\""));
     let origin = Origin::with_rules(RULES).on("/reset", [Reply::silent().reset()]);
     let down = Origin::http().on("/robots.txt", [Reply::status(500, "")]);
     let get = |url: &str| format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -150,9 +142,7 @@ fn the_id_in_each_answer_of_ours_is_found_with_what_the_crawler_was_told() {
 
 #[test]
 fn a_query_is_redacted_where_so_configured() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("log", "redact_query", "true");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("log", "redact_query", "true"));
     let origin = Origin::with_rules(RULES);
     gate.denied(&gate.get(&origin.url("/private?token=secret")));
     gate.get(&origin.url("/open?token=secret"));
@@ -243,8 +233,7 @@ fn what_cannot_be_seen_is_spelt_out_by_every_command() {
         &pattern,
         "deny",
     ];
-    let (code, _, err) = gate.beside("override", &words);
-    assert_eq!(code, Some(0), "{err}");
+    gate.succeeds("override", &words);
     for (command, words) in [
         ("log", &[][..]),
         ("log", &["--json"]),
@@ -323,9 +312,8 @@ fn a_second_gate_on_the_same_log_is_refused() {
 fn a_full_disk_denies_rather_than_loses_and_says_so_once() {
     for (on_failure, denies) in [("\"deny\"", true), ("\"continue\"", false)] {
         let gate = CrawlgateProcess::with(|setup| {
-            setup
-                .set("log", "file", "\"/dev/full\"")
-                .set("log", "on_failure", on_failure);
+            setup.set("log", "file", "\"/dev/full\"");
+            setup.set("log", "on_failure", on_failure);
         });
         let origin = Origin::with_rules(RULES);
         if denies {

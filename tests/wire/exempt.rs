@@ -1,8 +1,8 @@
-//! Clients that the operator has exempted from what robots.txt disallows.
+//! Clients that the operator has exempted from what robots.txt disallows. Page: `docs/clients.md`.
 
 use serde_json::{Value, json};
 
-use crate::clients::{PASSWORD, RELOADED, ask, basic, connect, entry};
+use crate::clients::{PASSWORD, ask, basic, connect, entry};
 use crate::opaque::{SWITCH, upgrade};
 use crate::overrides::proven;
 use crate::support::{
@@ -37,8 +37,7 @@ fn helper(gate: &CrawlgateProcess, url: &str) -> Response {
 }
 
 fn count(gate: &CrawlgateProcess, words: &[&str]) -> usize {
-    let (code, listed, said) = gate.beside("log", &[words, &["--json"]].concat());
-    assert_eq!(code, Some(0), "{said}");
+    let listed = gate.succeeds("log", &[words, &["--json"]].concat());
     listed.lines().count()
 }
 
@@ -86,10 +85,8 @@ fn a_disallowed_page_goes_out_and_its_record_has_the_rule_and_the_reason() {
     assert_eq!(settings(&gate), json!([format!("helper: {WHY}")]));
 
     // The same client without the exemption.
-    let change = |setup: &mut Setup| {
-        setup.tables(&without(&clients));
-    };
-    gate.reload(change, RELOADED);
+    let change = |setup: &mut Setup| setup.tables(&without(&clients));
+    gate.reload(change);
     gate.denied(&helper(&gate, &origin.url(page)));
     assert!(settings(&gate).is_null());
     assert_eq!(origin.seen_but_robots(), seen);
@@ -167,8 +164,7 @@ fn report_mode_counts_no_exempt_request_as_a_denial() {
     assert_eq!(count(&gate, &["--exempt"]), 3);
     assert_eq!(count(&gate, &["--verdict", "deny"]), 1);
 
-    let (code, report, said) = gate.beside("report", &["--since", "1h", "--json", "-"]);
-    assert_eq!(code, Some(0), "{said}");
+    let report = gate.succeeds("report", &["--since", "1h", "--json", "-"]);
     let report: Value = serde_json::from_str(&report).unwrap();
     let figures = ["requests", "forwarded", "reported", "denied"];
     let figures = figures.map(|name| report["summary"][name].as_u64());
@@ -226,13 +222,11 @@ fn an_open_websocket_ends_with_the_exemption_and_no_opaque_tunnel_begins() {
     assert_eq!(socket.exchange(shaking).status, 101);
 
     // With the exemption, it outlives a reload.
-    gate.reload(|_| (), RELOADED);
+    gate.reload(|_| ());
     socket.send(b"still");
     assert_eq!(socket.read(5), b"still");
-    let change = |setup: &mut Setup| {
-        setup.tables(&without(&clients));
-    };
-    gate.reload(change, RELOADED);
+    let change = |setup: &mut Setup| setup.tables(&without(&clients));
+    gate.reload(change);
     socket.drain();
     let ended = gate.record_of(&http.url("/private"));
     is_exempted(&ended, "robots_disallow");

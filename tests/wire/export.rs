@@ -1,4 +1,5 @@
 //! The log as immutable files: written beside a running gate, continued, and refused where it is another log's.
+//! Page: `docs/copies.md`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,9 +17,7 @@ use crate::support::collector::deny;
 use crate::support::{CrawlgateProcess, Origin, RULES, Setup};
 
 pub(super) fn gate() -> CrawlgateProcess {
-    CrawlgateProcess::with(|setup: &mut Setup| {
-        setup.set("audit", "checkpoint_every", "\"1s\"");
-    })
+    CrawlgateProcess::with(|setup: &mut Setup| setup.set("audit", "checkpoint_every", "\"1s\""))
 }
 
 fn export(gate: &CrawlgateProcess, words: &[&str]) -> (Option<i32>, String) {

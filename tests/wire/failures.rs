@@ -1,4 +1,5 @@
 //! Origins that fail after their robots.txt was read: a 502 or 504 of crawlgate's own with the reason.
+//! Page: `docs/messages.md`.
 
 use std::time::Duration;
 
@@ -9,9 +10,8 @@ use crate::support::{CrawlgateProcess, Latch, Origin, Reply};
 #[test]
 fn failures_of_an_origin_get_our_error_answers() {
     let patient = CrawlgateProcess::start();
-    let impatient = CrawlgateProcess::with(|setup| {
-        setup.set("upstream", "response_timeout", "\"1s\"");
-    });
+    let impatient =
+        CrawlgateProcess::with(|setup| setup.set("upstream", "response_timeout", "\"1s\""));
     let never = Latch::new();
     let cases = [
         (

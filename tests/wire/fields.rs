@@ -1,4 +1,4 @@
-//! The duties of a proxy for fields and messages (RFC 9110 7.6, RFC 9112).
+//! The duties of a proxy for fields and messages (RFC 9110 7.6, RFC 9112). Page: `docs/messages.md`.
 
 use std::io::Write;
 
@@ -220,9 +220,7 @@ fn by_its_way(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> (Wire, St
 
 #[test]
 fn unchanged_means_unchanged() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("upstream", "via", "false");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("upstream", "via", "false"));
     let fields = "User-AGENT: TestBot/1.0\r\nX-lower-UPPER: 1\r\naccept: */*\r\nX-Twice: a\r\nx-TWICE: b\r\n\
         Accept-Encoding: gzip\r\nZ: 1\r\nA: 2\r\n";
     let answers = "sErVeR: x\r\nDATE: Sun, 22 Nov 2026 00:00:00 GMT\r\nX-a: 1\r\ncontent-TYPE: text/plain\r\n\
@@ -262,9 +260,7 @@ fn unchanged_means_unchanged() {
 #[test]
 fn without_via_no_message_names_us_and_no_circle_begins() {
     let tables = "[[listener]]\nname = 'second'\naddress = '127.0.0.1:0'\n";
-    let (gate, places) = gate_in(tables, 2, |setup| {
-        setup.set("upstream", "via", "false");
-    });
+    let (gate, places) = gate_in(tables, 2, |setup| setup.set("upstream", "via", "false"));
     let origin = Origin::http();
     let answer = gate.request("GET", &origin.url("/page"), "Via: 1.0 fred\r\n");
     answer.is_origins(200, "page /page");

@@ -42,18 +42,39 @@ pub(crate) fn member(setup: &mut Setup, link: &EngineLink, name: &str) {
     setup.set("fleet", "timeout", "\"1s\"");
 }
 
+/// Starts an engine and a link to it. `None` where none is installed.
+#[track_caller]
+fn engine_and_link() -> Option<(Engine, EngineLink)> {
+    let engine = Engine::start()?;
+    let link = engine.link();
+    Some((engine, link))
+}
+
+/// Starts instances of the fleet behind `link`, and waits until each has heard from its engine.
+#[track_caller]
+fn instances<const N: usize>(
+    link: &EngineLink,
+    names: [&str; N],
+    configure: impl Fn(&mut Setup),
+) -> [CrawlgateProcess; N] {
+    names.map(|name| instance(link, name, &configure))
+}
+
+/// Starts an instance of the fleet behind `link`, and waits until it has heard from its engine.
+#[track_caller]
+fn instance(link: &EngineLink, name: &str, configure: impl FnOnce(&mut Setup)) -> CrawlgateProcess {
+    joined(|setup| {
+        member(setup, link, name);
+        configure(setup);
+    })
+}
+
 /// Starts an instance, and waits until it has heard from its engine.
 #[track_caller]
 fn joined(configure: impl FnOnce(&mut Setup)) -> CrawlgateProcess {
     let gate = CrawlgateProcess::with(configure);
     gate.wait_said("the fleet's engine answers");
     gate
-}
-
-/// Waits until an instance forwards a page. On a busy machine, it may be cut off for a moment.
-#[track_caller]
-fn forwards(gate: &CrawlgateProcess, url: &str) {
-    eventually("a page", || (gate.get(url).status == 200).then_some(()));
 }
 
 /// Ends the crawlers that look at a flag, also when their test fails.
@@ -69,8 +90,7 @@ impl Drop for Ends<'_> {
 #[track_caller]
 fn logs_are_whole(gates: &[CrawlgateProcess]) {
     for gate in gates {
-        let (code, said, errors) = gate.beside("audit", &["verify", "--all"]);
-        assert_eq!(code, Some(0), "{said}{errors}");
+        gate.succeeds("audit", &["verify", "--all"]);
     }
 }
 
@@ -79,11 +99,10 @@ fn an_instance_without_its_engine_forwards_nothing() {
     for mut engine in Engine::each() {
         let link = engine.link();
         let origin = Origin::with_rules(RULES);
-        let gate = joined(|setup| {
-            member(setup, &link, "a1");
-            setup.set("fleet", "patience", "\"2s\"");
+        let gate = instance(&link, "a1", |setup| {
+            setup.set("fleet", "patience", "\"2s\"")
         });
-        forwards(&gate, &origin.url("/page"));
+        gate.until(200, &origin.url("/page"));
         engine.kill();
         gate.wait_said("cut off from its fleet");
         let before = origin.seen().len();
@@ -91,18 +110,13 @@ fn an_instance_without_its_engine_forwards_nothing() {
         gate.refused(&answer, 503, "fleet_cut");
         assert_eq!(origin.seen().len(), before, "nothing reaches the origin");
         engine.start_again();
-        eventually("the instance to be back", || {
-            (gate.get(&origin.url("/page")).status == 200).then_some(())
-        });
+        gate.until(200, &origin.url("/page"));
     }
 }
 
 #[test]
 fn an_instance_that_never_heard_from_its_engine_serves_and_forwards_nothing() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     link.close();
     let origin = Origin::with_rules(RULES);
     let gate = CrawlgateProcess::with(|setup| member(setup, &link, "a1"));
@@ -110,25 +124,19 @@ fn an_instance_that_never_heard_from_its_engine_serves_and_forwards_nothing() {
     gate.refused(&answer, 503, "fleet_cut");
     assert_eq!(origin.seen().len(), 0);
     link.open();
-    eventually("the instance to join", || {
-        (gate.get(&origin.url("/page")).status == 200).then_some(())
-    });
+    gate.until(200, &origin.url("/page"));
 }
 
 #[test]
 fn a_request_that_is_held_is_refused_when_its_instance_is_cut_off() {
-    let Some(mut engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (mut engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
-    let gate = joined(|setup| {
-        member(setup, &link, "a1");
+    let gate = instance(&link, "a1", |setup| {
         setup.set("fleet", "patience", "\"2s\"");
         setup.set("pace", "requests_per_second", "0.1");
         setup.set("pace", "max_hold", "\"5m\"");
     });
-    forwards(&gate, &origin.url("/first"));
+    gate.until(200, &origin.url("/first"));
     let key = format!("crawlgate:{{{}}}:turns", origin.url(""));
     let turns = || engine.ask(&["HGET", &key, "last"]);
     let before = turns();
@@ -138,10 +146,7 @@ fn a_request_that_is_held_is_refused_when_its_instance_is_cut_off() {
     );
     let held = ["/held/1", "/held/2", "/held/3"].map(|path| {
         let mut wire = gate.connect();
-        wire.send(format!(
-            "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
-            origin.url(path)
-        ));
+        wire.ask(&origin.url(path));
         wire
     });
     // A turn is in hand.
@@ -160,12 +165,8 @@ fn a_request_that_is_held_is_refused_when_its_instance_is_cut_off() {
 
 #[test]
 fn an_open_tunnel_ends_when_its_instance_is_cut_off() {
-    let Some(mut engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
-    let gate = joined(|setup| {
-        member(setup, &link, "a1");
+    let (mut engine, link) = or_skip!(engine_and_link());
+    let gate = instance(&link, "a1", |setup| {
         setup.set("fleet", "patience", "\"2s\"");
         setup.set("tls", "tunnel", "[\"bank.test\"]");
     });

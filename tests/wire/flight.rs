@@ -1,5 +1,5 @@
 //! The time between the first request and its robots.txt: one fetch for all waiting requests, time limits for
-//! everything.
+//! everything. Page: `docs/robots.md`.
 
 use crate::support::{CrawlgateProcess, FullQueue, Latch, Origin, RULES, Reply, Wire, eventually};
 
@@ -28,9 +28,7 @@ fn two_hundred_first_requests_cause_one_fetch() {
         .iter()
         .map(|url| {
             let mut wire = gate.connect();
-            wire.send(format!(
-                "GET {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n"
-            ));
+            wire.ask(&url);
             wire
         })
         .collect();
@@ -61,9 +59,7 @@ fn a_crawler_that_hangs_up_does_not_cancel_the_fetch() {
     let origin = slow(Origin::http(), &latch);
     let mut wire = gate.connect();
     let impatient = origin.url("/impatient");
-    wire.send(format!(
-        "GET {impatient} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n"
-    ));
+    wire.ask(&impatient);
     latch.arrivals(1);
     drop(wire);
     gate.record_of(&impatient);
@@ -77,9 +73,7 @@ fn a_crawler_that_hangs_up_does_not_cancel_the_fetch() {
 
 #[test]
 fn a_request_held_too_long_gets_a_retry_after_and_the_fetch_goes_on() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("robots", "hold", "\"1s\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("robots", "hold", "\"1s\""));
     for (origin, path) in [(Origin::http(), "/private"), (Origin::https(), "/open")] {
         let latch = Latch::new();
         let origin = slow(origin, &latch);
@@ -194,8 +188,6 @@ fn an_unreachable_origin_is_closed_for_every_request_and_opens_when_it_answers_a
     assert_eq!(origin.seen_but_robots(), [""; 0]);
     origin.script("/robots.txt", [Reply::ok(RULES)]);
     let url = origin.url("/open");
-    eventually("the origin to open again", || {
-        (gate.get(&url).status == 200).then_some(())
-    });
+    gate.until(200, &url);
     gate.denied(&gate.get(&origin.url("/private")));
 }

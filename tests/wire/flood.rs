@@ -1,4 +1,5 @@
 //! Refusals cost their client nothing, so a flood of them must not displace the evidence of others.
+//! Page: `docs/decisions.md`.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -19,9 +20,7 @@ fn told(gate: &mut CrawlgateProcess, reason: &str) -> (u64, Vec<Value>) {
 
 #[test]
 fn denials_beyond_a_number_are_one_record_with_a_count() {
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("audit", "refusals_per_minute", "5");
-    });
+    let mut gate = CrawlgateProcess::with(|setup| setup.set("audit", "refusals_per_minute", "5"));
     let origin = Origin::with_rules(RULES);
     for n in 0..60 {
         let answer = gate.get(&origin.url(&format!("/private/{n}")));
@@ -65,9 +64,8 @@ fn no_denial_of_a_client_at_full_speed_lacks_a_record() {
 #[test]
 fn a_denial_counts_against_the_rate_of_its_client() {
     let mut gate = CrawlgateProcess::with(|setup| {
-        setup
-            .set("pace", "max_hold", "\"0s\"")
-            .tables("[[client]]\nname = 'rest'\nrequests_per_second = 0.001\nburst = 3\n");
+        setup.set("pace", "max_hold", "\"0s\"");
+        setup.tables("[[client]]\nname = 'rest'\nrequests_per_second = 0.001\nburst = 3\n");
     });
     let origin = Origin::with_rules(RULES);
     let mut answers = Vec::new();
@@ -125,19 +123,17 @@ fn a_long_url_is_cut_and_named_by_its_digest() {
     assert_eq!(origin.seen_but_robots(), [""; 0]);
     // The rule could match in the part that was cut: the record says so and claims nothing.
     let id = record["id"].as_str().unwrap();
-    let (code, out, said) = gate.beside("audit", &["verify", id]);
-    assert_eq!(code, Some(0), "{out}{said}");
+    let out = gate.succeeds("audit", &["verify", id]);
     assert!(out.contains("attested, not proven"), "{out}");
 }
 
 #[test]
 fn few_fetches_of_robots_txt_wait_for_their_beginning() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup
-            .set("robots", "max_fetches", "1")
-            .set("robots", "first_byte_timeout", "\"60s\"")
-            .set("robots", "fetch_timeout", "\"60s\"")
-            .set("robots", "hold", "\"1s\"");
+        setup.set("robots", "max_fetches", "1");
+        setup.set("robots", "first_byte_timeout", "\"60s\"");
+        setup.set("robots", "fetch_timeout", "\"60s\"");
+        setup.set("robots", "hold", "\"1s\"");
     });
     let latch = Latch::new();
     let origins: Vec<Origin> = (0..4)

@@ -1,4 +1,5 @@
 //! Commands that read the store right behind a decision: the process writes what it holds first.
+//! Page: `docs/decisions.md`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixListener;
@@ -24,8 +25,7 @@ fn urls(lines: &str) -> Vec<String> {
 /// Returns the URLs that `crawlgate log` lists, and the rest of what it says.
 #[track_caller]
 fn listed(gate: &CrawlgateProcess) -> (Vec<String>, String) {
-    let (code, said, error) = gate.beside("log", &["--format", "jsonl"]);
-    assert_eq!(code, Some(0), "{error}");
+    let (said, error) = gate.ends(0, "log", &["--format", "jsonl"]);
     (urls(&said), error)
 }
 

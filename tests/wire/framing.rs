@@ -1,4 +1,5 @@
 //! Requests with framing that two readers could read differently: 400, the connection closed, nothing sent on.
+//! Page: `docs/messages.md`.
 
 use crate::support::{CrawlgateProcess, Origin, RULES};
 

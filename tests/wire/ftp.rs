@@ -1,4 +1,4 @@
-//! Requests for `ftp` URLs: judged by the robots.txt of their own origin, served over HTTP.
+//! Requests for `ftp` URLs: judged by the robots.txt of their own origin, served over HTTP. Page: `docs/ftp.md`.
 
 mod beside;
 mod hostile;
@@ -81,9 +81,7 @@ fn a_disallowed_file_is_never_named_to_the_server() {
 #[test]
 fn spellings_of_a_disallowed_path_reach_no_server() {
     for path_guard in ["true", "false"] {
-        let gate = CrawlgateProcess::with(|setup| {
-            setup.set("robots", "path_guard", path_guard);
-        });
+        let gate = CrawlgateProcess::with(|setup| setup.set("robots", "path_guard", path_guard));
         let server = FtpServer::with_rules(RULES).file("private/x", "secret");
         #[rustfmt::skip] // one row, one case
         let cases = [
@@ -112,9 +110,7 @@ fn spellings_of_a_disallowed_path_reach_no_server() {
 
 #[test]
 fn a_transfer_type_hides_no_file_from_a_rule_that_ends() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("robots", "path_guard", "false");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("robots", "path_guard", "false"));
     let server = FtpServer::with_rules("User-agent: *\nDisallow: /x.txt$\nDisallow: /pub/$\n")
         .file("x.txt", "secret")
         .file("pub/y", "open");
@@ -187,18 +183,11 @@ fn a_request_that_writes_is_refused() {
 
 #[test]
 fn ftp_is_a_matter_of_the_configuration() {
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("upstream", "ftp", "false");
-    });
+    let mut gate = CrawlgateProcess::with(|setup| setup.set("upstream", "ftp", "false"));
     let server = FtpServer::start().file("a", "open");
     gate.refused(&gate.get(&server.url("/a")), 501, "bad_request");
     assert_eq!(server.sessions(), 0);
-    gate.reload(
-        |setup| {
-            setup.set("upstream", "ftp", "true");
-        },
-        "the configuration was read again",
-    );
+    gate.reload(|setup| setup.set("upstream", "ftp", "true"));
     gate.get(&server.url("/a")).is_origins(200, "open");
 }
 
@@ -348,20 +337,13 @@ fn what_is_forbidden_during_the_login_is_not_named() {
     let server = server.on("PASS", Act::Wait(latch.clone()));
     let mut wire = gate.connect();
     let url = server.url("/later");
-    wire.send(format!(
-        "GET {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n"
-    ));
+    wire.ask(&url);
     latch.arrivals(1);
     let origin = server.url("");
     let deny = format!(
         "[[override]]\norigin = \"{origin}\"\naction = \"deny\"\nby = \"us\"\nreason = \"no\"\n"
     );
-    gate.reload(
-        |setup| {
-            setup.tables(&deny);
-        },
-        "the configuration was read again",
-    );
+    gate.reload(|setup| setup.tables(&deny));
     latch.open();
     gate.refused(&wire.response("GET"), 403, "operator_deny");
     assert!(
@@ -378,8 +360,7 @@ fn commands_know_ftp_origins() {
     let url = server.url("/private/x;type=i");
     gate.denied(&gate.get(&url));
     for setup in [&gate.setup, &Setup::new()] {
-        let (code, said, error) = setup.run("check", &[&url]);
-        assert_eq!(code, Some(1), "{said}{error}");
+        let (said, _) = setup.ends(1, "check", &[&url]);
         assert!(said.contains("Disallow: /private"), "{said}");
     }
     let listed = gate.beside_until("origins", &["list"], |said| said.contains("ftp://"));

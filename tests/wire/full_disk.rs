@@ -1,4 +1,5 @@
 //! A disk that takes no more, of the database alone: its log is bounded, and its failure is told.
+//! Page: `docs/operating.md`.
 
 use std::fs;
 
@@ -74,11 +75,8 @@ fn a_log_that_cannot_be_carried_over_is_told_and_bounded() {
         (status == 403).then_some(())
     });
     gate.process.wait_said("is carried over again");
-    eventually("the gate to be ready", || {
-        (gate.get("/ready").status == 200).then_some(())
-    });
-    let (code, said, failed) = gate.process.beside("store", &["check"]);
-    assert_eq!(code, Some(0), "{said}{failed}");
+    gate.until(200, "/ready");
+    gate.process.succeeds("store", &["check"]);
     let told = gate.process.beside("log", &["--events", "--json", "--all"]);
     let numbers = told.1.lines().map(|line| {
         let event: serde_json::Value = serde_json::from_str(line).unwrap();

@@ -1,4 +1,4 @@
-//! A store or key that is removed, while the gate runs and while it does not.
+//! A store or key that is removed, while the gate runs and while it does not. Page: `docs/store.md`.
 
 use std::fs;
 
@@ -50,8 +50,7 @@ fn a_store_that_is_deleted_is_noticed_and_never_begun_anew_in_silence() {
     assert_eq!(gate.wait().code(), Some(2), "{}", gate.said());
     gate.wait_said("records left unwritten: ");
 
-    let (code, _, said) = gate.beside("serve", &[]);
-    assert_eq!(code, Some(2), "{said}");
+    let (_, said) = gate.ends(2, "serve", &[]);
     let key = gate.setup.dir().join("crawlgate.log.key");
     assert!(said.contains("the store is gone"), "{said}");
     assert!(said.contains("crawlgate.log.key"), "{said}");
@@ -120,11 +119,9 @@ fn a_young_store_that_lost_its_log_is_never_begun_anew_in_silence() {
     }
     kill_and_remove_the_log(&mut gate);
     let missing = "records 1 to 22 are missing (22)";
-    let (code, _, said) = gate.beside("serve", &[]);
-    assert_eq!(code, Some(2), "{said}");
+    let (_, said) = gate.ends(2, "serve", &[]);
     assert!(said.contains(missing), "{said}");
-    let (code, said, _) = gate.beside("store", &["check"]);
-    assert_eq!(code, Some(1), "{said}");
+    let (said, _) = gate.ends(1, "store", &["check"]);
     assert!(said.contains(missing), "{said}");
     let verified = |gate: &CrawlgateProcess| gate.beside("audit", &["verify", "--all"]);
     let (code, said, failed) = verified(&gate);
@@ -133,8 +130,7 @@ fn a_young_store_that_lost_its_log_is_never_begun_anew_in_silence() {
 
     // The advised way out works, and the loss stays visible.
     let fork = ["fork", "--reason", "a careless restore", "--yes"];
-    let (code, said, failed) = gate.beside("audit", &fork);
-    assert_eq!(code, Some(0), "{said}{failed}");
+    let said = gate.succeeds("audit", &fork);
     assert!(said.contains("records 1 to 22 (22)"), "{said}");
     gate.start_again();
     assert_eq!(gate.get(&origin.url("/private/x")).status, 403);
@@ -183,14 +179,12 @@ fn a_log_that_is_deleted_after_a_kill_is_noticed_and_the_loss_is_named() {
     deny(&gate, 1);
     gate.signal(Signal::TERM);
     assert_eq!(gate.wait().code(), Some(0), "{}", gate.said());
-    let (code, said, failed) = gate.beside("audit", &["verify", "--all"]);
-    assert_eq!(code, Some(1), "{said}{failed}");
+    let (said, _) = gate.ends(1, "audit", &["verify", "--all"]);
     assert!(
         said.contains("record 11 says that 7 of 17 records are missing"),
         "{said}"
     );
-    let (code, said, failed) = gate.beside("store", &["check"]);
-    assert_eq!(code, Some(0), "{said}{failed}");
+    gate.succeeds("store", &["check"]);
 }
 
 #[test]
@@ -257,8 +251,7 @@ fn a_store_that_was_rolled_back_goes_on_as_a_new_log_and_earlier_evidence_still_
 
     fs::copy(&copy, &store).unwrap();
     let refused = |gate: &CrawlgateProcess| {
-        let (code, _, said) = gate.beside("serve", &[]);
-        assert_eq!(code, Some(2), "{said}");
+        let (_, said) = gate.ends(2, "serve", &[]);
         // Start, settings, denials and end of each process.
         for part in ["records 9 to 18 are missing (10)", "`crawlgate audit fork`"] {
             assert!(said.contains(part), "{said}");

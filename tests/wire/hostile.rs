@@ -1,6 +1,7 @@
 //! Hostile requests: octets that two readers could read differently, targets in disguise, protocols that are not HTTP.
 //! Each row names the answer, the reason in the record, and all requests that the origin may see. Each row is sent as
 //! octets of HTTP/1.1, and, if it has a meaning there, as frames of HTTP/2 ([`on_streams`]).
+//! Page: `docs/threat-model.md`.
 //!
 //! `/smuggled` is an allowed page that no row requests openly: if an origin sees it, a request was hidden in another
 //! one.

@@ -1,4 +1,5 @@
 //! HTTP/2 from crawlers: every stream is judged as a request is, and what the protocol adds is bounded.
+//! Page: `docs/messages.md`.
 
 mod abuse;
 mod bounds;

@@ -1,5 +1,5 @@
 //! The crawler that an origin's answer applies to: an answer to one User-Agent lifts no rule for another, and no
-//! crawler chooses the User-Agent of a fetch of robots.txt.
+//! crawler chooses the User-Agent of a fetch of robots.txt. Page: `docs/robots.md`.
 
 use serde_json::Value;
 
@@ -220,8 +220,7 @@ fn a_redirect_that_is_disallowed_takes_no_file_away() {
     let hop = Reply::redirect(302, &keeper.url("/kept/robots.txt"));
     let site = Origin::http().on("/robots.txt", [Reply::ok(RULES), hop]);
     gate.denied(&gate.get(&site.url("/private")));
-    let (code, said, _) = gate.beside("origins", &["refresh", &site.url("")]);
-    assert_eq!(code, Some(1), "{said}");
+    gate.ends(1, "origins", &["refresh", &site.url("")]);
     assert_eq!(site.robots_fetches(), 3, "confirmed as crawlgate alone");
     gate.denied(&gate.get(&site.url("/private")));
     gate.get(&site.url("/open")).is_origins(200, "page /open");
@@ -279,8 +278,7 @@ fn a_site_that_keeps_its_robots_txt_elsewhere_stays_shut_when_it_is_fetched_agai
             [Reply::ok("User-agent: *\nDisallow: /\n")],
         );
     gate.denied(&gate.get(&origin.url("/page")));
-    let (code, _, said) = gate.beside("origins", &["refresh", &origin.url("")]);
-    assert_eq!(code, Some(0), "{said}");
+    gate.succeeds("origins", &["refresh", &origin.url("")]);
     assert_eq!(origin.robots_fetches(), 2);
     let record = gate.denied(&gate.get(&origin.url("/page")));
     assert_eq!(record["reason"], "robots_disallow", "{record}");

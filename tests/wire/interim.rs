@@ -1,4 +1,4 @@
-//! Answers before the answer: `100 Continue` and other interim responses.
+//! Answers before the answer: `100 Continue` and other interim responses. Page: `docs/messages.md`.
 
 use crate::fields::post;
 use crate::support::{CrawlgateProcess, Latch, Origin, Reply};
@@ -77,9 +77,7 @@ fn a_denied_upload_gets_no_100_continue() {
 #[test]
 fn interim_responses_pass() {
     // The gate checks an idle connection once in a while; the interim response must not wait for that.
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("limits", "idle_timeout", "\"1h\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("limits", "idle_timeout", "\"1h\""));
     let early = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
     let latch = Latch::new();
     let reply = Reply::raw(early)

@@ -1,4 +1,4 @@
-//! The store under kill -9 of its two writers, and on a full disk.
+//! The store under kill -9 of its two writers, and on a full disk. Page: `docs/store.md`.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -166,8 +166,7 @@ fn fifty_kills_under_load_lose_no_denial_that_was_told() {
         1,
         "a cached robots.txt was not fetched again"
     );
-    let (code, _, said) = gate.beside("store", &["rebuild"]);
-    assert_eq!(code, Some(2), "not while it is in use");
+    let (_, said) = gate.ends(2, "store", &["rebuild"]);
     assert!(
         said.contains("another process has the store open"),
         "{said}"
@@ -184,8 +183,7 @@ fn fifty_kills_under_load_lose_no_denial_that_was_told() {
         ("store", ["check"].as_slice()),
         ("audit", &["verify", "--all"]),
     ] {
-        let (code, said, failed) = gate.beside(command, words);
-        assert_eq!(code, Some(0), "{said}{failed}");
+        gate.succeeds(command, words);
     }
 }
 
@@ -218,9 +216,7 @@ fn confined() -> Option<(CrawlgateProcess, std::path::PathBuf)> {
 
 #[test]
 fn without_room_requests_are_denied_and_with_it_they_go_on_and_nothing_is_lost() {
-    let Some((gate, disk)) = confined() else {
-        return;
-    };
+    let (gate, disk) = or_skip!(confined());
     let origin = Origin::with_rules(RULES);
     let (open, private) = (origin.url("/open"), origin.url("/private"));
     assert_eq!(gate.get(&private).status, 403);
@@ -248,7 +244,7 @@ fn without_room_requests_are_denied_and_with_it_they_go_on_and_nothing_is_lost()
 
     fs::remove_file(&filler).unwrap();
     drop(file);
-    eventually("room", || (gate.get(&open).status == 200).then_some(()));
+    gate.until(200, &open);
     gate.wait_said("decisions are recorded again");
     let denial = gate.get(&private);
     assert_eq!(denial.status, 403, "{denial:?}");

@@ -1,4 +1,4 @@
-//! Start, reload and end of the process.
+//! Start, reload and end of the process. Page: `docs/operating.md`.
 
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -39,9 +39,7 @@ fn a_bad_configuration_is_refused_before_anything_listens() {
         ("tls", "extra_roots", "[\"missing.pem\"]", "missing.pem"),
     ];
     for (section, key, value, mention) in cases {
-        let (code, said) = fails(|setup| {
-            setup.set(section, key, value);
-        });
+        let (code, said) = fails(|setup| setup.set(section, key, value));
         assert_eq!(code, Some(2), "{key}: {said}");
         assert!(said.contains(mention), "{key}: {said}");
     }
@@ -71,16 +69,14 @@ fn a_reload_changes_the_settings_and_a_broken_file_does_not() {
     let origin = Origin::with_rules("User-agent: OtherBot\nDisallow: /private\n");
     let url = origin.url("/private");
     assert_eq!(gate.get(&url).status, 200);
-    gate.setup
-        .set("agent", "product_tokens", "[\"OtherBot\"]")
-        .write();
+    gate.setup.set("agent", "product_tokens", "[\"OtherBot\"]");
+    gate.setup.write();
     gate.signal(Signal::HUP);
-    eventually("the new identity", || {
-        (gate.get(&url).status == 403).then_some(())
-    });
+    gate.until(403, &url);
 
     let said = gate.said().len();
-    gate.setup.set("limits", "connections", "7").write();
+    gate.setup.set("limits", "connections", "7");
+    gate.setup.write();
     gate.signal(Signal::HUP);
     eventually("what needs a restart", || {
         gate.said()[said..]
@@ -91,9 +87,8 @@ fn a_reload_changes_the_settings_and_a_broken_file_does_not() {
     let said = gate.said().len();
     gate.setup.set("limits", "connections", "4096");
     gate.setup.set("agent", "product_tokens", "[\"Nobody\"]");
-    gate.setup
-        .set("robots", "profile", "\"no such profile\"")
-        .write();
+    gate.setup.set("robots", "profile", "\"no such profile\"");
+    gate.setup.write();
     gate.signal(Signal::HUP);
     eventually("the complaint", || {
         gate.said()[said..]
@@ -188,9 +183,7 @@ fn sigterm_lets_transfers_end_and_takes_no_new_ones() {
 fn a_second_signal_or_the_end_of_the_grace_period_ends_at_once() {
     let latch = Latch::new();
     for grace in ["\"10m\"", "\"1s\""] {
-        let mut gate = CrawlgateProcess::with(|setup| {
-            setup.set("limits", "drain", grace);
-        });
+        let mut gate = CrawlgateProcess::with(|setup| setup.set("limits", "drain", grace));
         let origin = slow(&latch);
         let mut wire = gate.connect();
         wire.send(format!(
@@ -320,9 +313,7 @@ fn the_private_key_is_ours_alone_and_outlives_a_restart() {
 
 #[test]
 fn a_websocket_that_is_cut_off_is_recorded_as_cut_off() {
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("limits", "drain", "\"1s\"");
-    });
+    let mut gate = CrawlgateProcess::with(|setup| setup.set("limits", "drain", "\"1s\""));
     let origin = Origin::http().on("/socket", [Reply::raw(SWITCH).echo()]);
     let mut wire = gate.connect();
     let answer = wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()));

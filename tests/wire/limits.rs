@@ -1,4 +1,4 @@
-//! Limits on a client: heads, time, connections.
+//! Limits on a client: heads, time, connections. Page: `docs/operating.md`.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -55,9 +55,7 @@ fn tunnel_once_there_is_room(gate: &CrawlgateProcess, authority: &str) -> Wire {
 
 #[test]
 fn the_longest_idle_connection_makes_room() {
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("limits", "connections", "2");
-    });
+    let mut gate = CrawlgateProcess::with(|setup| setup.set("limits", "connections", "2"));
     let origin = Origin::http();
     let (mut first, mut second) = (gate.connect(), gate.connect());
     first.get(&origin.url("/1")).is_origins(200, "page /1");
@@ -69,12 +67,7 @@ fn the_longest_idle_connection_makes_room() {
     first.get(&origin.url("/5")).is_origins(200, "page /5");
     // A reload at the limit takes the new number, and ends no connection.
     let reloaded = "the configuration was read again";
-    gate.reload(
-        |setup| {
-            setup.set("limits", "connections", "3");
-        },
-        reloaded,
-    );
+    gate.reload_until(|setup| setup.set("limits", "connections", "3"), reloaded);
     gate.connect()
         .get(&origin.url("/6"))
         .is_origins(200, "page /6");
@@ -84,9 +77,7 @@ fn the_longest_idle_connection_makes_room() {
 
 #[test]
 fn a_new_connection_is_refused_if_none_is_idle() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("limits", "connections", "2");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("limits", "connections", "2"));
     let latch = Latch::new();
     let (origin, other) = (slow_origin(&latch), Origin::http());
     let mut all = [busy(&gate, &origin), busy(&gate, &origin)];
@@ -117,9 +108,7 @@ fn a_new_connection_is_refused_if_none_is_idle() {
 
 #[test]
 fn a_tunnel_keeps_its_connection_slot() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("limits", "connections", "1");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("limits", "connections", "1"));
     let latch = Latch::new();
     let slow = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");
     let (origin, plain) = (Origin::https().on("/slow", [slow]), Origin::http());
@@ -175,16 +164,12 @@ fn an_opaque_tunnel_counts_as_a_request_while_it_is_open() {
     gate.refused(&answer, 503, "overloaded");
     drop(tunnel);
     let url = plain.url("/2");
-    eventually("a place to be free", || {
-        (gate.get(&url).status == 200).then_some(())
-    });
+    gate.until(200, &url);
 }
 
 #[test]
 fn a_client_has_no_more_connections_than_it_may_have() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("limits", "connections_per_client", "2");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("limits", "connections_per_client", "2"));
     let latch = Latch::new();
     let (origin, other) = (slow_origin(&latch), Origin::http());
     let mut idle = gate.connect();
@@ -213,9 +198,7 @@ fn no_more_requests_are_in_progress_than_allowed() {
         ("requests", 503, "overloaded"),
         ("requests_per_client", 429, "client_limit"),
     ] {
-        let gate = CrawlgateProcess::with(|setup| {
-            setup.set("limits", key, "1");
-        });
+        let gate = CrawlgateProcess::with(|setup| setup.set("limits", key, "1"));
         let latch = Latch::new();
         let (origin, other) = (slow_origin(&latch), Origin::http());
         let mut first = busy(&gate, &origin);
@@ -330,9 +313,7 @@ fn only_crawlers_of_the_allowed_networks_are_served() {
     let outward = socket
         .connect("198.51.100.1:9")
         .and_then(|()| socket.local_addr());
-    let Some(own) = outward.ok().map(|address| address.ip()) else {
-        return;
-    };
+    let own = or_skip!(outward.ok().map(|address| address.ip()));
     let origin = Origin::http();
     for (allow, served) in [
         ("198.51.100.0/24", false),

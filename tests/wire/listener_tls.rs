@@ -1,4 +1,4 @@
-//! Listeners over TLS: minted certificates, those of the operator, and those of clients.
+//! Listeners over TLS: minted certificates, those of the operator, and those of clients. Page: `docs/clients.md`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,15 +12,13 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::listeners::{RELOADED, at, gate_in, port, refused};
+use crate::listeners::{at, gate_in, port, refused};
 use crate::support::{CrawlgateProcess, Origin};
 
 #[test]
 fn a_tls_handshake_on_a_listener_without_tls_is_told_apart() {
     // No time-out ends within the test.
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("limits", "header_timeout", "\"10m\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("limits", "header_timeout", "\"10m\""));
     let mut wire = gate.connect();
     let answer = wire.exchange(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03");
     let record = gate.refused(&answer, 400, "bad_request");
@@ -40,7 +38,7 @@ fn a_proxy_over_https_with_a_certificate_of_the_local_ca() {
     let tables = "[[listener]]\nname = 'tls'\naddress = '127.0.0.1:0'\ntls = true\n\
                   names = ['localhost', 'proxy.test', '127.0.0.1']\n";
     let (gate, places) = gate_in(tables, 2, |setup| {
-        setup.set("limits", "header_timeout", "\"3s\"");
+        setup.set("limits", "header_timeout", "\"3s\"")
     });
     let (plain, tls) = (Origin::http(), Origin::https());
     for name in ["localhost", "proxy.test", "127.0.0.1"] {
@@ -143,18 +141,15 @@ fn a_certificate_of_the_operator_is_read_again_at_a_reload() {
     early.get(&origin.url("/1")).is_origins(200, "page /1");
     assert!(at(&places[1]).try_tls("two.test", &ca).is_err());
     let (cert, key) = leaf("two.test", &issuer);
-    gate.reload(
-        |setup| {
-            keep(setup.dir(), "proxy.pem", &cert, 0o644);
-            keep(setup.dir(), "proxy.key", &key, 0o600);
-        },
-        RELOADED,
-    );
+    gate.reload(|setup| {
+        keep(setup.dir(), "proxy.pem", &cert, 0o644);
+        keep(setup.dir(), "proxy.key", &key, 0o600);
+    });
     let mut wire = at(&places[1]).tls("two.test", &ca);
     wire.get(&origin.url("/2")).is_origins(200, "page /2");
     early.get(&origin.url("/3")).is_origins(200, "page /3");
     // An unreadable certificate leaves the old one in use.
-    gate.reload(
+    gate.reload_until(
         |setup| keep(setup.dir(), "proxy.pem", "none", 0o644),
         "the certificate stays as it was",
     );

@@ -1,4 +1,5 @@
 //! The kinds of listeners, and the facts that a connection tells about its client before any request.
+//! Page: `docs/clients.md`.
 
 use std::fs;
 use std::io::{BufReader, Write as _};
@@ -12,8 +13,6 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 
 use crate::support::{CrawlgateProcess, Origin, Response, Setup, Wire, eventually, program};
-
-pub const RELOADED: &str = "the configuration was read again";
 
 /// Starts a gate with these tables; returns the addresses of its listeners, those of `[listen]` first.
 pub fn gate_with(tables: &str, listeners: usize) -> (CrawlgateProcess, Vec<String>) {
@@ -79,10 +78,8 @@ fn an_option_names_the_addresses_and_holds_after_a_reload() {
     for place in &places {
         at(place).get(&origin.url("/1")).is_origins(200, "page /1");
     }
-    let other = |setup: &mut Setup| {
-        setup.set("listen", "address", "\"127.0.0.5:0\"");
-    };
-    gate.reload(other, RELOADED);
+    let other = |setup: &mut Setup| setup.set("listen", "address", "\"127.0.0.5:0\"");
+    gate.reload(other);
     assert!(!gate.said().contains("need a restart"), "{}", gate.said());
     at(&places[0])
         .get(&origin.url("/2"))
@@ -93,9 +90,9 @@ fn an_option_names_the_addresses_and_holds_after_a_reload() {
 fn a_reload_tells_the_faults_that_a_restart_would_meet() {
     let mut gate = CrawlgateProcess::start();
     let configured = |setup: &mut Setup| {
-        setup.tables("[[listener]]\nname = \"two\"\naddress = \"127.0.0.1:0\"\ntls = true\ncert = \"two.crt\"\nkey = \"two.key\"\n");
+        setup.tables("[[listener]]\nname = \"two\"\naddress = \"127.0.0.1:0\"\ntls = true\ncert = \"two.crt\"\nkey = \"two.key\"\n")
     };
-    gate.reload(configured, "need a restart");
+    gate.reload_until(configured, "need a restart");
     gate.wait_said("a restart would meet this fault");
     gate.wait_said("two.crt");
 }
@@ -139,9 +136,7 @@ fn a_listener_of_its_own_serves_beside_the_simple_ones_and_is_never_dialled() {
 #[test]
 fn without_a_simple_address_there_are_only_listeners() {
     let tables = "[[listener]]\nname = 'fleet'\naddress = '127.0.0.1:0'\n";
-    let (_gate, places) = gate_in(tables, 1, |setup| {
-        setup.set("listen", "address", "[]");
-    });
+    let (_gate, places) = gate_in(tables, 1, |setup| setup.set("listen", "address", "[]"));
     let origin = Origin::http();
     at(&places[0])
         .get(&origin.url("/"))

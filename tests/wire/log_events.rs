@@ -1,4 +1,4 @@
-//! Records of starts, settings and ends of processes, in the order of the decisions.
+//! Records of starts, settings and ends of processes, in the order of the decisions. Page: `docs/decisions.md`.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -24,8 +24,7 @@ fn names(lines: &[Value]) -> Vec<&str> {
 /// Returns the events of the store.
 #[track_caller]
 fn events(gate: &CrawlgateProcess) -> Vec<Value> {
-    let (code, said, error) = gate.beside("log", &["--events", "--json", "--all"]);
-    assert_eq!(code, Some(0), "{error}");
+    let said = gate.succeeds("log", &["--events", "--json", "--all"]);
     let lines = said.lines().map(|line| serde_json::from_str(line).unwrap());
     lines.collect()
 }
@@ -40,8 +39,7 @@ fn end(gate: &mut CrawlgateProcess) {
 /// Asserts that the whole log is proven.
 #[track_caller]
 fn proven(gate: &CrawlgateProcess) {
-    let (code, said, error) = gate.beside("audit", &["verify", "--all"]);
-    assert_eq!(code, Some(0), "{said}{error}");
+    gate.succeeds("audit", &["verify", "--all"]);
 }
 
 #[test]
@@ -50,7 +48,7 @@ fn a_process_records_its_start_its_settings_and_its_end() {
     let origin = Origin::with_rules(RULES);
     let url = origin.url("/private");
     gate.denied(&gate.get(&url));
-    gate.reload(
+    gate.reload_until(
         |setup| {
             setup.set("policy", "mode", "\"report\"");
             setup.set("policy", "report_origins", "[\"https://site.test\"]");
@@ -60,18 +58,8 @@ fn a_process_records_its_start_its_settings_and_its_end() {
     gate.get(&url).is_origins(200, "page /private");
     gate.wait_records(2);
     // Other keys than those of the settings.
-    gate.reload(
-        |setup| {
-            setup.set("limits", "drain", "\"5s\"");
-        },
-        READ_AGAIN,
-    );
-    gate.reload(
-        |setup| {
-            setup.set("robots", "lenient", "false");
-        },
-        READ_AGAIN,
-    );
+    gate.reload_until(|setup| setup.set("limits", "drain", "\"5s\""), READ_AGAIN);
+    gate.reload_until(|setup| setup.set("robots", "lenient", "false"), READ_AGAIN);
     end(&mut gate);
     let lines = gate.log_lines();
     let want = [
@@ -119,9 +107,7 @@ fn a_process_records_its_start_its_settings_and_its_end() {
 
 #[test]
 fn a_strict_answer_leaves_after_the_start_and_the_settings_are_stored() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("audit", "durability", "\"strict\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("audit", "durability", "\"strict\""));
     let origin = Origin::with_rules(RULES);
     gate.denied(&gate.get(&origin.url("/private")));
     // Read at once, without waiting.
@@ -132,9 +118,7 @@ fn a_strict_answer_leaves_after_the_start_and_the_settings_are_stored() {
 
 #[test]
 fn a_killed_process_has_no_end_in_the_log_and_the_next_start_shows_it() {
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("audit", "durability", "\"strict\"");
-    });
+    let mut gate = CrawlgateProcess::with(|setup| setup.set("audit", "durability", "\"strict\""));
     let origin = Origin::with_rules(RULES);
     gate.denied(&gate.get(&origin.url("/private/1")));
     gate.restart(Signal::KILL);
@@ -207,8 +191,7 @@ fn a_command_that_only_reads_or_notes_records_no_start() {
         );
         assert_eq!(events(&gate), before, "{command} {words:?}");
     }
-    let (code, _, error) = gate.beside("log", &["ack", &id, "--note", "seen", "--by", "Ada"]);
-    assert_eq!(code, Some(0), "{error}");
+    gate.succeeds("log", &["ack", &id, "--note", "seen", "--by", "Ada"]);
     let after = events(&gate);
     assert_eq!(names(&after[before.len()..]), ["acknowledged"]);
     proven(&gate);
@@ -221,8 +204,7 @@ fn a_process_without_the_port_of_a_site_records_no_start() {
     for key in ["address", "public_try"] {
         let mut setup = Setup::new();
         setup.set("admin", key, &address);
-        let (code, _, said) = setup.run("serve", &[]);
-        assert_eq!(code, Some(2), "{said}");
+        let (_, said) = setup.ends(2, "serve", &[]);
         assert!(said.contains(&format!("[admin] {key}")), "{said}");
         let (code, events, said) = setup.run("log", &["--events", "--json", "--all"]);
         assert_eq!((code, &*events), (Some(0), ""), "{key}: {said}");
@@ -252,8 +234,7 @@ fn the_list_of_events_has_its_own_form() {
     let origin = Origin::with_rules(RULES);
     gate.denied(&gate.get(&origin.url("/private")));
     end(&mut gate);
-    let (code, table, error) = gate.beside("log", &["--events", "--limit", "2"]);
-    assert_eq!(code, Some(0), "{error}");
+    let table = gate.succeeds("log", &["--events", "--limit", "2"]);
     let rows: Vec<&str> = table.lines().collect();
     assert_eq!(rows.len(), 3, "{table}");
     for (row, name) in rows.iter().zip(["EVENT", "settings", "stopped"]) {
@@ -278,17 +259,14 @@ fn the_list_of_events_has_its_own_form() {
         ),
         ("--format", "csv", "use --format jsonl"),
     ] {
-        let (code, _, said) = gate.beside("log", &["--events", word, value]);
-        assert_eq!(code, Some(2), "{said}");
+        let (_, said) = gate.ends(2, "log", &["--events", word, value]);
         assert!(said.contains(mistake), "{said}");
     }
 }
 
 #[test]
 fn the_file_has_the_events_of_the_store_in_the_order_of_the_log() {
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("audit", "durability", "\"strict\"");
-    });
+    let mut gate = CrawlgateProcess::with(|setup| setup.set("audit", "durability", "\"strict\""));
     let origin = Origin::with_rules(RULES);
     let deny = |gate: &CrawlgateProcess, path: &str| {
         let record = gate.denied(&gate.get(&origin.url(path)));
@@ -296,8 +274,7 @@ fn the_file_has_the_events_of_the_store_in_the_order_of_the_log() {
     };
     // By another process, while this one runs.
     let beside = |gate: &CrawlgateProcess, command: &str, words: &[&str]| {
-        let (code, said, error) = gate.beside(command, words);
-        assert_eq!(code, Some(0), "{said}{error}");
+        gate.succeeds(command, words);
     };
     let id = deny(&gate, "/private/1");
     let named = origin.url("");

@@ -1,4 +1,5 @@
 //! Logins that authenticate a connection (NTLM, Negotiate): no other crawler connection gets the pages behind them.
+//! Page: `docs/messages.md`.
 
 mod origin;
 

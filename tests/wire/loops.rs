@@ -1,4 +1,4 @@
-//! Requests that come back to the gate through a second instance.
+//! Requests that come back to the gate through a second instance. Page: `docs/messages.md`.
 
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;

@@ -10,6 +10,7 @@
     reason = "a test fails by panicking, measures real time, and names what it skips"
 )]
 
+#[macro_use]
 #[path = "../support/mod.rs"]
 mod support;
 

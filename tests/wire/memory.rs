@@ -1,4 +1,5 @@
 //! Stored states of origins outlive the process; other commands read them and reach the running process.
+//! Page: `docs/robots.md`.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -46,26 +47,21 @@ fn a_restart_fetches_nothing_again() {
 
 #[test]
 fn without_a_store_each_process_learns_by_itself() {
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("store", "path", "\"\"");
-    });
+    let mut gate = CrawlgateProcess::with(|setup| setup.set("store", "path", "\"\""));
     gate.wait_said("ends with this process");
     let origin = Origin::with_rules(RULES);
     gate.get(&origin.url("/page"));
     gate.restart(Signal::TERM);
     gate.get(&origin.url("/page"));
     assert_eq!(origin.robots_fetches(), 2);
-    let (code, _, error) = gate.beside("origins", &[]);
-    assert_eq!(code, Some(2));
+    let (_, error) = gate.ends(2, "origins", &[]);
     assert!(error.contains("[store] path"), "{error}");
     assert!(!gate.setup.dir().join("crawlgate.db").exists());
 }
 
 #[test]
 fn an_outage_goes_on_where_it_was_after_a_kill() {
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("robots", "retry_min", "\"4m\"");
-    });
+    let mut gate = CrawlgateProcess::with(|setup| setup.set("robots", "retry_min", "\"4m\""));
     let origin = Origin::http().on("/robots.txt", [Reply::status(500, "")]);
     let denied = gate.get(&origin.url("/page"));
     gate.unreachable(&denied);
@@ -81,9 +77,7 @@ fn an_outage_goes_on_where_it_was_after_a_kill() {
 
 #[test]
 fn a_fetch_that_the_shutdown_interrupts_is_no_failure_of_the_origin() {
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("limits", "drain", "\"50ms\"");
-    });
+    let mut gate = CrawlgateProcess::with(|setup| setup.set("limits", "drain", "\"50ms\""));
     let latch = Latch::new();
     let robots = [Reply::silent().wait(&latch), Reply::ok(RULES)];
     let origin = Origin::http().on("/robots.txt", robots);
@@ -106,20 +100,17 @@ fn a_refresh_reaches_the_process() {
     let everything = "User-agent: *\nDisallow: /\n";
     origin.script("/robots.txt", [Reply::ok(everything)]);
     let url = origin.url("");
-    let (code, said, error) = gate.beside("origins", &["refresh", &url]);
-    assert_eq!(code, Some(0), "{said}{error}");
+    let said = gate.succeeds("origins", &["refresh", &url]);
     assert!(said.contains(": successful"), "{said}");
     let denied = gate.get(&origin.url("/page"));
     gate.denied(&denied);
     known_after(&gate, &origin, 2);
-    let (code, said, _) = gate.beside("origins", &["show", &url, "--diff"]);
-    assert_eq!(code, Some(0), "{said}");
+    let said = gate.succeeds("origins", &["show", &url, "--diff"]);
     for line in ["-Disallow: /private", "+Disallow: /"] {
         assert!(said.lines().any(|found| found == line), "{line}: {said}");
     }
     origin.script("/robots.txt", [Reply::status(503, "")]);
-    let (code, said, _) = gate.beside("origins", &["refresh", &url]);
-    assert_eq!(code, Some(1), "{said}");
+    let (said, _) = gate.ends(1, "origins", &["refresh", &url]);
     assert!(said.contains("it answered 503"), "{said}");
     let known = known_after(&gate, &origin, 3);
     assert_eq!(known["state"], "successful", "the copy is fresh: {known}");
@@ -140,8 +131,7 @@ fn a_forgotten_origin_is_fetched_anew() {
     // Without a running process, the command changes the store alone, and cannot refresh.
     gate.signal(Signal::TERM);
     gate.wait();
-    let (code, said, error) = gate.beside("origins", &["refresh", &url]);
-    assert_eq!(code, Some(2), "{said}{error}");
+    let (_, error) = gate.ends(2, "origins", &["refresh", &url]);
     assert!(error.contains("no crawlgate listens"), "{error}");
     let (code, said, error) = forget(&gate);
     assert_eq!(code, Some(0), "{said}{error}");
@@ -157,8 +147,7 @@ fn a_run_shares_what_the_daemon_knows() {
     // By then, the store has the robots.txt.
     gate.record_of(&origin.url("/page"));
     let url = origin.url("/private");
-    let (code, said, error) = gate.beside("run", &["--", "curl", "-s", "-A", "TestBot/1.0", &url]);
-    assert_eq!(code, Some(0), "{said}{error}");
+    let said = gate.succeeds("run", &["--", "curl", "-s", "-A", "TestBot/1.0", &url]);
     assert!(said.contains("robots_disallow"), "{said}");
     assert_eq!(origin.robots_fetches(), 1);
     // Both processes wrote to the one store.

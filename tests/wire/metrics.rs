@@ -1,5 +1,5 @@
 //! `GET /metrics`: the counts match the traffic, other programs' parsers accept the formats, and the dashboard and the
-//! alerts in `docs/` use existing names.
+//! alerts in `docs/` use existing names. Page: `docs/console.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -401,9 +401,7 @@ assert any(f.name == 'crawlgate_decisions' and f.type == 'counter' for f in fami
 
 #[test]
 fn other_parsers_accept_both_formats() {
-    let Some(python) = python_with("prometheus_client", "prometheus-client") else {
-        return;
-    };
+    let python = or_skip!(python_with("prometheus_client", "prometheus-client"));
     let (gate, _http, _https) = busy();
     for accept in ["", "Accept: application/openmetrics-text\r\n"] {
         let text = scrape(&gate, accept).body;

@@ -1,4 +1,5 @@
 //! Traffic that the gate cannot read: opaque tunnels, and protocols that a connection switches to.
+//! Page: `docs/networks.md`.
 
 use serde_json::json;
 
@@ -6,9 +7,7 @@ use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Wire, origin
 
 /// Starts a gate that does not intercept `bank.test`.
 fn tunnelling() -> CrawlgateProcess {
-    CrawlgateProcess::with(|setup| {
-        setup.set("tls", "tunnel", "[\"bank.test\"]");
-    })
+    CrawlgateProcess::with(|setup| setup.set("tls", "tunnel", "[\"bank.test\"]"))
 }
 
 #[test]
@@ -112,8 +111,7 @@ fn an_open_tunnel_ends_when_it_would_be_denied() {
         "--reason",
         "a letter",
     ];
-    let (code, _, error) = gate.beside("override", &words);
-    assert_eq!(code, Some(0), "{error}");
+    gate.succeeds("override", &words);
     let port = origin.port();
     let record = gate.record("the tunnel's end", |record| {
         record["via"] == "tunnel" && record["port"] == port
@@ -278,8 +276,7 @@ fn an_open_websocket_ends_when_its_request_would_be_denied() {
     let origin_url = format!("http://{host}");
     let words = ["add", &origin_url, "/socket", "deny"];
     let why = ["--until", "1d", "--by", "Ada", "--reason", "a letter"];
-    let (code, _, error) = gate.beside("override", &[&words[..], &why].concat());
-    assert_eq!(code, Some(0), "{error}");
+    gate.succeeds("override", &[&words[..], &why].concat());
     let record = gate.record_of(&origin.url("/socket"));
     assert_eq!(
         (&record["status"], &record["error"]),
@@ -294,9 +291,7 @@ fn an_open_websocket_ends_when_its_request_would_be_denied() {
 
 #[test]
 fn a_websocket_that_one_side_has_left_gives_back_its_slot_and_its_turn() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("pace", "concurrency", "1");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("pace", "concurrency", "1"));
     let latch = Latch::new();
     let origin = Origin::http().on("/socket", [Reply::raw(SWITCH).wait(&latch)]);
     let mut wire = gate.connect();

@@ -1,4 +1,4 @@
-//! Failures that are not an outage of an origin: a suspended process, a lost network.
+//! Failures that are not an outage of an origin: a suspended process, a lost network. Page: `docs/robots.md`.
 
 use std::time::Duration;
 
@@ -8,19 +8,14 @@ use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply};
 
 #[test]
 fn a_fetch_that_failed_while_the_process_was_stopped_is_begun_anew() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("robots", "first_byte_timeout", "\"2s\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("robots", "first_byte_timeout", "\"2s\""));
     let latch = Latch::new();
     let origin = Origin::http().on(
         "/robots.txt",
         [Reply::silent().wait(&latch), Reply::ok(RULES)],
     );
     let mut wire = gate.connect();
-    wire.send(format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
-        origin.url("/private")
-    ));
+    wire.ask(&origin.url("/private"));
     latch.arrivals(1);
     gate.signal(Signal::STOP);
     // The time for which the process is stopped, which is the point of the test.

@@ -1,4 +1,5 @@
 //! Overrides of robots.txt: in the configuration and in the store, on every way through the gate.
+//! Page: `docs/overrides.md`.
 
 use std::process::Output;
 
@@ -139,17 +140,13 @@ fn an_unreachable_robots_txt_does_not_delay_a_page_that_an_override_allows() {
     );
     assert!(record["robots"]["fresh_until"].is_null(), "{record}");
     let named = origin_of(&origin);
-    gate.reload(
-        |setup| {
-            setup
-                .set("[override]", "origin", &format!("{named:?}"))
-                .set("[override]", "pattern", "\"/press/\"")
-                .set("[override]", "action", "\"allow\"")
-                .set("[override]", "by", "\"Ada Example\"")
-                .set("[override]", "reason", "\"a letter\"");
-        },
-        "the configuration was read again",
-    );
+    gate.reload(|setup| {
+        setup.set("[override]", "origin", &format!("{named:?}"));
+        setup.set("[override]", "pattern", "\"/press/\"");
+        setup.set("[override]", "action", "\"allow\"");
+        setup.set("[override]", "by", "\"Ada Example\"");
+        setup.set("[override]", "reason", "\"a letter\"");
+    });
     gate.get(&url).is_origins(200, "page /press/x");
     gate.unreachable(&gate.get(&origin.url("/x")));
     let record = gate.record("the allowance", |record| {
@@ -179,23 +176,14 @@ fn a_reload_adds_and_removes_configured_overrides() {
     let url = origin.url("/x");
     gate.get(&url).is_origins(200, "page /x");
     let named = origin_of(&origin);
-    gate.reload(
-        |setup| {
-            setup
-                .set("[override]", "origin", &format!("{named:?}"))
-                .set("[override]", "action", "\"deny\"")
-                .set("[override]", "by", "\"Ada Example\"")
-                .set("[override]", "reason", "\"a letter\"");
-        },
-        "the configuration was read again",
-    );
+    gate.reload(|setup| {
+        setup.set("[override]", "origin", &format!("{named:?}"));
+        setup.set("[override]", "action", "\"deny\"");
+        setup.set("[override]", "by", "\"Ada Example\"");
+        setup.set("[override]", "reason", "\"a letter\"");
+    });
     denied(&gate, &gate.get(&url), "config-1");
-    gate.reload(
-        |setup| {
-            setup.set("[override]", "until", "\"2020-01-01\"");
-        },
-        "the configuration was read again",
-    );
+    gate.reload(|setup| setup.set("[override]", "until", "\"2020-01-01\""));
     gate.get(&url).is_origins(200, "page /x");
     assert_eq!(origin.seen_but_robots(), ["GET /x", "GET /x"]);
 }
@@ -316,7 +304,7 @@ fn a_removed_or_invalid_override_does_not_hold() {
     );
     let output = override_(&gate.setup, &["remove", &number, "--by", "Ada Example"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    eventually("its end", || (gate.get(&url).status == 200).then_some(()));
+    gate.until(200, &url);
     let again = override_(&gate.setup, &["remove", &number, "--by", "Ada Example"]);
     assert_eq!(again.status.code(), Some(2));
     assert!(

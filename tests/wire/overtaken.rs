@@ -8,27 +8,22 @@ use std::time::Instant;
 use crate::overrides::proven;
 use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Response, Setup, Wire};
 
-const RELOADED: &str = "the configuration was read again";
-
 /// Rules under which a change of the crawler's identity to OtherBot forbids the page.
 const OTHERS: &str = "User-agent: *\nDisallow: /private\n\nUser-agent: OtherBot\nDisallow: /\n";
 
 /// Sends a request for `url` and leaves its answer unread.
 fn ask(gate: &CrawlgateProcess, url: &str) -> Wire {
     let mut wire = gate.connect();
-    wire.send(format!(
-        "GET {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n"
-    ));
+    wire.ask(&url);
     wire
 }
 
 fn assert_by_hand(setup: &mut Setup, origin: &str, action: &str) {
     let (origin, action) = (format!("{origin:?}"), format!("{action:?}"));
-    setup
-        .set("[override]", "origin", &origin)
-        .set("[override]", "action", &action)
-        .set("[override]", "by", "\"Ada Example\"")
-        .set("[override]", "reason", "\"a letter\"");
+    setup.set("[override]", "origin", &origin);
+    setup.set("[override]", "action", &action);
+    setup.set("[override]", "by", "\"Ada Example\"");
+    setup.set("[override]", "reason", "\"a letter\"");
 }
 
 /// A change of the configuration for this origin.
@@ -44,25 +39,19 @@ const FORBIDS: [(&str, Change, u16, &str); 4] = [
     ),
     (
         "another identity",
-        |setup, _| {
-            setup.set("agent", "product_tokens", "[\"OtherBot\"]");
-        },
+        |setup, _| setup.set("agent", "product_tokens", "[\"OtherBot\"]"),
         403,
         "robots_disallow",
     ),
     (
         "a prohibited address",
-        |setup, _| {
-            setup.set("egress", "deny", "[\"127.0.0.0/8\"]");
-        },
+        |setup, _| setup.set("egress", "deny", "[\"127.0.0.0/8\"]"),
         403,
         "address_prohibited",
     ),
     (
         "its client is removed",
-        |setup, _| {
-            setup.tables("[[client]]\nname = 'far'\nnetworks = '10.0.0.0/8'\n");
-        },
+        |setup, _| setup.tables("[[client]]\nname = 'far'\nnetworks = '10.0.0.0/8'\n"),
         403,
         "unknown_client",
     ),
@@ -73,9 +62,7 @@ const NEAR: &str = "[[client]]\nname = 'near'\nnetworks = '127.0.0.0/8'\n";
 #[test]
 fn what_is_forbidden_while_robots_txt_is_fetched_does_not_go_out() {
     for (case, change, status, reason) in FORBIDS {
-        let mut gate = CrawlgateProcess::with(|setup| {
-            setup.tables(NEAR);
-        });
+        let mut gate = CrawlgateProcess::with(|setup| setup.tables(NEAR));
         let latch = Latch::new();
         let origin = Origin::http().on(
             "/robots.txt",
@@ -86,7 +73,7 @@ fn what_is_forbidden_while_robots_txt_is_fetched_does_not_go_out() {
         );
         let mut wire = ask(&gate, &origin.url("/open"));
         latch.arrivals(1);
-        gate.reload(|setup| change(setup, &origin.url("")), RELOADED);
+        gate.reload(|setup| change(setup, &origin.url("")));
         latch.open();
         let answer = wire.response("GET");
         assert_eq!(answer.status, status, "{case}: {answer:?}");
@@ -109,10 +96,7 @@ fn an_override_that_allows_during_the_fetch_of_robots_txt_lets_the_request_out()
     let mut wire = ask(&gate, &url);
     latch.arrivals(1);
     let began = Instant::now();
-    gate.reload(
-        |setup| assert_by_hand(setup, &origin.url(""), "allow"),
-        RELOADED,
-    );
+    gate.reload(|setup| assert_by_hand(setup, &origin.url(""), "allow"));
     let held = began.elapsed().as_secs_f64() * 1_000.0;
     latch.open();
     wire.response("GET").is_origins(200, "page /private/x");
@@ -132,14 +116,15 @@ fn what_is_forbidden_while_it_waits_for_its_turn_does_not_go_out() {
                     setup.tables(&format!("{NEAR}requests_per_second = 0.3\nburst = 1\n"));
                 }
                 false => {
-                    setup.tables(NEAR).set("pace", "requests_per_second", "0.3");
+                    setup.tables(NEAR);
+                    setup.set("pace", "requests_per_second", "0.3");
                     setup.set("pace", "burst", "2");
                 }
             });
             let origin = Origin::http().robots(OTHERS);
             gate.get(&origin.url("/1")).is_origins(200, "page /1");
             let mut wire = ask(&gate, &origin.url("/2"));
-            gate.reload(|setup| change(setup, &origin.url("")), RELOADED);
+            gate.reload(|setup| change(setup, &origin.url("")));
             let answer = wire.response("GET");
             assert_eq!(answer.status, status, "{case}, {by_client}: {answer:?}");
             gate.refused(&answer, status, reason);
@@ -169,9 +154,7 @@ fn ends_as_lost(gate: &CrawlgateProcess, answer: &Response, url: &str, case: &st
 #[test]
 fn what_is_forbidden_after_its_connection_was_lost_is_not_sent_again() {
     for (case, change, ..) in FORBIDS {
-        let mut gate = CrawlgateProcess::with(|setup| {
-            setup.tables(NEAR);
-        });
+        let mut gate = CrawlgateProcess::with(|setup| setup.tables(NEAR));
         let latch = Latch::new();
         let cut = Reply::silent().wait(&latch).cut();
         let origin = Origin::http()
@@ -181,7 +164,7 @@ fn what_is_forbidden_after_its_connection_was_lost_is_not_sent_again() {
         rest(&gate, &origin);
         let mut wire = ask(&gate, &origin.url("/2"));
         latch.arrivals(1);
-        gate.reload(|setup| change(setup, &origin.url("")), RELOADED);
+        gate.reload(|setup| change(setup, &origin.url("")));
         latch.open();
         // The origin has seen it once: a refusal would say that it has not.
         ends_as_lost(&gate, &wire.response("GET"), &origin.url("/2"), case);
@@ -202,8 +185,7 @@ fn a_robots_txt_that_lands_before_a_request_is_sent_again_counts() {
     let mut wire = ask(&gate, &origin.url("/2"));
     latch.arrivals(1);
     origin.script("/robots.txt", [Reply::ok("User-agent: *\nDisallow: /\n")]);
-    let (code, said, error) = gate.beside("origins", &["refresh", &origin.url("")]);
-    assert_eq!(code, Some(0), "{said}{error}");
+    gate.succeeds("origins", &["refresh", &origin.url("")]);
     latch.open();
     let answer = wire.response("GET");
     ends_as_lost(&gate, &answer, &origin.url("/2"), "a new robots.txt");
@@ -252,7 +234,7 @@ fn what_is_forbidden_while_its_origin_is_dialled_does_not_go_out() {
     let mut wire = gate.intercept(&authority, "bank.test");
     wire.send(format!("GET /x HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
     latch.arrivals(1);
-    gate.reload(|setup| assert_by_hand(setup, &named, "deny"), RELOADED);
+    gate.reload(|setup| assert_by_hand(setup, &named, "deny"));
     latch.open();
     gate.refused(&wire.response("GET"), 403, "operator_deny");
     assert_eq!(origin.seen().len(), 0);
@@ -270,10 +252,8 @@ fn a_connection_to_an_address_that_becomes_prohibited_while_it_is_dialled_carrie
     let mut wire = gate.intercept(&authority, "bank.test");
     wire.send(format!("GET /x HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
     latch.arrivals(1);
-    let prohibit = |setup: &mut Setup| {
-        setup.set("egress", "deny", "[\"127.0.0.0/8\"]");
-    };
-    gate.reload(prohibit, RELOADED);
+    let prohibit = |setup: &mut Setup| setup.set("egress", "deny", "[\"127.0.0.0/8\"]");
+    gate.reload(prohibit);
     latch.open();
     gate.refused(&wire.response("GET"), 403, "address_prohibited");
     assert_eq!(origin.seen().len(), 0);
@@ -282,7 +262,7 @@ fn a_connection_to_an_address_that_becomes_prohibited_while_it_is_dialled_carrie
 #[test]
 fn robots_txt_is_not_fetched_for_a_request_over_quota() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup.tables(&format!("{NEAR}quota = {{ requests = 1, per = '1d' }}\n"));
+        setup.tables(&format!("{NEAR}quota = {{ requests = 1, per = '1d' }}\n"))
     });
     let known = Origin::with_rules(RULES);
     let other = Origin::with_rules(RULES);

@@ -1,5 +1,5 @@
 //! Politeness: the rate of requests to an origin, and the requests that must wait. Times have lower bounds only: a test
-//! machine may be slow, but a gap may never be shorter than promised.
+//! machine may be slow, but a gap may never be shorter than promised. Page: `docs/politeness.md`.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -92,9 +92,7 @@ fn a_crawl_delay_is_kept_if_honoured_and_otherwise_only_recorded() {
 
 #[test]
 fn the_retry_after_of_a_page_is_respected() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("pace", "max_hold", "\"1s\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("pace", "max_hold", "\"1s\""));
     let busy = Reply::with(429, "Retry-After: 60\r\n", "busy");
     let origin = Origin::with_rules(RULES).on("/busy", [busy]);
     gate.get(&origin.url("/open")).is_origins(200, "page /open");
@@ -119,9 +117,7 @@ fn the_retry_after_of_a_page_is_respected() {
 
 #[test]
 fn without_backoff_requests_go_on() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("pace", "backoff", "false");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("pace", "backoff", "false"));
     let busy = Reply::with(503, "Retry-After: 60\r\n", "busy");
     let origin = Origin::with_rules(RULES).on("/busy", [busy]);
     for _ in 0..3 {
@@ -189,20 +185,12 @@ fn a_reload_changes_the_pace_and_lets_no_burst_through() {
     let origin = Origin::with_rules(RULES);
     gate.get(&origin.url("/1")).is_origins(200, "page /1");
     gate.refused(&gate.get(&origin.url("/2")), 429, "paced");
-    gate.reload(
-        |setup| {
-            setup.set("pace", "requests_per_second", "0.04");
-            setup.set("pace", "burst", "1");
-        },
-        "the configuration was read again",
-    );
+    gate.reload(|setup| {
+        setup.set("pace", "requests_per_second", "0.04");
+        setup.set("pace", "burst", "1");
+    });
     gate.refused(&gate.get(&origin.url("/3")), 429, "paced");
-    gate.reload(
-        |setup| {
-            setup.set("pace", "requests_per_second", "\"unlimited\"");
-        },
-        "the configuration was read again",
-    );
+    gate.reload(|setup| setup.set("pace", "requests_per_second", "\"unlimited\""));
     gate.get(&origin.url("/4")).is_origins(200, "page /4");
     assert_eq!(origin.seen_but_robots(), ["GET /1", "GET /4"]);
 }
@@ -261,9 +249,7 @@ fn a_request_that_ends_while_held_is_recorded_with_its_reason() {
 
 #[test]
 fn a_repeated_request_waits_for_another_turn() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("pace", "requests_per_second", "2");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("pace", "requests_per_second", "2"));
     let lost = Reply::silent().cut();
     let origin = Origin::with_rules(RULES).on("/2", [lost, Reply::ok("page /2")]);
     let began = Instant::now();

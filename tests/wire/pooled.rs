@@ -1,4 +1,5 @@
 //! Reuse of connections to an origin: which requests share one, and that no request gets the answer to another.
+//! Page: `docs/messages.md`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -110,9 +111,7 @@ fn a_body_that_its_server_takes_for_a_request_is_none() {
 
     for tables in [String::new(), entry("a", "") + &entry("b", "")] {
         let is_told_apart = !tables.is_empty();
-        let gate = CrawlgateProcess::with(|setup| {
-            setup.tables(&tables);
-        });
+        let gate = CrawlgateProcess::with(|setup| setup.tables(&tables));
         let login = |name: &str| match is_told_apart {
             true => {
                 let pair = STANDARD.encode(format!("{name}:{}", crate::clients::PASSWORD));
@@ -241,8 +240,7 @@ fn a_robots_txt_has_a_connection_of_its_own() {
 
         // A second fetch does not take the connection that pages reuse either.
         let authority = origin.url("");
-        let (code, _, said) = gate.beside("origins", &["refresh", &authority]);
-        assert_eq!(code, Some(0), "{said}");
+        gate.succeeds("origins", &["refresh", &authority]);
         let again = origin.last("/robots.txt");
         assert_ne!(again.connection, pages);
         assert_eq!(origin.connections(), 3);

@@ -1,4 +1,4 @@
-//! Decisions of collected logs in PostgreSQL, by the commands of the documentation.
+//! Decisions of collected logs in PostgreSQL, by the commands of the documentation. Page: `docs/sql.md`.
 
 #![allow(clippy::print_stderr, reason = "a test names what it skips")]
 
@@ -123,9 +123,7 @@ fn commands() -> String {
 
 #[test]
 fn postgresql_has_each_decision_of_collected_logs_once() {
-    let Some(server) = Postgres::start() else {
-        return;
-    };
+    let server = or_skip!(Postgres::start());
     let origin = Origin::with_rules(RULES);
     let gates = [named("ams"), named("fra-1")];
     let first = denied(&gates[0], &origin, "/private/a?q=%22,%0A'x");

@@ -1,4 +1,4 @@
-//! Every decision that the running program records can be proven afterwards.
+//! Every decision that the running program records can be proven afterwards. Page: `docs/proof.md`.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -43,7 +43,7 @@ fn a_reload_of_parse_options_holds_at_once_and_leaves_every_record_provable() {
             setup.set("robots", "size_limit", &format!("\"{limit}\""));
             setup.set("robots", "profile", &format!("\"{profile}\""));
         };
-        gate.reload(configure, "the configuration was read again");
+        gate.reload(configure);
         assert_eq!(gate.get(&url).status, status, "lenient = {lenient}");
         assert_eq!(gate.get(&long.url("/private")).status, 403, "{limit}");
         gate.get(&broken.url("/x"));
@@ -54,9 +54,7 @@ fn a_reload_of_parse_options_holds_at_once_and_leaves_every_record_provable() {
 
 #[test]
 fn every_kind_of_decision_is_proven_from_what_the_program_kept() {
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("tls", "tunnel", "[\"bank.test\"]");
-    });
+    let mut gate = CrawlgateProcess::with(|setup| setup.set("tls", "tunnel", "[\"bank.test\"]"));
     let site = Origin::with_rules(RULES);
     let secure = Origin::https().robots(RULES);
     let bare = Origin::http().on("/robots.txt", [Reply::status(404, "")]);
@@ -99,8 +97,7 @@ fn every_kind_of_decision_is_proven_from_what_the_program_kept() {
             "--reason",
             "a letter",
         ];
-        let (code, _, error) = gate.beside("override", &words);
-        assert_eq!(code, Some(0), "{error}");
+        gate.succeeds("override", &words);
     }
     for (path, reason) in [
         ("/private/x", "operator_allow"),
@@ -136,7 +133,6 @@ fn every_kind_of_decision_is_proven_from_what_the_program_kept() {
         .filter(|line| line.contains("\"verdict\""));
     assert_eq!(listed, decisions.collect::<String>());
     let id = gate.records()[0]["id"].as_str().unwrap().to_owned();
-    let (code, said, _) = gate.beside("audit", &["verify", &id]);
-    assert_eq!(code, Some(0), "{said}");
+    let said = gate.succeeds("audit", &["verify", &id]);
     assert!(said.contains(">     3  Disallow: /private\n"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! Report mode: the gate decides and records everything, and denies nothing.
+//! Report mode: the gate decides and records everything, and denies nothing. Page: `docs/overrides.md`.
 
 use serde_json::{Value, json};
 
@@ -19,9 +19,7 @@ fn reported(record: &Value, verdict: &str, reason: &str, status: u16) {
 }
 
 fn reporting() -> CrawlgateProcess {
-    CrawlgateProcess::with(|setup| {
-        setup.set("policy", "mode", "\"report\"");
-    })
+    CrawlgateProcess::with(|setup| setup.set("policy", "mode", "\"report\""))
 }
 
 #[test]
@@ -119,9 +117,7 @@ fn an_origin_or_a_client_may_be_in_report_mode_alone() {
     assert_eq!(enforced.seen_but_robots(), [""; 0]);
 
     for (networks, goes_out) in [("[\"127.0.0.0/8\"]", true), ("[\"10.0.0.0/8\"]", false)] {
-        let gate = CrawlgateProcess::with(|setup| {
-            setup.set("policy", "report_clients", networks);
-        });
+        let gate = CrawlgateProcess::with(|setup| setup.set("policy", "report_clients", networks));
         let answer = gate.get(&enforced.url("/private"));
         assert_eq!(answer.status == 200, goes_out, "{networks}: {answer:?}");
     }
@@ -130,9 +126,8 @@ fn an_origin_or_a_client_may_be_in_report_mode_alone() {
 #[test]
 fn a_pending_or_paced_request_goes_out_all_the_same() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup
-            .set("policy", "mode", "\"report\"")
-            .set("robots", "hold", "\"50ms\"");
+        setup.set("policy", "mode", "\"report\"");
+        setup.set("robots", "hold", "\"50ms\"");
     });
     let silent = Origin::http().on("/robots.txt", [Reply::silent()]);
     let url = silent.url("/x");
@@ -140,12 +135,11 @@ fn a_pending_or_paced_request_goes_out_all_the_same() {
     reported(&gate.record_of(&url), "defer", "robots_pending", 200);
 
     let gate = CrawlgateProcess::with(|setup| {
-        setup
-            .set("policy", "mode", "\"report\"")
-            .set("pace", "requests_per_second", "0.001")
-            // The fetch of robots.txt counts as one.
-            .set("pace", "burst", "2")
-            .set("pace", "max_hold", "\"0s\"");
+        setup.set("policy", "mode", "\"report\"");
+        setup.set("pace", "requests_per_second", "0.001");
+        // The fetch of robots.txt counts as one.
+        setup.set("pace", "burst", "2");
+        setup.set("pace", "max_hold", "\"0s\"");
     });
     let origin = Origin::with_rules(RULES);
     let url = |n| origin.url(&format!("/open/{n}"));
@@ -167,9 +161,8 @@ fn a_pending_or_paced_request_goes_out_all_the_same() {
 #[test]
 fn a_tunnel_that_cannot_be_judged_opens_all_the_same() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup
-            .set("policy", "mode", "\"report\"")
-            .set("tls", "tunnel", "[\"bank.test\"]");
+        setup.set("policy", "mode", "\"report\"");
+        setup.set("tls", "tunnel", "[\"bank.test\"]");
     });
     let origin = Origin::https().robots(RULES);
     let authority = format!("bank.test:{}", origin.port());
@@ -210,12 +203,7 @@ fn a_reload_ends_report_mode() {
     let origin = Origin::with_rules(RULES);
     let url = origin.url("/private");
     gate.get(&url).is_origins(200, "page /private");
-    gate.reload(
-        |setup| {
-            setup.set("policy", "mode", "\"enforce\"");
-        },
-        "the configuration was read again",
-    );
+    gate.reload(|setup| setup.set("policy", "mode", "\"enforce\""));
     gate.denied(&gate.get(&url));
     assert_eq!(origin.seen_but_robots(), ["GET /private"]);
 }

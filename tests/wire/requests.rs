@@ -1,5 +1,5 @@
 //! The bypass table, second half: methods, the Host field, and requests that share a connection. For each denial the
-//! origin has seen only `/robots.txt`. `http2/bypass.rs` has these rows on streams of HTTP/2.
+//! origin has seen only `/robots.txt`. `http2/bypass.rs` has these rows on streams of HTTP/2. Page: `docs/messages.md`.
 
 use crate::support::{CrawlgateProcess, Origin, RULES};
 

@@ -1,4 +1,5 @@
 //! Restarts while the service manager holds the listening socket: accepted connections are answered, others wait.
+//! Page: `docs/operating.md`.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

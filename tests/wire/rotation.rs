@@ -1,4 +1,4 @@
-//! A new key for the log of a running gate: witnesses, proofs and auditors go on.
+//! A new key for the log of a running gate: witnesses, proofs and auditors go on. Page: `docs/proof.md`.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -178,9 +178,7 @@ fn a_kill_at_any_step_of_a_rotation_leaves_one_key() {
     if !has_strace() {
         return;
     }
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("admin", "address", "\"127.0.0.1:0\"");
-    });
+    let mut gate = CrawlgateProcess::with(|setup| setup.set("admin", "address", "\"127.0.0.1:0\""));
     let origin = Origin::with_rules(RULES);
     gate.denied(&gate.get(&origin.url("/private/a")));
     let old = vkey(&gate);
@@ -199,8 +197,7 @@ fn a_kill_at_any_step_of_a_rotation_leaves_one_key() {
             let new = vkey(&next);
             next.signal(Signal::TERM);
             assert!(next.wait().success(), "{at}: {}", next.said());
-            let (code, told, error) = next.beside("audit", &["verify", "--all", "--key", &new]);
-            assert_eq!(code, Some(0), "{at}: {told}{error}");
+            let told = next.succeeds("audit", &["verify", "--all", "--key", &new]);
             let is_rotated = told.contains("1 key_rotated");
             assert_eq!(new != old, is_rotated, "{at}: {told}");
             let left = next.setup.dir().join("crawlgate.log.key.next");
@@ -213,9 +210,7 @@ fn a_kill_at_any_step_of_a_rotation_leaves_one_key() {
 
 #[test]
 fn a_rotation_needs_words() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("audit", "checkpoint_every", "\"1s\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("audit", "checkpoint_every", "\"1s\""));
     let before = vkey(&gate);
     for (words, want) in [
         (
@@ -230,8 +225,7 @@ fn a_rotation_needs_words() {
         (&["--reason", "x", "--by", " "], "--by: expected some text"),
     ] {
         let words = [&["key", "rotate"], words].concat();
-        let (code, _, error) = gate.beside("audit", &words);
-        assert_eq!(code, Some(2), "{error}");
+        let (_, error) = gate.ends(2, "audit", &words);
         assert!(error.contains(want), "{error}");
     }
     assert_eq!(vkey(&gate), before);

@@ -1,4 +1,5 @@
 //! `crawlgate run`: the command's environment, arguments and exit code, and the summary at the end.
+//! Page: `docs/clients.md`.
 
 mod counted;
 mod mismatch;

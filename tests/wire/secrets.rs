@@ -1,5 +1,6 @@
 //! Secrets of crawlers, operators and origins stay where they were entered: the test sends a secret through every place
 //! that takes one, then searches everything that the program has printed or stored, at the most verbose level.
+//! Page: `docs/threat-model.md`.
 //!
 //! Kept on purpose, and so without secrets here: the User-Agent and the path of a request, the text of a robots.txt and
 //! the URLs of its redirects, and a request's query unless `[log] redact_query` is set.

@@ -1,4 +1,5 @@
 //! The server name of a TLS handshake, missing, malformed, or another than that of the CONNECT.
+//! Page: `docs/clients.md`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The log in another place, continuously: a directory, and a service behind nginx.
+//! The log in another place, continuously: a directory, and a service behind nginx. Page: `docs/copies.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -78,8 +78,7 @@ pub(crate) fn equals_an_export_by_hand(gate: &mut CrawlgateProcess, there: &Path
     assert!(is_whole, "{}", gate.said());
     let by_hand = gate.setup.dir().join("by-hand");
     let words = ["export", "--to", by_hand.to_str().unwrap()];
-    let (code, _, error) = gate.setup.run("audit", &words);
-    assert_eq!(code, Some(0), "{error}");
+    gate.setup.succeeds("audit", &words);
     let size = shipped(&by_hand);
     assert_eq!(shipped(there), size, "up to the last checkpoint");
     let (ours, theirs) = (content(there, size), content(&by_hand, size));
@@ -143,8 +142,7 @@ fn a_place_that_is_away_holds_no_request_up_and_loses_nothing() {
             .text()
             .contains("\ncrawlgate_ship_failing 1\n")
     );
-    let (code, said, _) = gate.beside("store", &["size"]);
-    assert_eq!(code, Some(0));
+    let said = gate.succeeds("store", &["size"]);
     assert!(said.ends_with("shipped    up to record 0\n"), "{said}");
     assert!(
         !there.exists(),
@@ -198,8 +196,7 @@ fn a_command_ships_its_records_before_it_ends() {
     let url = origin.url("/private/a");
     let words = ["--", "curl", "-sS", "-o", "/dev/null", &url];
     eventually("a whole last pass", || {
-        let (code, _, error) = setup.run("run", &words);
-        assert_eq!(code, Some(0), "{error}");
+        let (_, error) = setup.ends(0, "run", &words);
         (!error.contains(LATE)).then_some(())
     });
     let size = shipped(&there);
@@ -218,20 +215,17 @@ fn a_command_without_the_key_lifts_no_hold_and_the_operator_can() {
     fs::create_dir(&there).unwrap();
     shipping(&mut setup, "held", there.to_str().unwrap());
     let words = ["--", "true"];
-    let (code, _, error) = setup.run("run", &words);
-    assert_eq!(code, Some(0), "{error}");
+    setup.succeeds("run", &words);
     setup.set("ship", "to", "\"\"");
     let size = |setup: &Setup| setup.run("store", &["size"]).1;
     assert!(size(&setup).contains("shipped    up to record"));
-    let (code, _, error) = setup.run("run", &words);
-    assert_eq!(code, Some(0), "{error}");
+    let (_, error) = setup.ends(0, "run", &words);
     assert!(
         error.contains("`crawlgate store release` lets go of it"),
         "{error}"
     );
     assert!(size(&setup).contains("shipped    up to record"));
-    let (code, said, _) = setup.run("store", &["release"]);
-    assert_eq!(code, Some(0));
+    let said = setup.succeeds("store", &["release"]);
     assert!(said.starts_with("released: "), "{said}");
     assert!(!size(&setup).contains("shipped"));
     let (_, said, _) = setup.run("store", &["release"]);
@@ -270,9 +264,7 @@ fn nginx_for(port: u16, dir: &Path, tokens: &BTreeMap<&str, &str>) -> String {
 
 #[test]
 fn three_gates_ship_to_one_service_and_the_collection_has_the_sum_of_their_stores() {
-    let Some(nginx) = program("nginx") else {
-        return;
-    };
+    let nginx = or_skip!(program("nginx"));
     let tokens = BTreeMap::from([("a", "t0ken-a"), ("b", "t0ken-b"), ("c", "t0ken-c")]);
     let peer = Peer::start(&nginx, &["-c"], |port, dir| {
         fs::create_dir(dir.join("ship")).unwrap();
@@ -329,8 +321,7 @@ fn three_gates_ship_to_one_service_and_the_collection_has_the_sum_of_their_store
     collector.collect(&from, &["--trust-new"], 0);
     let all = |setup: &Setup, words: &[&str]| {
         let words = [words, &["--all", "--format", "jsonl"]].concat();
-        let (code, said, error) = setup.run("log", &words);
-        assert_eq!(code, Some(0), "{error}");
+        let said = setup.succeeds("log", &words);
         let ids = said.lines().map(|line| {
             let record: serde_json::Value = serde_json::from_str(line).unwrap();
             record["id"].as_str().unwrap().to_owned()
@@ -354,8 +345,7 @@ fn three_gates_ship_to_one_service_and_the_collection_has_the_sum_of_their_store
         "--log",
         "logs.example/a,logs.example/b,logs.example/c",
     ];
-    let (code, said, error) = collector.setup.run("audit", &words);
-    assert_eq!(code, Some(0), "{said}{error}");
+    collector.setup.succeeds("audit", &words);
 
     // A checkpoint that is lost there: what the store still has is shipped again, and no file is put over another one.
     let lost = there("a");

@@ -1,4 +1,4 @@
-//! Web Bot Auth: the signatures of requests as origins receive them.
+//! Web Bot Auth: the signatures of requests as origins receive them. Page: `docs/web-bot-auth.md`.
 
 mod directory;
 mod record;
@@ -16,7 +16,7 @@ use self::verify::{
     AGENT, FIELDS, Sent, by_http1, by_http2, identity, is_signed_by, message, signing_gate,
     verdicts,
 };
-use crate::clients::{PASSWORD, RELOADED, basic, entry};
+use crate::clients::{PASSWORD, basic, entry};
 use crate::support::http2_origin::Http2Origin;
 use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Response, Setup};
 
@@ -59,9 +59,7 @@ fn another_program_verifies_the_signatures() {
         },
     ];
     let messages: Vec<Value> = all.iter().chain(&altered).map(message).collect();
-    let Some(verdicts) = verdicts(&[&key], &messages) else {
-        return;
-    };
+    let verdicts = or_skip!(verdicts(&[&key], &messages));
     let (good, bad) = verdicts.split_at(all.len());
     let covered = r#""@method" "@authority" "@path" "@query" "signature-agent";key="crawlgate""#;
     for verdict in good {
@@ -278,7 +276,8 @@ fn a_client_is_signed_with_its_own_identity_and_so_is_its_robots_txt() {
         ] {
             tables.push_str(&entry(name, more));
         }
-        setup.set("agent", "signing", "\"news\"").tables(&tables);
+        setup.set("agent", "signing", "\"news\"");
+        setup.tables(&tables);
         setup.set("agent", "product_tokens", "[]");
     });
     let origin = Origin::https().robots(RULES);
@@ -354,7 +353,7 @@ fn a_reload_takes_another_key_and_keeps_the_old_one_for_a_bad_one() {
     signed_by(&gate, &first);
     let path = gate.setup.dir().join("news.key");
     fs::write(&path, "nonsense").unwrap();
-    gate.reload(|_| (), RELOADED);
+    gate.reload(|_| ());
     let said = gate.said();
     assert!(
         said.contains("[[signing]] name = \"news\", key = ")
@@ -364,14 +363,9 @@ fn a_reload_takes_another_key_and_keeps_the_old_one_for_a_bad_one() {
     signed_by(&gate, &first);
     fs::remove_file(&path).unwrap();
     let second = SigningKey::create(&path).unwrap();
-    gate.reload(|_| (), RELOADED);
+    gate.reload(|_| ());
     signed_by(&gate, &second);
-    gate.reload(
-        |setup| {
-            setup.set("agent", "signing", "\"\"");
-        },
-        RELOADED,
-    );
+    gate.reload(|setup| setup.set("agent", "signing", "\"\""));
     gate.get(&origin.url("/page")).is_origins(200, "page /page");
     assert!(!by_http1(&origin).last().unwrap().is_signed());
 }
@@ -390,8 +384,7 @@ fn a_bad_key_is_no_start() {
             text => fs::write(&path, text).unwrap(),
         }
         setup.tables(&section);
-        let (code, _, said) = setup.run("serve", &[]);
-        assert_eq!(code, Some(2), "{said}");
+        let (_, said) = setup.ends(2, "serve", &[]);
         let place = "[[signing]] name = \"news\", key = ";
         assert!(said.contains(why) && said.contains(place), "{said}");
     }

@@ -1,4 +1,4 @@
-//! Silent tunnels and WebSockets: they end, and make room before that.
+//! Silent tunnels and WebSockets: they end, and make room before that. Page: `docs/networks.md`.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
 //! A 5xx that says "page not found": believed only of a site that answers every missing page in this way.
+//! Page: `docs/robots.md`.
 
 use serde_json::Value;
 
@@ -146,7 +147,7 @@ fn another_origins_error_page_is_not_looked_into() {
 #[test]
 fn an_operator_names_the_phrases_and_switches_it_off() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup.set("robots", "soft_404_phrases", "[\"nothing here\"]");
+        setup.set("robots", "soft_404_phrases", "[\"nothing here\"]")
     });
     let ours = || Reply::status(500, "Nothing\nhere.");
     check(
@@ -162,9 +163,7 @@ fn an_operator_names_the_phrases_and_switches_it_off() {
         &site(theirs(), theirs()),
         Access::Nothing,
     );
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("robots", "soft_404", "false");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("robots", "soft_404", "false"));
     let origin = site(theirs(), theirs());
     check("switched off", &gate, &origin, Access::Nothing);
     assert_eq!(probes(&origin), [""; 0]);

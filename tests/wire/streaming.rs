@@ -1,4 +1,5 @@
 //! Bodies are streamed: never held whole, never faster than the reader, and never shown as whole if they are not.
+//! Page: `docs/messages.md`.
 
 use std::thread;
 

@@ -1,4 +1,4 @@
-//! `[audit] durability = "strict"`: the gate stores a denial before it answers.
+//! `[audit] durability = "strict"`: the gate stores a denial before it answers. Page: `docs/decisions.md`.
 
 use std::collections::HashSet;
 
@@ -73,11 +73,10 @@ fn a_denial_that_cannot_be_stored_is_not_answered_unless_configured() {
         ("\"continue\"", 403, "robots_disallow"),
     ] {
         let gate = strict(|setup| {
-            setup
-                .set("log", "file", "\"/dev/full\"")
-                .set("log", "decisions", "\"denied\"")
-                .set("log", "on_failure", on_failure)
-                .set("store", "path", "\"\"");
+            setup.set("log", "file", "\"/dev/full\"");
+            setup.set("log", "decisions", "\"denied\"");
+            setup.set("log", "on_failure", on_failure);
+            setup.set("store", "path", "\"\"");
         });
         let origin = Origin::with_rules(RULES);
         for n in 0..3 {
@@ -93,10 +92,9 @@ fn a_denial_that_cannot_be_stored_is_not_answered_unless_configured() {
 #[test]
 fn a_kill_takes_no_refusal_that_was_told() {
     let mut gate = strict(|setup| {
-        setup
-            .set("audit", "refusals_per_minute", "3")
-            .set("pace", "max_hold", "\"0s\"")
-            .tables("[[client]]\nname = 'rest'\nrequests_per_second = 0.001\nburst = 20\n");
+        setup.set("audit", "refusals_per_minute", "3");
+        setup.set("pace", "max_hold", "\"0s\"");
+        setup.tables("[[client]]\nname = 'rest'\nrequests_per_second = 0.001\nburst = 20\n");
     });
     let origin = Origin::with_rules(RULES);
     let mut told = HashSet::new();
@@ -192,10 +190,9 @@ fn a_page_that_an_exemption_lets_out_does_not_leave_without_its_record() {
     for (on_failure, status) in [("\"deny\"", 503), ("\"continue\"", 200)] {
         let gate = strict(|setup| {
             exempt(setup);
-            setup
-                .set("log", "file", "\"/dev/full\"")
-                .set("log", "on_failure", on_failure)
-                .set("store", "path", "\"\"");
+            setup.set("log", "file", "\"/dev/full\"");
+            setup.set("log", "on_failure", on_failure);
+            setup.set("store", "path", "\"\"");
         });
         let page = Reply::with(200, "", "SECRET");
         let origin = Origin::with_rules(RULES).on("/private/x", [page]);

@@ -1,4 +1,5 @@
 //! Data for an OpenTelemetry collector: spans and messages, without secrets and without delay for requests.
+//! Page: `docs/console.md`.
 
 use rustix::process::Signal;
 
@@ -262,9 +263,7 @@ fn an_unreachable_collector_costs_no_request_and_is_reported_once() {
 
 #[test]
 fn messages_are_json_if_configured() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("log", "format", "\"json\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("log", "format", "\"json\""));
     let line = eventually("a line", || {
         let said = gate.said();
         let line = said.lines().find(|line| line.contains("listening on"))?;

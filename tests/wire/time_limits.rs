@@ -1,4 +1,5 @@
 //! Limits of size and time for one message: heads, fields, slow bodies, and clients that say nothing.
+//! Page: `docs/operating.md`.
 
 use std::io::Write as _;
 
@@ -87,9 +88,8 @@ fn a_client_hello_has_a_time_limit_too() {
 #[test]
 fn fields_are_counted() {
     for most in [8, 100, 200] {
-        let gate = CrawlgateProcess::with(|setup| {
-            setup.set("limits", "header_fields", &most.to_string());
-        });
+        let gate =
+            CrawlgateProcess::with(|setup| setup.set("limits", "header_fields", &most.to_string()));
         let origin = Origin::http();
         let url = origin.url("/page");
         let ask = |fields: usize| {
@@ -152,9 +152,7 @@ fn a_body_that_comes_too_slowly_is_given_up() {
 
 #[test]
 fn an_answer_that_the_client_does_not_read_is_cut_and_recorded_so() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("limits", "body_timeout", "\"3s\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("limits", "body_timeout", "\"3s\""));
     let length = 64 << 20;
     let large = Reply::raw(format!(
         "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"

@@ -1,4 +1,4 @@
-//! CONNECT: intercepted, opaque and plain tunnels, and requests that contradict themselves.
+//! CONNECT: intercepted, opaque and plain tunnels, and requests that contradict themselves. Page: `docs/clients.md`.
 
 use std::sync::Arc;
 
@@ -76,9 +76,7 @@ fn a_crawler_that_does_not_trust_our_ca_causes_a_warning_on_stderr() {
 
 #[test]
 fn a_crawler_that_offers_http_2_only_causes_one_warning_if_that_is_off() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("listen", "http2", "false");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("listen", "http2", "false"));
     let origin = Origin::https();
     for offered in [&["h2"][..], &["h2"], &["h2", "http/1.1"]] {
         let mut config = Arc::unwrap_or_clone(client_config(&gate.ca_pem()));

@@ -1,5 +1,5 @@
 //! Answers to a request with its body still on the way: a client that sends all of it gets the answer, and a client
-//! that does not end it is cut off.
+//! that does not end it is cut off. Page: `docs/messages.md`.
 
 use crate::listeners::{at, gate_with};
 use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Response, Setup, Wire};
@@ -66,7 +66,7 @@ fn every_refusal_of_an_upload_arrives() {
         ("a request to us", |_| (), "", "Host: x\r\nVia: {via}\r\n", 502, "bad_request"),
         ("a prohibited address", |setup| { setup.set("egress", "allow", "[]"); }, "", host, 403, "address_prohibited"),
         ("robots.txt on its way", |setup| { setup.set("robots", "hold", "\"50ms\""); }, "", host, 503, "robots_pending"),
-        ("a rate that is spent", |setup| { setup.set("pace", "max_hold", "\"10ms\"").set("pace", "requests_per_second", "0.01"); }, "", host, 429, "paced"),
+        ("a rate that is spent", |setup| { setup.set("pace", "max_hold", "\"10ms\""); setup.set("pace", "requests_per_second", "0.01"); }, "", host, 429, "paced"),
     ];
     for (case, configure, tables, fields, status, reason) in cases {
         let gate = CrawlgateProcess::with(|setup| {
@@ -150,9 +150,7 @@ fn a_small_body_that_is_denied_leaves_its_connection_open() {
 
 #[test]
 fn an_upload_that_is_never_ended_counts_and_makes_room() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("limits", "connections", "1");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("limits", "connections", "1"));
     let origin = Origin::with_rules(RULES);
     let mut stuck = gate.connect();
     let answer = stuck.exchange(format!(

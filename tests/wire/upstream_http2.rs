@@ -1,4 +1,4 @@
-//! HTTP/2 to origins: which requests go by it, and which of them share a connection.
+//! HTTP/2 to origins: which requests go by it, and which of them share a connection. Page: `docs/messages.md`.
 
 use std::thread;
 use std::time::Duration;
@@ -6,8 +6,6 @@ use std::time::Duration;
 use crate::clients::entry;
 use crate::support::http2_origin::{Holds, Http2Origin};
 use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Response};
-
-const RELOADED: &str = "the configuration was read again";
 
 /// Longer than an answer may take that is not slow.
 const SLOW: Duration = Duration::from_secs(2);
@@ -280,28 +278,16 @@ fn a_denial_by_a_robots_txt_that_came_by_http2_reaches_no_origin() {
 fn http2_can_be_switched_off_and_on() {
     let answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst";
     let origin = Http2Origin::start().http1(answer);
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("upstream", "http2", "false");
-    });
+    let mut gate = CrawlgateProcess::with(|setup| setup.set("upstream", "http2", "false"));
     gate.get(&origin.url("/off")).is_origins(200, "first");
     assert_eq!(origin.last("/off").version, "1.1");
     assert_eq!(
         gate.record_of(&origin.url("/off"))["upstream_version"],
         "1.1"
     );
-    gate.reload(
-        |setup| {
-            setup.set("upstream", "http2", "true");
-        },
-        RELOADED,
-    );
+    gate.reload(|setup| setup.set("upstream", "http2", "true"));
     gate.get(&origin.url("/on")).is_origins(200, "page /on");
-    gate.reload(
-        |setup| {
-            setup.set("upstream", "http2", "false");
-        },
-        RELOADED,
-    );
+    gate.reload(|setup| setup.set("upstream", "http2", "false"));
     gate.get(&origin.url("/off-again")).is_origins(200, "first");
     assert_eq!(origin.last("/off-again").version, "1.1");
 }
@@ -329,9 +315,7 @@ fn no_connection_serves_two_origins() {
 #[test]
 fn clients_share_no_http2_connection() {
     use base64::Engine as _;
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.tables(&(entry("a", "") + &entry("b", "")));
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.tables(&(entry("a", "") + &entry("b", ""))));
     let origin = Http2Origin::start();
     let ask = |name: &str, path: &str| {
         let pair = format!("{name}:{}", crate::clients::PASSWORD);

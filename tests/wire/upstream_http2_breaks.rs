@@ -1,4 +1,5 @@
 //! HTTP/2 to origins: answers that break off or break the protocol, and exchanges that one side ends early.
+//! Page: `docs/messages.md`.
 
 use bytes::Bytes;
 

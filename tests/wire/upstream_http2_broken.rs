@@ -1,4 +1,5 @@
 //! Origins with broken HTTP/2 and sound HTTP/1.1: they are asked by HTTP/1.1 where that is safe, and from then on.
+//! Page: `docs/messages.md`.
 
 use crate::support::frame_origin::{self, FrameOrigin};
 use crate::support::http2_origin::Http2Origin;
@@ -169,16 +170,12 @@ fn what_is_forbidden_while_its_answer_comes_broken_is_not_asked_for_by_http1() {
     ));
     origin.frame("the page's request", |frame| frame.stream == 3);
     let url = format!("{:?}", origin.url(""));
-    gate.reload(
-        |setup| {
-            setup
-                .set("[override]", "origin", &url)
-                .set("[override]", "action", "\"deny\"")
-                .set("[override]", "by", "\"Ada Example\"")
-                .set("[override]", "reason", "\"a letter\"");
-        },
-        "the configuration was read again",
-    );
+    gate.reload(|setup| {
+        setup.set("[override]", "origin", &url);
+        setup.set("[override]", "action", "\"deny\"");
+        setup.set("[override]", "by", "\"Ada Example\"");
+        setup.set("[override]", "reason", "\"a letter\"");
+    });
     latch.open();
     let answer = wire.response("GET");
     assert_eq!(answer.status, 502, "{answer:?}");
@@ -190,9 +187,8 @@ fn what_is_forbidden_while_its_answer_comes_broken_is_not_asked_for_by_http1() {
 
 #[test]
 fn a_host_that_is_named_so_is_asked_by_http1_alone() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("upstream", "http1_hosts", "[\"site.test\"]");
-    });
+    let gate =
+        CrawlgateProcess::with(|setup| setup.set("upstream", "http1_hosts", "[\"site.test\"]"));
     let origin = Http2Origin::start().http1(BY_HTTP1);
     gate.get(&origin.url("/page")).is_origins(200, "one");
     let versions: Vec<_> = origin.seen().iter().map(|seen| seen.version).collect();

@@ -1,4 +1,5 @@
 //! HTTP/2 to origins that mean harm: each costs bounded memory and time, and other requests nothing.
+//! Page: `docs/threat-model.md`.
 
 use crate::support::CrawlgateProcess;
 use crate::support::frame_origin::{self, END_HEADERS, END_STREAM, FrameOrigin, frame, head, kind};
@@ -123,9 +124,7 @@ fn frames_without_measure_cost_no_memory_and_no_other_request() {
 
 #[test]
 fn an_origin_that_takes_no_octet_of_an_upload_is_given_up() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("upstream", "response_timeout", "\"3s\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("upstream", "response_timeout", "\"3s\""));
     let origin = Http2Origin::with(&["h2"], |server| {
         server.initial_window_size(0);
     });

@@ -1,9 +1,10 @@
-//! Messages to and from origins by HTTP/2: fields, bodies, trailers and interim responses.
+//! Messages to and from origins by HTTP/2: fields, bodies, trailers and interim responses. Page: `docs/messages.md`.
 
 use bytes::Bytes;
 use http::HeaderMap;
 
 use crate::support::http2::request;
+use crate::support::http2_frames::get_fields;
 use crate::support::http2_origin::Http2Origin;
 use crate::support::{CrawlgateProcess, Response, Wire, eventually};
 
@@ -296,12 +297,7 @@ fn interim_responses_pass() {
     assert_eq!(links, [("103".to_owned(), Some("</style.css>".to_owned()))]);
     let authority = origin.authority();
     let mut crawler = gate.intercept_frames(&authority, "site.test");
-    let fields = [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", &*authority),
-        (":path", "/page"),
-    ];
+    let fields = get_fields(&authority, "/page");
     // The first of two heads is that of the hints.
     let answer = crawler.request(1, &fields).answer(1);
     assert_eq!(answer, Ok((103, b"page".to_vec())));

@@ -1,10 +1,9 @@
 //! HTTP/2 to origins: requests that the origin did not process, and which of them are sent once more (RFC 9113 8.7).
+//! Page: `docs/messages.md`.
 
 use crate::support::frame_origin::{self, FrameOrigin, kind};
 use crate::support::http2_origin::{Holds, Http2Origin};
 use crate::support::{CrawlgateProcess, http2};
-
-const RELOADED: &str = "the configuration was read again";
 
 /// HTTP/2 error codes (RFC 9113 7).
 const NO_ERROR: u32 = 0;
@@ -154,16 +153,12 @@ fn a_request_that_was_refused_is_judged_again() {
     ));
     origin.wait_pages(1);
     let url = format!("{:?}", origin.url(""));
-    gate.reload(
-        |setup| {
-            setup
-                .set("[override]", "origin", &url)
-                .set("[override]", "action", "\"deny\"")
-                .set("[override]", "by", "\"Ada Example\"")
-                .set("[override]", "reason", "\"a letter\"");
-        },
-        RELOADED,
-    );
+    gate.reload(|setup| {
+        setup.set("[override]", "origin", &url);
+        setup.set("[override]", "action", "\"deny\"");
+        setup.set("[override]", "by", "\"Ada Example\"");
+        setup.set("[override]", "reason", "\"a letter\"");
+    });
     holds.let_pass(10);
     let answer = wire.response("GET");
     assert_eq!(answer.status, 502, "{answer:?}");
@@ -274,7 +269,7 @@ fn a_begun_body_that_was_misdirected_is_not_sent_again() {
         gate.get(&origin.url("/next")).is_origins(200, "one");
         assert_eq!(origin.last("/next").version, "1.1", "{path}");
         // A gate that knows nothing of the origin.
-        gate.reload(|_| (), RELOADED);
+        gate.reload(|_| ());
     }
 }
 

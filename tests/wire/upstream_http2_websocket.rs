@@ -1,4 +1,5 @@
 //! WebSockets to origins that speak HTTP/2: on streams where the origin takes them (RFC 8441), and else by HTTP/1.1.
+//! Page: `docs/messages.md`.
 
 use bytes::Bytes;
 

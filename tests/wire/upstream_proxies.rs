@@ -1,4 +1,4 @@
-//! The way to the origins through other proxies.
+//! The way to the origins through other proxies. Page: `docs/networks.md`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -127,9 +127,7 @@ fn behind(url: &str) -> CrawlgateProcess {
     let routes = format!(
         "[{{ hosts = [\"*.far.test\", \"far.test\"], url = {url:?} }}, {{ hosts = [\"*\"], direct = true }}]"
     );
-    CrawlgateProcess::with(|setup| {
-        setup.set("upstream", "proxy", &routes);
-    })
+    CrawlgateProcess::with(|setup| setup.set("upstream", "proxy", &routes))
 }
 
 #[test]

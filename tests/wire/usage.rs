@@ -1,4 +1,5 @@
 //! What sites say of the use of their content: withheld pages, tunnels, stamps and records.
+//! Page: `docs/usage-preferences.md`.
 
 pub(crate) mod tdmrep;
 mod vectors;
@@ -91,9 +92,8 @@ fn a_withheld_page_is_on_record_although_the_process_is_killed() {
         let body = "HTTP/1.1 200 OK\r\nContent-Usage: train-ai=n\r\nContent-Length: 99\r\n\r\n";
         let body = Reply::raw(body).send("SECRET").wait(&latch);
         let origin = Origin::http().on("/page", [body]);
-        let mut gate = training(|setup| {
-            setup.set("audit", "durability", &format!("\"{durability}\""));
-        });
+        let mut gate =
+            training(|setup| setup.set("audit", "durability", &format!("\"{durability}\"")));
         let answer = gate.get(&origin.url("/page"));
         let id = answer.problem()["id"].as_str().unwrap().to_owned();
         if durability == "relaxed" {
@@ -105,11 +105,9 @@ fn a_withheld_page_is_on_record_although_the_process_is_killed() {
         }
         gate.restart(rustix::process::Signal::KILL);
         latch.open();
-        let (code, said, why) = gate.beside("log", &["show", &id]);
-        assert_eq!(code, Some(0), "{durability}: {why}");
+        let said = gate.succeeds("log", &["show", &id]);
         assert!(said.contains("usage_withheld"), "{durability}: {said}");
-        let (code, said, why) = gate.beside("audit", &["verify", &id]);
-        assert_eq!(code, Some(0), "{durability}: {said}{why}");
+        let said = gate.succeeds("audit", &["verify", &id]);
         for words in [
             "train-ai; refused: train-ai",
             "train-ai: disallow (response, content-usage: train-ai=n)",
@@ -163,10 +161,8 @@ fn a_crawler_learns_what_was_found_where_the_operator_wants_it() {
             "train-ai=n, search=y, refused=(train-ai), id=\"{id}\""
         )]
     );
-    let without = |setup: &mut Setup| {
-        setup.set("signals", "stamp", "false");
-    };
-    gate.reload(without, "signals.stamp");
+    let without = |setup: &mut Setup| setup.set("signals", "stamp", "false");
+    gate.reload_until(without, "signals.stamp");
     let answer = eventually("the page without a stamp", || {
         let answer = gate.get(&origin.url("/page"));
         (answer.head.all("crawlgate-usage") == ["train-ai=y"]).then_some(answer)
@@ -184,9 +180,7 @@ fn an_interim_response_of_http2_carries_no_stamp_of_the_origin() {
         let sending = stream.send(200, &fields[1..]);
         sending.send_all("page".into()).await;
     });
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("signals", "stamp", "true");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("signals", "stamp", "true"));
     let mut crawler = gate.intercept_http2(&origin.authority(), "site.test");
     let mut pending = crawler.begin(get(&origin.url("/page")), true).unwrap();
     let early = poll_fn(|cx| pending.response.poll_informational(cx));
@@ -297,16 +291,13 @@ fn more_lines_than_a_record_keeps_are_judged_and_the_record_says_so() {
 #[track_caller]
 fn is_attested(gate: &CrawlgateProcess, record: &Value) -> bool {
     let id = record["id"].as_str().unwrap();
-    let (code, out, said) = gate.beside("audit", &["verify", id]);
-    assert_eq!(code, Some(0), "{out}{said}");
+    let out = gate.succeeds("audit", &["verify", id]);
     out.contains("attested")
 }
 
 #[test]
 fn preferences_that_a_record_cuts_are_found_again_in_their_files() {
-    let gate = training(|setup| {
-        setup.set("signals", "robots_tag", "\"enforce\"");
-    });
+    let gate = training(|setup| setup.set("signals", "robots_tag", "\"enforce\""));
     for (value, is_sent) in [("no", false), ("yes", true)] {
         let line = |number: usize| {
             let padding = "y".repeat(900);
@@ -367,9 +358,7 @@ fn odd_and_long_fields_are_judged_again_from_the_store() {
             false,
         ),
     ];
-    let gate = training(|setup| {
-        setup.set("signals", "robots_tag", "\"enforce\"");
-    });
+    let gate = training(|setup| setup.set("signals", "robots_tag", "\"enforce\""));
     for (name, fields, is_read) in cases {
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n{fields}\r\nSECRET");
         let answer: Vec<u8> = answer.chars().map(|one| one as u8).collect();

@@ -1,4 +1,5 @@
 //! The main task: allowed requests arrive unchanged, disallowed ones get a 403 that names the rule.
+//! Page: `docs/messages.md`.
 
 use serde_json::json;
 
@@ -196,9 +197,8 @@ fn the_product_tokens_of_the_user_agent_choose_the_group() {
 
 #[test]
 fn a_configured_identity_outranks_the_user_agent() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("agent", "product_tokens", "[\"DeepBot\"]");
-    });
+    let gate =
+        CrawlgateProcess::with(|setup| setup.set("agent", "product_tokens", "[\"DeepBot\"]"));
     let origin = Origin::with_rules("User-agent: deepbot\nDisallow: /b\n");
     let record = gate.denied(&gate.get(&origin.url("/b")));
     assert_eq!(record["agent"]["chain"], json!(["DeepBot"]));

@@ -69,9 +69,7 @@ fn number(name: &str) -> Option<u64> {
 
 #[test]
 fn chaos_with_one_engine_lets_nothing_out_and_loses_nothing() {
-    let Some(engine) = Engine::with(&["--appendonly", "yes"]) else {
-        return;
-    };
+    let engine = or_skip!(Engine::with(&["--appendonly", "yes"]));
     let links: Vec<_> = (0..INSTANCES).map(|_| engine.link()).collect();
     let gates = links.iter().enumerate().map(|(place, link)| {
         joined(|setup| {
@@ -93,9 +91,7 @@ fn chaos_with_one_engine_lets_nothing_out_and_loses_nothing() {
 
 #[test]
 fn chaos_with_sentinels_lets_nothing_out_and_loses_nothing() {
-    let Some(lab) = Sentinels::start() else {
-        return;
-    };
+    let lab = or_skip!(Sentinels::start());
     let gates = (1..=INSTANCES).map(|number| {
         let name = format!("a{number}");
         failover::instance_with(&lab, &name, |setup| configure(setup, &name))
@@ -161,9 +157,7 @@ fn chaos(mut ground: Ground, mut gates: Vec<CrawlgateProcess>) {
         ground.heal();
         // Whole again: every instance serves, and every override holds everywhere, or nowhere.
         for gate in &gates {
-            eventually("an instance to serve again", || {
-                (gate.get(&free.url("/open")).status == 200).then_some(())
-            });
+            gate.until(200, &free.url("/open"));
         }
         drop(ends);
     });

@@ -11,7 +11,7 @@ use crawlgate_turns::fleet::check::{Level, judge};
 use crawlgate_turns::fleet::engine::Engine as Redis;
 use serde_json::Value;
 
-use super::member;
+use super::{engine_and_link, member};
 use crate::support::{
     CrawlgateProcess, Engine, Origin, RULES, Setup, client_config, eventually, origin_ca_pem,
 };
@@ -47,10 +47,7 @@ pub(super) fn user_of_the_docs() -> (String, PathBuf) {
 
 #[test]
 fn the_check_names_each_fault_of_an_engine_with_the_command_that_mends_it() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (engine, link) = or_skip!(engine_and_link());
     let mut setup = Setup::new();
     member(&mut setup, &link, "a1");
     setup.write();
@@ -84,21 +81,16 @@ fn the_check_names_each_fault_of_an_engine_with_the_command_that_mends_it() {
     };
     assert_eq!(mended.len(), faults.len(), "{mended:?}");
     assert_eq!(told["warnings"], 0, "{told:#}");
-    let (code, out, said) = setup.run("fleet", &["check"]);
-    assert_eq!(code, Some(0), "{out}{said}");
+    let out = setup.succeeds("fleet", &["check"]);
     assert!(out.ends_with("\nin order\n"), "{out}");
     link.close();
-    let (code, out, said) = setup.run("fleet", &["check"]);
-    assert_eq!(code, Some(1), "{out}{said}");
+    let (out, _) = setup.ends(1, "fleet", &["check"]);
     assert!(out.contains("failure  reachable"), "{out}");
 }
 
 #[test]
 fn the_check_tells_a_full_engine_a_missing_password_and_another_key() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (engine, link) = or_skip!(engine_and_link());
     let mut setup = Setup::new();
     member(&mut setup, &link, "a1");
     setup.write();
@@ -172,13 +164,11 @@ fn a_key_is_made_once_for_its_owner_alone_and_before_the_configuration_that_name
     setup.write();
     let file = setup.dir().join("new.key");
     let name = file.to_str().unwrap();
-    let (code, out, said) = setup.run("fleet", &["key", name]);
-    assert_eq!(code, Some(0), "{out}{said}");
+    setup.succeeds("fleet", &["key", name]);
     let key = std::fs::read_to_string(&file).unwrap();
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     FleetKey::load(&file).unwrap();
-    let (code, _, said) = setup.run("fleet", &["key", name]);
-    assert_eq!(code, Some(2), "{said}");
+    let (_, said) = setup.ends(2, "fleet", &["key", name]);
     assert!(said.contains("there is a file already"), "{said}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), key);
     let other = setup.dir().join("other.key");
@@ -316,10 +306,7 @@ fn an_instance_says_that_its_engine_is_a_cluster_and_forwards_nothing() {
 
 #[test]
 fn the_engine_is_named_by_a_url_as_other_programs_have_it() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     for scheme in ["redis", "valkey"] {
         let gate = CrawlgateProcess::with(|setup| {
             member(setup, &link, scheme);
@@ -340,8 +327,7 @@ fn the_engine_is_named_by_a_url_as_other_programs_have_it() {
         member(&mut setup, &link, "a1");
         setup.set("fleet", "engine", &format!("{url:?}"));
         setup.write();
-        let (code, out, said) = setup.run("fleet", &["check"]);
-        assert_eq!(code, Some(2), "{out}{said}");
+        let (_, said) = setup.ends(2, "fleet", &["check"]);
         assert!(
             said.contains(says) && !said.contains("sesame"),
             "{url}: {said}"

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::overrides::{denied_at_all, deny, wait_late};
 use super::pace::{crawl, is_within};
-use super::{Ends, joined, logs_are_whole, member};
+use super::{Ends, engine_and_link, instances, logs_are_whole, member};
 use crate::support::{CrawlgateProcess, Engine, Origin, RULES, Setup, eventually, with_clock};
 
 /// The pause of a crawler after a refusal, which leaves this machine to the others.
@@ -18,10 +18,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 
 #[test]
 fn instances_with_clocks_that_are_apart_share_states_turns_and_overrides() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
     let mut gates = Vec::new();
     for (name, apart) in [("a1", "+300s"), ("a2", "-300s")] {
@@ -40,8 +37,7 @@ fn instances_with_clocks_that_are_apart_share_states_turns_and_overrides() {
             "behind"
         };
         gate.wait_said(&format!("{side} the engine's: overrides end by it"));
-        let (code, said, errors) = gate.beside("fleet", &["status"]);
-        assert_eq!(code, Some(0), "{said}{errors}");
+        let said = gate.succeeds("fleet", &["status"]);
         assert!(said.contains(&format!("{side} the engine's\n")), "{said}");
         gates.push(gate);
     }
@@ -52,13 +48,10 @@ fn instances_with_clocks_that_are_apart_share_states_turns_and_overrides() {
     let (id, said) = deny(&gates[0], &origin.url(""), "/page");
     wait_late(&said, &gates, &origin, "/page");
     denied_at_all(&gates, &origin, "/page", &id);
-    let (code, said, errors) = gates[1].beside("override", &["remove", &id, "--by", "Grace"]);
-    assert_eq!(code, Some(0), "{said}{errors}");
+    gates[1].succeeds("override", &["remove", &id, "--by", "Grace"]);
     for gate in &gates {
         // The command has succeeded, also where one is late.
-        eventually("the removal", || {
-            (gate.get(&origin.url("/page")).status == 200).then_some(())
-        });
+        gate.until(200, &origin.url("/page"));
         assert_eq!(gate.get(&origin.url("/private")).status, 403);
     }
     assert_eq!(origin.robots_fetches(), 1, "still");
@@ -67,17 +60,12 @@ fn instances_with_clocks_that_are_apart_share_states_turns_and_overrides() {
 
 #[test]
 fn a_clock_of_the_engine_that_is_set_lets_few_turns_go_early_and_stops_no_crawl() {
-    let Some(engine) = Engine::with_clock() else {
-        return;
-    };
+    let engine = or_skip!(Engine::with_clock());
     let link = engine.link();
     let origin = Origin::with_rules(RULES);
-    let gates = ["a1", "a2"].map(|name| {
-        joined(|setup| {
-            member(setup, &link, name);
-            setup.set("pace", "requests_per_second", RATE);
-            setup.set("pace", "max_hold", "\"4s\"");
-        })
+    let gates = instances(&link, ["a1", "a2"], |setup| {
+        setup.set("pace", "requests_per_second", RATE);
+        setup.set("pace", "max_hold", "\"4s\"");
     });
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/first")).status, 200);
@@ -120,7 +108,7 @@ fn a_clock_of_the_engine_that_is_set_lets_few_turns_go_early_and_stops_no_crawl(
         .filter(|line| line.contains("/private") || line.contains("/denied"))
         .collect();
     assert_eq!(leaks, [""; 0]);
-    // When the clock is set forwards, each instance may have a turn in hand besides the one of the burst.
+    // When the clock is set each instance may have a turn in hand besides the one of the burst.
     let times: Vec<Instant> = seen.iter().map(|seen| seen.at).collect();
     is_within(&times, INTERVAL, 1 + gates.len(), "the origin");
     denied_at_all(&gates, &origin, "/denied", &id);

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::overrides::{denied_at_all, deny, listed};
 use super::pace::is_within;
-use super::{Ends, forwards, joined, logs_are_whole, member};
+use super::{Ends, engine_and_link, instance, instances, joined, logs_are_whole, member};
 use crate::support::{
     Engine, EngineLink, Latch, Origin, RULES, Reply, Setup, Transfer, eventually,
 };
@@ -52,9 +52,7 @@ fn crawl_within(
         })
     });
     for gate in &gates {
-        eventually("a first page", || {
-            (gate.get(&origin.url("/first")).status == 200).then_some(())
-        });
+        gate.until(200, &origin.url("/first"));
     }
     let (id, _) = deny(&gates[0], &origin.url(""), "/denied");
     for gate in &gates {
@@ -108,9 +106,7 @@ fn crawl_within(
 
 #[test]
 fn an_engine_that_is_killed_and_reads_its_file_again_costs_time_alone() {
-    let Some(mut engine) = Engine::with(&["--appendonly", "yes"]) else {
-        return;
-    };
+    let mut engine = or_skip!(Engine::with(&["--appendonly", "yes"]));
     let link = engine.link();
     crawl_through(&mut engine, &link, |engine| {
         for _ in 0..3 {
@@ -123,10 +119,7 @@ fn an_engine_that_is_killed_and_reads_its_file_again_costs_time_alone() {
 
 #[test]
 fn an_engine_that_is_emptied_again_and_again_costs_time_alone() {
-    let Some(mut engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (mut engine, link) = or_skip!(engine_and_link());
     crawl_through(&mut engine, &link, |engine| {
         for _ in 0..20 {
             assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
@@ -137,10 +130,7 @@ fn an_engine_that_is_emptied_again_and_again_costs_time_alone() {
 
 #[test]
 fn an_engine_that_pauses_costs_time_alone() {
-    let Some(mut engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (mut engine, link) = or_skip!(engine_and_link());
     crawl_within("\"250ms\"", &mut engine, &link, |engine| {
         for millis in ["300", "600", "1500"] {
             assert_eq!(engine.ask(&["CLIENT", "PAUSE", millis, "ALL"]), "+OK\r\n");
@@ -152,10 +142,7 @@ fn an_engine_that_pauses_costs_time_alone() {
 
 #[test]
 fn late_answers_of_an_engine_cost_time_alone() {
-    let Some(mut engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (mut engine, link) = or_skip!(engine_and_link());
     crawl_within("\"250ms\"", &mut engine, &link, |_| {
         for millis in [150, 0, 400, 0] {
             link.set(Transfer::Open(Duration::from_millis(millis)));
@@ -166,10 +153,7 @@ fn late_answers_of_an_engine_cost_time_alone() {
 
 #[test]
 fn an_engine_that_is_stopped_costs_time_alone() {
-    let Some(mut engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (mut engine, link) = or_skip!(engine_and_link());
     crawl_through(&mut engine, &link, |engine| {
         // For longer than the patience, so nothing goes in between.
         engine.signal(Signal::STOP);
@@ -196,11 +180,10 @@ fn an_engine_without_memory_ends_in_nothing_at_all_and_comes_back() {
     for engine in Engine::each() {
         let link = engine.link();
         let origin = Origin::with_rules(RULES);
-        let gate = joined(|setup| {
-            member(setup, &link, "a1");
-            setup.set("fleet", "patience", "\"2s\"");
+        let gate = instance(&link, "a1", |setup| {
+            setup.set("fleet", "patience", "\"2s\"")
         });
-        forwards(&gate, &origin.url("/page"));
+        gate.until(200, &origin.url("/page"));
         engine.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
         assert_eq!(engine.ask(&["CONFIG", "SET", "maxmemory", "1"]), "+OK\r\n");
         gate.wait_said("cut off from its fleet");
@@ -210,38 +193,29 @@ fn an_engine_without_memory_ends_in_nothing_at_all_and_comes_back() {
         gate.refused(&answer, 503, "fleet_cut");
         assert_eq!(origin.seen().len(), before, "nothing reaches the origin");
         assert_eq!(engine.ask(&["CONFIG", "SET", "maxmemory", "0"]), "+OK\r\n");
-        eventually("the instance to be back", || {
-            (gate.get(&origin.url("/page")).status == 200).then_some(())
-        });
+        gate.until(200, &origin.url("/page"));
         logs_are_whole(&[gate]);
     }
 }
 
 #[test]
 fn an_engine_that_is_restored_from_an_old_dump_takes_nothing_back() {
-    let Some(mut engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (mut engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
-    let mut gates = ["a1", "a2"].map(|name| joined(|setup| member(setup, &link, name)));
+    let mut gates = instances(&link, ["a1", "a2"], |_| ());
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
     }
     let (removed, _) = deny(&gates[0], &origin.url(""), "/removed");
     assert_eq!(engine.ask(&["SAVE"]), "+OK\r\n");
-    let (code, said, errors) = gates[1].beside("override", &["remove", &removed, "--by", "Grace"]);
-    assert_eq!(code, Some(0), "{said}{errors}");
+    gates[1].succeeds("override", &["remove", &removed, "--by", "Grace"]);
     let (denied, _) = deny(&gates[1], &origin.url(""), "/denied");
     origin.script(
         "/robots.txt",
         [crate::support::Reply::ok("User-agent: *\nDisallow: /\n")],
     );
-    let (code, said, errors) = gates[0].beside("origins", &["refresh", &origin.url("")]);
-    assert_eq!(code, Some(0), "{said}{errors}");
-    eventually("the other to have the new rules", || {
-        (gates[1].get(&origin.url("/page")).status == 403).then_some(())
-    });
+    gates[0].succeeds("origins", &["refresh", &origin.url("")]);
+    gates[1].until(403, &origin.url("/page"));
     let (before, fetches) = (origin.seen_but_robots(), origin.robots_fetches());
     engine.kill();
     engine.start_again();
@@ -261,7 +235,7 @@ fn an_engine_that_is_restored_from_an_old_dump_takes_nothing_back() {
     }
     assert_eq!(origin.seen_but_robots(), before);
     // An instance has asked the origin again, so one that joins judges by its rules.
-    let late = joined(|setup| member(setup, &link, "a3"));
+    let late = instance(&link, "a3", |_| ());
     eventually("the engine to have the newer rules", || {
         let script = "local least = 0 for _, key in ipairs(redis.call('KEYS', '*:state:*')) do \
             local token = tonumber(string.match(redis.call('GET', key), '^%d+')) \
@@ -290,43 +264,29 @@ fn an_engine_that_is_restored_from_an_old_dump_takes_nothing_back() {
 
 #[test]
 fn an_engine_that_is_far_away_is_reached() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     // Each answer comes in time, but many one after the other would not.
     link.set(Transfer::Open(Duration::from_millis(90)));
     let origin = Origin::with_rules(RULES);
-    let gate = joined(|setup| member(setup, &link, "a1"));
-    eventually("the instance to join", || {
-        (gate.get(&origin.url("/page")).status == 200).then_some(())
-    });
+    let gate = instance(&link, "a1", |_| ());
+    gate.until(200, &origin.url("/page"));
     assert_eq!(gate.get(&origin.url("/private")).status, 403);
 }
 
 #[test]
 fn a_fetch_that_outlives_its_engine_is_the_only_one_and_permits_nothing_before_the_engine_is_back()
 {
-    let Some(mut engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (mut engine, link) = or_skip!(engine_and_link());
     let latch = Latch::new();
     let origin = Origin::http().on("/robots.txt", [Reply::ok(RULES).held(&latch)]);
     let unknown = Origin::with_rules(RULES);
-    let gates = ["a1", "a2"].map(|name| {
-        joined(|setup| {
-            member(setup, &link, name);
-            setup.set("fleet", "patience", "\"60s\"");
-            setup.set("robots", "hold", "\"2s\"");
-        })
+    let gates = instances(&link, ["a1", "a2"], |setup| {
+        setup.set("fleet", "patience", "\"60s\"");
+        setup.set("robots", "hold", "\"2s\"");
     });
     let asked = ["/private", "/page"].map(|path| {
         let mut wire = gates[0].connect();
-        wire.send(format!(
-            "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
-            origin.url(path)
-        ));
+        wire.ask(&origin.url(path));
         wire
     });
     latch.arrivals(1);
@@ -348,9 +308,7 @@ fn a_fetch_that_outlives_its_engine_is_the_only_one_and_permits_nothing_before_t
     assert_eq!(origin.seen_but_robots(), [""; 0]);
     engine.start_again();
     for gate in &gates {
-        eventually("the rules to be in force", || {
-            (gate.get(&origin.url("/private")).status == 403).then_some(())
-        });
+        gate.until(403, &origin.url("/private"));
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
     }
     assert_eq!(origin.robots_fetches(), 1);

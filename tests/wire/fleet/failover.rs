@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use rustix::process::Signal;
 
 use super::overrides::{denied_at_all, deny};
-use super::{Ends, KEY, forwards, joined, logs_are_whole};
+use super::{Ends, KEY, joined, logs_are_whole};
 use crate::support::{CrawlgateProcess, Origin, RULES, Sentinels, Setup, eventually};
 
 /// The time after a failover in which the new primary grants no turn.
@@ -118,9 +118,7 @@ fn quiet_until(lab: &Sentinels) -> Instant {
 
 #[test]
 fn another_primary_takes_over_and_the_old_one_is_left_when_it_wakes() {
-    let Some(mut lab) = Sentinels::start() else {
-        return;
-    };
+    let mut lab = or_skip!(Sentinels::start());
     let gates = ["a1", "a2"].map(|name| instance(&lab, name));
     let unpaced = Origin::with_rules(RULES);
     let paced = Origin::with_rules("User-agent: *\nCrawl-delay: 1\nDisallow: /private\n");
@@ -211,9 +209,7 @@ fn another_primary_takes_over_and_the_old_one_is_left_when_it_wakes() {
 
 #[test]
 fn an_old_primary_that_is_parted_from_the_others_permits_nothing_beside_the_new_one() {
-    let Some(lab) = Sentinels::start() else {
-        return;
-    };
+    let lab = or_skip!(Sentinels::start());
     // A primary without its replica takes no writes, as docs/fleet.md asks for.
     for (key, value) in [
         ("min-replicas-to-write", "1"),
@@ -224,7 +220,7 @@ fn an_old_primary_that_is_parted_from_the_others_permits_nothing_beside_the_new_
     let (old, gates) = parted_later(&lab);
     let origin = Origin::with_rules(RULES);
     for gate in &gates {
-        forwards(gate, &origin.url("/first"));
+        gate.until(200, &origin.url("/first"));
     }
     let is_over = AtomicBool::new(false);
     let (denied, added) = thread::scope(|scope| {
@@ -273,13 +269,11 @@ fn an_old_primary_that_is_parted_from_the_others_permits_nothing_beside_the_new_
 #[test]
 fn an_old_primary_that_may_write_without_a_replica_grants_beside_the_new_one() {
     const WINDOW: Duration = Duration::from_secs(3);
-    let Some(lab) = Sentinels::start() else {
-        return;
-    };
+    let lab = or_skip!(Sentinels::start());
     let (old, gates) = parted_later(&lab);
     let origin = Origin::with_rules(RULES);
     for gate in &gates {
-        forwards(gate, &origin.url("/first"));
+        gate.until(200, &origin.url("/first"));
     }
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {

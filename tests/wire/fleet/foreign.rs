@@ -3,7 +3,7 @@
 use crawlgate_turns::fleet::FleetKey;
 
 use super::overrides::{denied_at_all, deny, fleet};
-use super::{joined, logs_are_whole, member};
+use super::{engine_and_link, instance, logs_are_whole};
 use crate::support::{CrawlgateProcess, Engine, Origin, RULES, eventually};
 
 /// Returns octets as a text of Lua.
@@ -25,10 +25,7 @@ fn calls(engine: &Engine, command: &str) -> u64 {
 
 #[test]
 fn an_override_of_another_version_stops_the_instances_that_cannot_read_it() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
     let gates = fleet(&link, 2, "\"2s\"");
     let id = "01M7WD7TKV00000000R3ZYW007";
@@ -51,9 +48,7 @@ fn an_override_of_another_version_stops_the_instances_that_cannot_read_it() {
     ];
     for way_out in ways_out {
         for gate in &gates {
-            eventually("the instance to serve", || {
-                (gate.get(&origin.url("/page")).status == 200).then_some(())
-            });
+            gate.until(200, &origin.url("/page"));
         }
         put("overrides", "override", newer);
         for gate in &gates {
@@ -84,18 +79,13 @@ fn an_override_of_another_version_stops_the_instances_that_cannot_read_it() {
         way_out();
     }
     for gate in &gates {
-        eventually("the instance to be back", || {
-            (gate.get(&origin.url("/page")).status == 200).then_some(())
-        });
+        gate.until(200, &origin.url("/page"));
     }
 }
 
 #[test]
 fn a_removal_of_another_version_takes_an_override_out_of_force() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
     let gates = fleet(&link, 2, "\"15s\"");
     let (id, _) = deny(&gates[0], &origin.url(""), "/page");
@@ -109,12 +99,10 @@ fn a_removal_of_another_version_takes_an_override_out_of_force() {
     );
     assert_eq!(engine.ask(&["EVAL", &script, "0"]), ":1\r\n");
     for gate in &gates {
-        eventually("the instance to serve", || {
-            (gate.get(&origin.url("/page")).status == 200).then_some(())
-        });
+        gate.until(200, &origin.url("/page"));
     }
     // An instance that joins meets both, and takes over neither.
-    let late = joined(|setup| member(setup, &link, "a3"));
+    let late = instance(&link, "a3", |_| ());
     eventually("the instance to serve", || {
         let status = late.get(&origin.url("/page")).status;
         assert_ne!(status, 403);
@@ -132,10 +120,7 @@ fn a_removal_of_another_version_takes_an_override_out_of_force() {
 
 #[test]
 fn a_member_of_another_version_counts_as_one_without_the_override() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
     let gates = fleet(&link, 1, "\"15s\"");
     let join = "local t = redis.call('TIME') \
@@ -156,17 +141,13 @@ fn a_member_of_another_version_counts_as_one_without_the_override() {
             "{report}: {said}"
         );
         denied_at_all(&gates, &origin, "/page", &id);
-        let (code, said, errors) = gates[0].beside("override", &["remove", &id, "--by", "Ada"]);
-        assert_eq!(code, Some(0), "{said}{errors}");
+        gates[0].succeeds("override", &["remove", &id, "--by", "Ada"]);
     }
 }
 
 #[test]
 fn a_planted_number_of_changes_hides_no_override() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
     let gates = fleet(&link, 2, "\"2s\"");
     let counters = "crawlgate:{fleet}:counters";
@@ -183,9 +164,7 @@ fn a_planted_number_of_changes_hides_no_override() {
     for (round, number) in planted.into_iter().enumerate() {
         let path = format!("/{round}/page");
         for gate in &gates {
-            eventually("the instance to serve", || {
-                (gate.get(&origin.url(&path)).status == 200).then_some(())
-            });
+            gate.until(200, &origin.url(&path));
         }
         engine.ask(&["HSET", counters, "overrides", number]);
         let (id, said) = deny(&gates[round % 2], &origin.url(""), &path);
@@ -221,12 +200,9 @@ const DICTIONARY: &[u8] = include_bytes!("../../../src/cache/shared/dictionary.t
 
 #[test]
 fn a_state_of_another_version_is_fetched_anew() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
-    let start = |name: &str| joined(|setup| member(setup, &link, name));
+    let start = |name: &str| instance(&link, name, |_| ());
     let private = |gate: &CrawlgateProcess| {
         let answer = gate.get(&origin.url("/private"));
         gate.refused(&answer, 403, "robots_disallow");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::overrides::{denied_at_all, deny};
-use super::{forwards, joined, logs_are_whole, member};
+use super::{engine_and_link, instance, instances, logs_are_whole, member};
 use crate::support::{CrawlgateProcess, Engine, Latch, Origin, RULES, Reply, Transfer, eventually};
 
 /// The time after which an instance without its engine forwards nothing, in these tests.
@@ -14,15 +14,12 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 #[test]
 fn an_instance_without_its_link_forwards_for_no_longer_than_its_patience() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
+    let engine = or_skip!(Engine::start());
     for transfer in [Transfer::Hole, Transfer::NoAnswers] {
         let (link, other) = (engine.link(), engine.link());
         let origin = Origin::with_rules(RULES);
         let gates = [("a1", &link), ("a2", &other)].map(|(name, link)| {
-            joined(|setup| {
-                member(setup, link, name);
+            instance(link, name, |setup| {
                 if name == "a2" {
                     setup.set("fleet", "timeout", "\"250ms\"");
                 }
@@ -31,7 +28,7 @@ fn an_instance_without_its_link_forwards_for_no_longer_than_its_patience() {
             })
         });
         for gate in &gates {
-            forwards(gate, &origin.url("/page"));
+            gate.until(200, &origin.url("/page"));
         }
         other.set(transfer);
         let (id, said) = deny(&gates[0], &origin.url(""), "/page");
@@ -70,15 +67,12 @@ fn an_instance_without_its_link_forwards_for_no_longer_than_its_patience() {
 
 #[test]
 fn a_turn_in_hand_is_not_used_while_the_engine_may_have_forgotten_it() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
+    let engine = or_skip!(Engine::start());
     let (link, other) = (engine.link(), engine.link());
     let origin = Origin::with_rules(RULES);
     let gates = [("a1", &link), ("a2", &other)].map(|(name, link)| {
-        joined(|setup| {
-            member(setup, link, name);
-            setup.set("pace", "requests_per_second", "0.5");
+        instance(link, name, |setup| {
+            setup.set("pace", "requests_per_second", "0.5")
         })
     });
     for gate in &gates {
@@ -104,21 +98,15 @@ fn a_turn_in_hand_is_not_used_while_the_engine_may_have_forgotten_it() {
 
 #[test]
 fn another_instance_fetches_when_the_one_with_the_lease_dies() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     let latch = Latch::new();
     let origin = Origin::http().on(
         "/robots.txt",
         [Reply::ok("User-agent: *\n").held(&latch), Reply::ok(RULES)],
     );
-    let mut gates = ["a1", "a2"].map(|name| joined(|setup| member(setup, &link, name)));
+    let mut gates = instances(&link, ["a1", "a2"], |_| ());
     let mut wire = gates[0].connect();
-    wire.send(format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
-        origin.url("/private")
-    ));
+    wire.ask(&origin.url("/private"));
     latch.arrivals(1);
     gates[0].signal(Signal::KILL);
     gates[0].wait();
@@ -126,9 +114,7 @@ fn another_instance_fetches_when_the_one_with_the_lease_dies() {
     gates[1].refused(&answer, 403, "robots_disallow");
     latch.open();
     gates[0].start_again();
-    eventually("the first to be back", || {
-        (gates[0].get(&origin.url("/private")).status == 403).then_some(())
-    });
+    gates[0].until(403, &origin.url("/private"));
     assert_eq!(origin.robots_fetches(), 2, "once by each lease");
     assert_eq!(origin.seen_but_robots(), [""; 0]);
     logs_are_whole(&gates);
@@ -136,26 +122,17 @@ fn another_instance_fetches_when_the_one_with_the_lease_dies() {
 
 #[test]
 fn the_slots_and_turns_of_a_killed_instance_are_waited_for() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     let latch = Latch::new();
     let origin = Origin::with_rules(RULES).on("/slow", [Reply::ok("slow").held(&latch)]);
-    let mut gates = ["a1", "a2"].map(|name| {
-        joined(|setup| {
-            member(setup, &link, name);
-            setup.set("pace", "concurrency", "1");
-        })
+    let mut gates = instances(&link, ["a1", "a2"], |setup| {
+        setup.set("pace", "concurrency", "1")
     });
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/first")).status, 200);
     }
     let mut wire = gates[0].connect();
-    wire.send(format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
-        origin.url("/slow")
-    ));
+    wire.ask(&origin.url("/slow"));
     latch.arrivals(1);
     gates[0].signal(Signal::KILL);
     gates[0].wait();
@@ -170,22 +147,14 @@ fn the_slots_and_turns_of_a_killed_instance_are_waited_for() {
 
 #[test]
 fn an_engine_and_an_instance_that_are_killed_in_one_moment_let_no_turn_go_early() {
-    let Some(mut engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (mut engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
-    let mut gates = ["a1", "a2"].map(|name| {
-        joined(|setup| {
-            member(setup, &link, name);
-            setup.set("pace", "requests_per_second", "1");
-        })
+    let mut gates = instances(&link, ["a1", "a2"], |setup| {
+        setup.set("pace", "requests_per_second", "1")
     });
     for round in 0..4 {
         // The first alone knows of its turn.
-        eventually("a page of the first", || {
-            (gates[0].get(&origin.url(&format!("/first/{round}"))).status == 200).then_some(())
-        });
+        gates[0].until(200, &origin.url(&format!("/first/{round}")));
         gates[0].signal(Signal::KILL);
         engine.kill();
         gates[0].wait();
@@ -204,18 +173,14 @@ fn an_engine_and_an_instance_that_are_killed_in_one_moment_let_no_turn_go_early(
 
 #[test]
 fn instances_that_read_files_differently_share_no_state() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     // The first instance reads the rule behind its bound of size no more.
     let filler = format!("# {}\n", "x".repeat(600 * 1_024));
     let rules = format!("User-agent: *\n{filler}Disallow: /late\n");
     let origin = Origin::with_rules(&rules);
     let gates = [("a1", "\"512KiB\""), ("a2", "\"1MiB\"")].map(|(name, limit)| {
-        joined(|setup| {
-            member(setup, &link, name);
-            setup.set("robots", "size_limit", limit);
+        instance(&link, name, |setup| {
+            setup.set("robots", "size_limit", limit)
         })
     });
     assert_eq!(gates[0].get(&origin.url("/late")).status, 200);
@@ -227,17 +192,11 @@ fn instances_that_read_files_differently_share_no_state() {
 
 #[test]
 fn what_is_altered_in_the_engine_permits_nothing() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
-    let gates = ["a1", "a2"].map(|name| {
-        joined(|setup| {
-            member(setup, &link, name);
-            setup.set("fleet", "patience", "\"5s\"");
-            setup.set("robots", "hold", "\"2s\"");
-        })
+    let gates = instances(&link, ["a1", "a2"], |setup| {
+        setup.set("fleet", "patience", "\"5s\"");
+        setup.set("robots", "hold", "\"2s\"");
     });
     let (id, _) = deny(&gates[0], &origin.url(""), "/denied");
     let flip = "string.char(255 - string.byte(v, n)) .. string.sub(v, n + 1)";
@@ -318,12 +277,9 @@ fn what_is_altered_in_the_engine_permits_nothing() {
 
 #[test]
 fn a_second_instance_of_one_name_is_cut_off_until_the_first_one_is_gone() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
-    let mut first = joined(|setup| member(setup, &link, "a1"));
+    let mut first = instance(&link, "a1", |_| ());
     let second = CrawlgateProcess::with(|setup| member(setup, &link, "a1"));
     second.wait_said(
         "another process of this fleet has the name \"a1\"; set [fleet] name to another one",
@@ -343,12 +299,9 @@ fn a_second_instance_of_one_name_is_cut_off_until_the_first_one_is_gone() {
 
 #[test]
 fn an_instance_with_another_key_is_cut_off_and_no_member() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
-    let mut first = joined(|setup| member(setup, &link, "a1"));
+    let mut first = instance(&link, "a1", |_| ());
     let second = CrawlgateProcess::with(|setup| {
         member(setup, &link, "a2");
         std::fs::write(setup.dir().join("fleet.key"), "08".repeat(32)).unwrap();
@@ -370,8 +323,7 @@ fn an_instance_with_another_key_is_cut_off_and_no_member() {
         "--reason",
         "t",
     ];
-    let (code, out, said) = first.beside("override", &words);
-    assert_eq!(code, Some(0), "{out}{said}");
+    let (out, said) = first.ends(0, "override", &words);
     assert!(!format!("{out}{said}").contains("a2"), "{out}{said}");
     let answer = first.get(&url);
     first.refused(&answer, 403, "operator_deny");

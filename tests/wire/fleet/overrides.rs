@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::pace::bound;
-use super::{forwards, joined, member};
+use super::{engine_and_link, instance, instances, joined, member};
 use crate::support::{
     CrawlgateProcess, Engine, EngineLink, Origin, RULES, Setup, Transfer, eventually,
 };
@@ -43,8 +43,7 @@ pub(super) fn deny(gate: &CrawlgateProcess, origin: &str, pattern: &str) -> (Str
     let words = [
         "add", origin, pattern, "deny", "--until", "1d", "--by", "Ada", "--reason", "a letter",
     ];
-    let (code, said, errors) = gate.beside("override", &words);
-    assert_eq!(code, Some(0), "{said}{errors}");
+    let said = gate.succeeds("override", &words);
     let id = said
         .strip_prefix("override ")
         .and_then(|rest| rest.split(':').next());
@@ -65,9 +64,7 @@ pub(super) fn wait_late(
     let is_late = said.contains("forwards nothing from ") || said.contains(" alone: ");
     assert!(is_late || said.contains("in force on a1, a2"), "{said}");
     for gate in gates.iter().filter(|_| is_late) {
-        eventually("the denial", || {
-            (gate.get(&origin.url(path)).status == 403).then_some(())
-        });
+        gate.until(403, &origin.url(path));
     }
     is_late
 }
@@ -75,8 +72,7 @@ pub(super) fn wait_late(
 /// Returns the overrides in force, as an instance lists them.
 #[track_caller]
 pub(super) fn listed(gate: &CrawlgateProcess) -> Vec<Value> {
-    let (code, said, errors) = gate.beside("override", &["list", "--json"]);
-    assert_eq!(code, Some(0), "{said}{errors}");
+    let said = gate.succeeds("override", &["list", "--json"]);
     let lines = said.lines().map(serde_json::from_str);
     lines.collect::<Result<_, _>>().unwrap()
 }
@@ -135,7 +131,7 @@ fn a_denial_added_at_one_instance_holds_at_all_whatever_the_engine_forgets() {
             let count = engine.ask(&["HLEN", "crawlgate:{fleet}:overrides"]);
             (count == ":20\r\n").then_some(())
         });
-        let late = joined(|setup| member(setup, &link, "a4"));
+        let late = instance(&link, "a4", |_| ());
         for (path, id) in &ids {
             denied_at_all(std::slice::from_ref(&late), &origin, path, id);
         }
@@ -157,12 +153,11 @@ fn an_override_removed_at_another_instance_holds_nowhere() {
         let (id, said) = deny(&gates[0], &origin.url(""), "/");
         wait_late(&said, &gates, &origin, "/page");
         denied_at_all(&gates, &origin, "/page", &id);
-        let (code, said, errors) = gates[1].beside("override", &["remove", &id, "--by", "Grace"]);
-        assert_eq!(code, Some(0), "{said}{errors}");
+        let said = gates[1].succeeds("override", &["remove", &id, "--by", "Grace"]);
         let told = format!("override {id} removed\nin force on a");
         assert!(said.starts_with(&told), "{said}");
         for gate in &gates {
-            forwards(gate, &origin.url("/page"));
+            gate.until(200, &origin.url("/page"));
         }
         // Nothing brings it back: not the loss of the engine, not a restart.
         assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
@@ -174,8 +169,7 @@ fn an_override_removed_at_another_instance_holds_nowhere() {
             assert_eq!(listed(gate), Vec::<Value>::new());
             assert_eq!(gate.get(&origin.url("/page")).status, 200);
         }
-        let (code, said, errors) = gates[0].beside("override", &["remove", &id, "--by", "Ada"]);
-        assert_eq!(code, Some(2), "{said}{errors}");
+        let (_, errors) = gates[0].ends(2, "override", &["remove", &id, "--by", "Ada"]);
         assert!(errors.contains("by Grace already"), "{errors}");
         let (_, all, _) = gates[0].beside("override", &["list", "--all"]);
         assert!(all.contains(&id) && all.contains("Ada at a1"), "{all}");
@@ -184,10 +178,7 @@ fn an_override_removed_at_another_instance_holds_nowhere() {
 
 #[test]
 fn an_instance_that_is_stopped_is_named_and_forwards_nothing_later() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
     let gates = fleet(&link, 3, "\"2s\"");
     gates[2].signal(Signal::STOP);
@@ -204,8 +195,7 @@ fn an_instance_that_is_stopped_is_named_and_forwards_nothing_later() {
     denied_at_all(&gates[..2], &origin, "/page", &id);
     // It was silent for longer than its patience, so it begins with nothing at all.
     eventually("a3 to be silent for long enough", || {
-        let (code, said, _) = gates[0].beside("override", &["remove", "1", "--by", "Ada"]);
-        assert_eq!(code, Some(2), "{said}");
+        gates[0].ends(2, "override", &["remove", "1", "--by", "Ada"]);
         let rows = engine.ask(&["ZCARD", "crawlgate:{fleet}:members"]);
         (rows == ":2\r\n").then_some(())
     });
@@ -221,10 +211,7 @@ fn an_instance_that_is_stopped_is_named_and_forwards_nothing_later() {
 
 #[test]
 fn an_override_that_is_planted_in_the_engine_is_not_taken() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
     let gates = fleet(&link, 2, "\"15s\"");
     let (id, said) = deny(&gates[0], &origin.url(""), "/page");
@@ -251,13 +238,11 @@ fn an_override_that_is_planted_in_the_engine_is_not_taken() {
 
 #[test]
 fn an_override_added_without_the_engine_holds_here_and_reaches_the_others_later() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
+    let engine = or_skip!(Engine::start());
     let (link, other) = (engine.link(), engine.link());
     let origin = Origin::with_rules(RULES);
     let near = fleet(&link, 1, "\"60s\"").remove(0);
-    let far = joined(|setup| member(setup, &other, "a2"));
+    let far = instance(&other, "a2", |_| ());
     assert_eq!(far.get(&origin.url("/page")).status, 200);
     link.close();
     let (id, said) = deny(&near, &origin.url(""), "/page");
@@ -276,23 +261,19 @@ fn an_override_added_without_the_engine_holds_here_and_reaches_the_others_later(
 
 #[test]
 fn overrides_from_before_the_fleet_reach_all_instances() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
     let mut setup = Setup::new();
     let url = origin.url("");
     let words = [
         "add", &url, "/page", "deny", "--until", "1d", "--by", "Ada", "--reason", "why",
     ];
-    let (code, said, errors) = setup.run("override", &words);
-    assert_eq!(code, Some(0), "{said}{errors}");
+    let said = setup.succeeds("override", &words);
     assert!(said.starts_with("override 1:"), "{said}");
     member(&mut setup, &link, "a1");
     let command = setup.command("serve");
     let first = CrawlgateProcess::spawn(setup, command);
-    let second = joined(|setup| member(setup, &link, "a2"));
+    let second = instance(&link, "a2", |_| ());
     let id = eventually("the override to have an identifier", || {
         let id = listed(&second).first()?["id"].as_str()?.to_owned();
         (id.len() == 26).then_some(id)
@@ -302,18 +283,14 @@ fn overrides_from_before_the_fleet_reach_all_instances() {
 
 #[test]
 fn an_origin_that_one_instance_forgets_is_forgotten_by_all() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
     let gates = fleet(&link, 2, "\"15s\"");
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
         gate.beside_until("origins", &[], |said| said.contains(&origin.authority()));
     }
-    let (code, said, errors) = gates[0].beside("origins", &["forget", &origin.url("")]);
-    assert_eq!(code, Some(0), "{said}{errors}");
+    gates[0].succeeds("origins", &["forget", &origin.url("")]);
     for gate in &gates {
         gate.beside_until("origins", &[], |said| !said.contains(&origin.authority()));
     }
@@ -321,13 +298,11 @@ fn an_origin_that_one_instance_forgets_is_forgotten_by_all() {
 
 #[test]
 fn an_instance_that_the_engine_has_forgotten_is_named_as_late() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
+    let engine = or_skip!(Engine::start());
     let (link, other) = (engine.link(), engine.link());
     let origin = Origin::with_rules(RULES);
     let mut gates = fleet(&link, 1, "\"15s\"");
-    gates.push(joined(|setup| member(setup, &other, "a2")));
+    gates.push(instance(&other, "a2", |_| ()));
     let (near, far) = (&gates[0], &gates[1]);
     let (_, said) = deny(near, &origin.url(""), "/first");
     wait_late(&said, &gates, &origin, "/first");
@@ -339,9 +314,7 @@ fn an_instance_that_the_engine_has_forgotten_is_named_as_late() {
         "{said}"
     );
     other.set(Transfer::Open(Duration::ZERO));
-    eventually("the denial to reach the other instance", || {
-        (far.get(&origin.url("/page")).status == 403).then_some(())
-    });
+    far.until(403, &origin.url("/page"));
     let (_, said) = deny(near, &origin.url(""), "/third");
     wait_late(&said, &gates, &origin, "/third");
     denied_at_all(&gates, &origin, "/page", &id);
@@ -349,16 +322,10 @@ fn an_instance_that_the_engine_has_forgotten_is_named_as_late() {
 
 #[test]
 fn a_change_beside_a_process_without_a_socket_reaches_the_fleet() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
-    let gates = ["a1", "a2"].map(|name| {
-        joined(|setup| {
-            member(setup, &link, name);
-            setup.set("admin", "socket", "\"\"");
-        })
+    let gates = instances(&link, ["a1", "a2"], |setup| {
+        setup.set("admin", "socket", "\"\"")
     });
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
@@ -369,12 +336,9 @@ fn a_change_beside_a_process_without_a_socket_reaches_the_fleet() {
         "{said}"
     );
     for gate in &gates {
-        eventually("the denial", || {
-            (gate.get(&origin.url("/page")).status == 403).then_some(())
-        });
+        gate.until(403, &origin.url("/page"));
     }
     denied_at_all(&gates, &origin, "/page", &id);
-    let (code, said, errors) = gates[0].beside("override", &["remove", &id, "--by", "Ada"]);
-    assert_eq!(code, Some(0), "{said}{errors}");
+    let said = gates[0].succeeds("override", &["remove", &id, "--by", "Ada"]);
     assert!(!said.contains("no process of this store runs"), "{said}");
 }

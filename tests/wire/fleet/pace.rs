@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::chaos::request;
-use super::{Ends, joined, member};
+use super::{Ends, engine_and_link, instance};
 use crate::support::{CrawlgateProcess, Engine, EngineLink, Origin, RULES, Reply, eventually};
 
 /// The most by which the arrivals of two requests may come nearer than they were sent: as promised, and on a machine that
@@ -38,8 +38,7 @@ pub(super) fn bound<T>(promised: T, busy: T) -> T {
 /// Starts three instances of one fleet with these values of `[pace]`.
 pub(super) fn fleet(link: &EngineLink, pace: &[(&str, &str)]) -> Vec<CrawlgateProcess> {
     let start = |name: &str| {
-        joined(|setup| {
-            member(setup, link, name);
+        instance(link, name, |setup| {
             for (key, value) in pace {
                 setup.set("pace", key, value);
             }
@@ -109,10 +108,7 @@ fn slow_page(span: Duration) -> Reply {
 
 #[test]
 fn three_instances_keep_one_rate_and_use_it() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("1", "1", 4, 8),
@@ -144,10 +140,7 @@ fn three_instances_keep_one_rate_and_use_it() {
 
 #[test]
 fn three_instances_keep_one_crawl_delay_for_each_group() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     let gates = fleet(&link, &[("crawl_delay", "\"honour\"")]);
     // A Crawl-delay alone does not end a group (RFC 9309, section 2.1): the next User-agent line would belong to it.
     let rules = "User-agent: slow\nCrawl-delay: 2\nDisallow: /private\n\n\
@@ -194,10 +187,7 @@ fn three_instances_keep_one_crawl_delay_for_each_group() {
 
 #[test]
 fn three_instances_keep_one_concurrency() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     let gates = fleet(&link, &[("concurrency", "2")]);
     // Longer than any spread of arrivals.
     let took = Duration::from_millis(800);
@@ -269,10 +259,7 @@ fn crawl_through_kills(
 
 #[test]
 fn two_rates_hold_while_the_engine_and_an_instance_are_killed() {
-    let Some(mut engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (mut engine, link) = or_skip!(engine_and_link());
     for (per_second, burst, crawlers) in [("10", 5, 8), ("100", 1, 24)] {
         let name = format!("{per_second}/s in bursts of {burst}");
         let pace = [
@@ -290,10 +277,7 @@ fn two_rates_hold_while_the_engine_and_an_instance_are_killed() {
 
 #[test]
 fn one_concurrency_holds_while_the_engine_and_an_instance_are_killed() {
-    let Some(mut engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (mut engine, link) = or_skip!(engine_and_link());
     let gates = fleet(&link, &[("concurrency", "2")]);
     let took = Duration::from_millis(800);
     let origin = Origin::with_rules(RULES)
@@ -310,10 +294,7 @@ fn one_concurrency_holds_while_the_engine_and_an_instance_are_killed() {
 
 #[test]
 fn a_retry_after_at_one_instance_stops_all() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     for pace in [&[][..], &[("requests_per_second", "50")][..]] {
         let gates = fleet(&link, pace);
         let refusal = Reply::with(429, "Retry-After: 5\r\n", "");

@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::pace::is_within;
-use super::{Ends, forwards, joined, member};
-use crate::support::{CrawlgateProcess, Engine, EngineLink, Origin, RULES, eventually};
+use super::{Ends, engine_and_link, instance};
+use crate::support::{CrawlgateProcess, EngineLink, Origin, RULES, eventually};
 
 fn fleet(link: &EngineLink, client: &str) -> Vec<CrawlgateProcess> {
     let start = |name: &str| {
-        joined(|setup| {
-            member(setup, link, name);
+        instance(link, name, |setup| {
             setup.set("fleet", "patience", "\"2s\"");
             setup.tables(&format!("[[client]]\nname = 'rest'\n{client}\n"));
         })
@@ -23,10 +22,7 @@ fn fleet(link: &EngineLink, client: &str) -> Vec<CrawlgateProcess> {
 
 #[test]
 fn a_quota_is_used_once_by_all_instances_together() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (engine, link) = or_skip!(engine_and_link());
     let mut gates = fleet(&link, "quota = { requests = 12, per = '365d' }");
     let origin = Origin::with_rules(RULES);
     // The first requests wait until the new engine has heard from all.
@@ -77,14 +73,11 @@ fn a_quota_is_used_once_by_all_instances_together() {
 
 #[test]
 fn a_rate_holds_over_all_instances_and_nothing_goes_without_the_engine() {
-    let Some(mut engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (mut engine, link) = or_skip!(engine_and_link());
     let gates = fleet(&link, "requests_per_second = 4\nburst = 2");
     let origin = Origin::with_rules(RULES);
     for gate in &gates {
-        forwards(gate, &origin.url("/first"));
+        gate.until(200, &origin.url("/first"));
     }
     let before = origin.seen_but_robots().len();
     let began = Instant::now();
@@ -115,10 +108,7 @@ fn a_rate_holds_over_all_instances_and_nothing_goes_without_the_engine() {
 
 #[test]
 fn an_instance_that_is_killed_takes_no_more_than_its_part_of_a_quota_with_it() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     const QUOTA: usize = 300;
     // A part is at most a fiftieth of an even share, and each crawler may have one request under way.
     const LOST: usize = QUOTA / 150 + 1;
@@ -126,7 +116,7 @@ fn an_instance_that_is_killed_takes_no_more_than_its_part_of_a_quota_with_it() {
     let origin = Origin::with_rules(RULES);
     let pages = || origin.seen_but_robots().len();
     for gate in &gates {
-        forwards(gate, &origin.url("/first"));
+        gate.until(200, &origin.url("/first"));
     }
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -140,7 +130,7 @@ fn an_instance_that_is_killed_takes_no_more_than_its_part_of_a_quota_with_it() {
             });
         }
         while pages() < QUOTA / 3 {
-            forwards(&gates[1], &origin.url("/killed"));
+            gates[1].until(200, &origin.url("/killed"));
         }
         gates[1].signal(Signal::KILL);
         drop(ends);

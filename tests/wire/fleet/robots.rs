@@ -5,17 +5,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::{joined, logs_are_whole, member};
+use super::{engine_and_link, instance, instances, logs_are_whole, member};
 use crate::support::{
     CrawlgateProcess, Engine, Latch, Origin, RULES, Reply, Setup, Transfer, Wire, eventually,
     with_clock,
 };
-
-/// Starts instances of one fleet.
-fn instances<const N: usize>(engine: &Engine, names: &[&str; N]) -> [CrawlgateProcess; N] {
-    let link = engine.link();
-    names.map(|name| joined(|setup| member(setup, &link, name)))
-}
 
 /// First requests at each instance.
 const FIRST: usize = 1_000;
@@ -26,14 +20,11 @@ fn many_first_requests_at_all_instances_cause_one_fetch() {
         let latch = Latch::new();
         let origin = Origin::http().on("/robots.txt", [Reply::ok(RULES).held(&latch)]);
         let link = engine.link();
-        let gates = ["a1", "a2", "a3"].map(|name| {
-            joined(|setup| {
-                member(setup, &link, name);
-                // Longer than all requests together take to come on a busy machine.
-                for key in ["first_byte_timeout", "fetch_timeout", "hold"] {
-                    setup.set("robots", key, "\"60s\"");
-                }
-            })
+        let gates = instances(&link, ["a1", "a2", "a3"], |setup| {
+            // Longer than all requests together take to come on a busy machine.
+            for key in ["first_byte_timeout", "fetch_timeout", "hold"] {
+                setup.set("robots", key, "\"60s\"");
+            }
         });
         let request = format!(
             "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
@@ -62,8 +53,7 @@ fn many_first_requests_at_all_instances_cause_one_fetch() {
             let answer = gate.get(&origin.url("/private"));
             let record = gate.refused(&answer, 403, "robots_disallow");
             assert!(record["robots"]["sha256"].is_string(), "{record}");
-            let (code, said, _) = gate.beside("audit", &["verify", "--all"]);
-            assert_eq!(code, Some(0), "{said}");
+            gate.succeeds("audit", &["verify", "--all"]);
         }
     }
 }
@@ -72,7 +62,7 @@ fn many_first_requests_at_all_instances_cause_one_fetch() {
 fn many_origins_are_fetched_once_each() {
     for engine in Engine::each() {
         let origins: Vec<Origin> = (0..100).map(|_| Origin::with_rules(RULES)).collect();
-        let gates = instances(&engine, &["a1", "a2", "a3"]);
+        let gates = instances(&engine.link(), ["a1", "a2", "a3"], |_| ());
         // Each instance begins with another origin, and meets the others in the middle.
         let ask = |gate: &CrawlgateProcess, first: usize| {
             let (before, behind) = origins.split_at(first);
@@ -97,27 +87,21 @@ fn many_origins_are_fetched_once_each() {
 /// Returns what an instance tells of its fleet.
 #[track_caller]
 fn status(gate: &CrawlgateProcess) -> serde_json::Value {
-    let (code, said, errors) = gate.beside("fleet", &["status", "--json"]);
-    assert_eq!(code, Some(0), "{said}{errors}");
+    let said = gate.succeeds("fleet", &["status", "--json"]);
     serde_json::from_str(&said).unwrap()
 }
 
 #[test]
 fn the_late_result_of_an_instance_that_was_stopped_is_refused() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
+    let engine = or_skip!(Engine::start());
     let latch = Latch::new();
     let origin = Origin::http().on(
         "/robots.txt",
         [Reply::ok("User-agent: *\n").held(&latch), Reply::ok(RULES)],
     );
-    let gates = instances(&engine, &["a1", "a2"]);
+    let gates = instances(&engine.link(), ["a1", "a2"], |_| ());
     let mut wire = gates[0].connect();
-    wire.send(format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n",
-        origin.url("/private")
-    ));
+    wire.ask(&origin.url("/private"));
     latch.arrivals(1);
     gates[0].signal(Signal::STOP);
     let answer = gates[1].get(&origin.url("/private"));
@@ -146,11 +130,9 @@ fn the_late_result_of_an_instance_that_was_stopped_is_refused() {
 
 #[test]
 fn a_planted_state_permits_nothing() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
+    let engine = or_skip!(Engine::start());
     let origin = Origin::with_rules(RULES);
-    let gates = instances(&engine, &["a1", "a2"]);
+    let gates = instances(&engine.link(), ["a1", "a2"], |_| ());
     assert_eq!(gates[0].get(&origin.url("/private")).status, 403);
     // Every state is replaced by one of a higher token, with the same octets otherwise.
     let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:state:*')) do \
@@ -167,11 +149,8 @@ fn a_planted_state_permits_nothing() {
 
 #[test]
 fn two_instances_do_not_wait_for_each_others_redirects() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
-    let gates = ["a1", "a2"].map(|name| joined(|setup| member(setup, &link, name)));
+    let (_engine, link) = or_skip!(engine_and_link());
+    let gates = instances(&link, ["a1", "a2"], |_| ());
     let (latch, other) = (Latch::new(), Latch::new());
     let (one, two) = (Origin::http(), Origin::http());
     for (from, to, latch) in [(&one, &two, &latch), (&two, &one, &other)] {
@@ -206,20 +185,16 @@ fn two_instances_do_not_wait_for_each_others_redirects() {
 
 #[test]
 fn a_refresh_at_any_instance_fetches_and_reaches_all() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
+    let engine = or_skip!(Engine::start());
     let (link, other) = (engine.link(), engine.link());
     let origin = Origin::with_rules(RULES);
-    let gates = [("a1", &link), ("a2", &other)]
-        .map(|(name, link)| joined(|setup| member(setup, link, name)));
+    let gates = [("a1", &link), ("a2", &other)].map(|(name, link)| instance(link, name, |_| ()));
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
     }
     assert_eq!(origin.robots_fetches(), 1);
     let refresh = |gate: &CrawlgateProcess| {
-        let (code, said, errors) = gate.beside("origins", &["refresh", &origin.url("")]);
-        assert_eq!(code, Some(0), "{said}{errors}");
+        gate.succeeds("origins", &["refresh", &origin.url("")]);
     };
     origin.script(
         "/robots.txt",
@@ -227,9 +202,7 @@ fn a_refresh_at_any_instance_fetches_and_reaches_all() {
     );
     refresh(&gates[0]);
     for gate in &gates {
-        eventually("the new rules", || {
-            (gate.get(&origin.url("/page")).status == 403).then_some(())
-        });
+        gate.until(403, &origin.url("/page"));
     }
     // An instance that has missed a refresh fetches when it is told to, and does not only catch up.
     other.close();
@@ -244,9 +217,7 @@ fn a_refresh_at_any_instance_fetches_and_reaches_all() {
     refresh(&gates[1]);
     assert!(origin.robots_fetches() > before, "it was told to fetch");
     for gate in &gates {
-        eventually("the newest rules", || {
-            (gate.get(&origin.url("/page")).status == 200).then_some(())
-        });
+        gate.until(200, &origin.url("/page"));
         assert_eq!(gate.get(&origin.url("/other")).status, 403);
     }
     logs_are_whole(&gates);
@@ -254,12 +225,9 @@ fn a_refresh_at_any_instance_fetches_and_reaches_all() {
 
 #[test]
 fn an_instance_that_was_down_hears_what_was_forgotten_meanwhile() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
-    let mut gates = ["a1", "a2"].map(|name| joined(|setup| member(setup, &link, name)));
+    let mut gates = instances(&link, ["a1", "a2"], |_| ());
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
         gate.beside_until("origins", &[], |said| said.contains(&origin.authority()));
@@ -270,8 +238,7 @@ fn an_instance_that_was_down_hears_what_was_forgotten_meanwhile() {
         "/robots.txt",
         [Reply::ok("User-agent: *\nDisallow: /page\n")],
     );
-    let (code, said, errors) = gates[0].beside("origins", &["forget", &origin.url("")]);
-    assert_eq!(code, Some(0), "{said}{errors}");
+    gates[0].succeeds("origins", &["forget", &origin.url("")]);
     gates[1].start_again();
     let before = origin.seen_but_robots().len();
     eventually("the instance to have the new rules", || {
@@ -284,11 +251,9 @@ fn an_instance_that_was_down_hears_what_was_forgotten_meanwhile() {
 
 #[test]
 fn a_planted_token_without_end_stops_no_fetch() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
+    let engine = or_skip!(Engine::start());
     let origin = Origin::with_rules(RULES);
-    let gates = instances(&engine, &["a1", "a2"]);
+    let gates = instances(&engine.link(), ["a1", "a2"], |_| ());
     assert_eq!(gates[0].get(&origin.url("/private")).status, 403);
     let script = "local n = 0 for _, key in ipairs(redis.call('KEYS', '*:state:*')) do \
         redis.call('SET', key, ARGV[1] .. ' planted') n = n + 1 end return n";
@@ -296,8 +261,7 @@ fn a_planted_token_without_end_stops_no_fetch() {
         let planted = engine.ask(&["EVAL", script, "0", token]);
         assert!(planted.starts_with(':') && planted != ":0\r\n", "{planted}");
         let before = origin.robots_fetches();
-        let (code, said, errors) = gates[1].beside("origins", &["refresh", &origin.url("")]);
-        assert_eq!(code, Some(0), "{said}{errors}");
+        gates[1].succeeds("origins", &["refresh", &origin.url("")]);
         assert!(origin.robots_fetches() > before, "{token}");
         assert_eq!(gates[1].get(&origin.url("/private")).status, 403);
     }
@@ -305,19 +269,16 @@ fn a_planted_token_without_end_stops_no_fetch() {
 
 #[test]
 fn a_forgotten_origin_is_forgotten_for_identities_in_the_store_alone() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
+    let engine = or_skip!(Engine::start());
     let origin = Origin::with_rules(RULES);
-    let mut gates = instances(&engine, &["a1", "a2"]);
+    let mut gates = instances(&engine.link(), ["a1", "a2"], |_| ());
     assert_eq!(gates[0].get(&origin.url("/page")).status, 200);
     gates[0].beside_until("origins", &[], |said| said.contains(&origin.authority()));
     gates[0].signal(Signal::TERM);
     gates[0].wait();
     gates[0].start_again();
     // Its memory is empty now.
-    let (code, said, errors) = gates[0].beside("origins", &["forget", &origin.url("")]);
-    assert_eq!(code, Some(0), "{said}{errors}");
+    gates[0].succeeds("origins", &["forget", &origin.url("")]);
     let before = origin.robots_fetches();
     assert_eq!(gates[1].get(&origin.url("/page")).status, 200);
     assert!(origin.robots_fetches() > before, "it was forgotten");
@@ -325,13 +286,10 @@ fn a_forgotten_origin_is_forgotten_for_identities_in_the_store_alone() {
 
 #[test]
 fn an_instance_that_misses_a_message_takes_over_what_was_forgotten() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
+    let engine = or_skip!(Engine::start());
     let (link, other) = (engine.link(), engine.link());
     let origin = Origin::with_rules(RULES);
-    let gates = [("a1", &link), ("a2", &other)]
-        .map(|(name, link)| joined(|setup| member(setup, link, name)));
+    let gates = [("a1", &link), ("a2", &other)].map(|(name, link)| instance(link, name, |_| ()));
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
     }
@@ -340,41 +298,33 @@ fn an_instance_that_misses_a_message_takes_over_what_was_forgotten() {
         "/robots.txt",
         [Reply::ok("User-agent: *\nDisallow: /page\n")],
     );
-    let (code, said, errors) = gates[0].beside("origins", &["forget", &origin.url("")]);
-    assert_eq!(code, Some(0), "{said}{errors}");
+    gates[0].succeeds("origins", &["forget", &origin.url("")]);
     assert_eq!(gates[0].get(&origin.url("/page")).status, 403);
     let fetches = origin.robots_fetches();
     // The message is gone before the other instance can read it.
     let trimmed = engine.ask(&["XTRIM", "crawlgate:{fleet}:news", "MAXLEN", "0"]);
     assert!(trimmed.starts_with(':') && trimmed != ":0\r\n", "{trimmed}");
     other.set(Transfer::Open(Duration::ZERO));
-    eventually("the other to have the new rules", || {
-        (gates[1].get(&origin.url("/page")).status == 403).then_some(())
-    });
+    gates[1].until(403, &origin.url("/page"));
     assert_eq!(origin.robots_fetches(), fetches, "taken from the fleet");
     logs_are_whole(&gates);
 }
 
 #[test]
 fn what_was_forgotten_is_known_for_longer_than_any_instance_finds_its_state_fresh() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (engine, link) = or_skip!(engine_and_link());
     let remaining = "local least = redis.call('PTTL', KEYS[1]) \
         for _, key in ipairs(redis.call('KEYS', '*:state:*')) do least = math.min(least, redis.call('PTTL', key)) end return least";
     let hour = 3_600_000;
     for (fresh_max, kept) in [("1d", 25 * hour), ("2h", 25 * hour), ("7d", 169 * hour)] {
         assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
         let origin = Origin::with_rules(RULES);
-        let gate = joined(|setup| {
-            member(setup, &link, "a1");
+        let gate = instance(&link, "a1", |setup| {
             setup.set("robots", "fresh", "\"1h\"");
             setup.set("robots", "fresh_max", &format!("{fresh_max:?}"));
         });
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
-        let (code, said, errors) = gate.beside("origins", &["forget", &origin.url("")]);
-        assert_eq!(code, Some(0), "{said}{errors}");
+        gate.succeeds("origins", &["forget", &origin.url("")]);
         let key = engine.ask(&["EVAL", "return redis.call('KEYS', '*:state:*')[1]", "0"]);
         let key = key.lines().nth(1).unwrap();
         let least = engine.ask(&["EVAL", remaining, "1", key]);
@@ -395,10 +345,7 @@ fn a_stored_state_of_a_clock_that_was_ahead_is_imposed_on_no_instance() {
 
 /// Starts an instance with a state from its own store that seems to be the latest; the origin may have failed since.
 fn ahead_of_the_others(fails: bool) {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
     let mut setup = Setup::new();
     member(&mut setup, &link, "a1");
@@ -416,9 +363,8 @@ fn ahead_of_the_others(fails: bool) {
         "/robots.txt",
         [Reply::ok("User-agent: *\nDisallow: /page\n")],
     );
-    let other = joined(|setup| member(setup, &link, "a2"));
-    let (code, said, errors) = other.beside("origins", &["refresh", &origin.url("")]);
-    assert_eq!(code, Some(0), "{said}{errors}");
+    let other = instance(&link, "a2", |_| ());
+    other.succeeds("origins", &["refresh", &origin.url("")]);
     let before = (origin.seen_but_robots(), origin.robots_fetches());
     if fails {
         origin.script("/robots.txt", [Reply::with(500, "", "")]);
@@ -440,17 +386,11 @@ fn ahead_of_the_others(fails: bool) {
 
 #[test]
 fn a_comparison_that_the_engine_leaves_open_is_made_again() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
+    let engine = or_skip!(Engine::start());
     let (link, other) = (engine.link(), engine.link());
     let origin = Origin::with_rules(RULES);
-    let gates = [("a1", &link), ("a2", &other)].map(|(name, link)| {
-        joined(|setup| {
-            member(setup, link, name);
-            setup.set("fleet", "patience", "\"2s\"");
-        })
-    });
+    let gates = [("a1", &link), ("a2", &other)]
+        .map(|(name, link)| instance(link, name, |setup| setup.set("fleet", "patience", "\"2s\"")));
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
     }
@@ -460,8 +400,7 @@ fn a_comparison_that_the_engine_leaves_open_is_made_again() {
         "/robots.txt",
         [Reply::ok("User-agent: *\nDisallow: /page\n")],
     );
-    let (code, said, errors) = gates[0].beside("origins", &["forget", &origin.url("")]);
-    assert_eq!(code, Some(0), "{said}{errors}");
+    gates[0].succeeds("origins", &["forget", &origin.url("")]);
     assert_eq!(gates[0].get(&origin.url("/page")).status, 403);
     // The message is lost, and a fetch seems to be in progress, so the comparison waits.
     let trimmed = engine.ask(&["XTRIM", "crawlgate:{fleet}:news", "MAXLEN", "0"]);
@@ -472,22 +411,16 @@ fn a_comparison_that_the_engine_leaves_open_is_made_again() {
     let count = engine.ask(&["EVAL", hidden, "0"]);
     assert!(count.starts_with(':') && count != ":0\r\n", "{count}");
     other.open();
-    eventually("the instance to be back", || {
-        (gates[1].get(&origin.url("/page")).status == 200).then_some(())
-    });
+    gates[1].until(200, &origin.url("/page"));
     other.close();
-    eventually("the instance to be cut off again", || {
-        (gates[1].get(&origin.url("/page")).status == 503).then_some(())
-    });
+    gates[1].until(503, &origin.url("/page"));
     let fetches = origin.robots_fetches();
     let shown = "for _, key in ipairs(redis.call('KEYS', 'hidden:*')) do \
         local state = string.sub(key, 8) redis.call('RENAME', key, state) \
         redis.call('DEL', (string.gsub(state, ':state:', ':lease:'))) end return 1";
     assert_eq!(engine.ask(&["EVAL", shown, "0"]), ":1\r\n");
     other.open();
-    eventually("the instance to have the new rules", || {
-        (gates[1].get(&origin.url("/page")).status == 403).then_some(())
-    });
+    gates[1].until(403, &origin.url("/page"));
     assert_eq!(origin.robots_fetches(), fetches, "taken from the fleet");
     logs_are_whole(&gates);
 }

@@ -1,30 +1,23 @@
 //! One fetch of a tdmrep.json for all instances, and its state in force at each.
 
-use super::{joined, logs_are_whole, member};
+use super::{instances, logs_are_whole};
 use crate::support::{CrawlgateProcess, Engine, Latch, Origin, Reply, Setup, eventually};
 use crate::usage::tdmrep::{PATH, RESERVED, fetches};
 
 /// Starts two instances that enforce tdmrep.json. Their clients mine text and data.
-fn instances(engine: &Engine, more: impl Fn(&mut Setup)) -> [CrawlgateProcess; 2] {
+fn enforcing(engine: &Engine, more: impl Fn(&mut Setup)) -> [CrawlgateProcess; 2] {
     let link = engine.link();
-    ["a1", "a2"].map(|name| {
-        joined(|setup| {
-            member(setup, &link, name);
-            setup.set("signals", "tdmrep", "\"enforce\"");
-            setup.set("policy", "purposes", "[\"tdm\"]");
-            more(setup);
-        })
+    instances(&link, ["a1", "a2"], |setup| {
+        setup.set("signals", "tdmrep", "\"enforce\"");
+        setup.set("policy", "purposes", "[\"tdm\"]");
+        more(setup);
     })
 }
 
 #[test]
 fn all_instances_share_the_fetch_of_a_tdmrep_json_and_its_state() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let gates = instances(&engine, |setup| {
-        setup.set("robots", "hold", "\"500ms\"");
-    });
+    let engine = or_skip!(Engine::start());
+    let gates = enforcing(&engine, |setup| setup.set("robots", "hold", "\"500ms\""));
     let latch = Latch::new();
     let origin = Origin::http().on(PATH, [Reply::ok(RESERVED).held(&latch)]);
     let page = origin.url("/art/1");
@@ -54,10 +47,8 @@ fn all_instances_share_the_fetch_of_a_tdmrep_json_and_its_state() {
 
 #[test]
 fn a_tdmrep_json_that_cannot_be_had_reserves_nothing_at_any_instance() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let gates = instances(&engine, |_| ());
+    let engine = or_skip!(Engine::start());
+    let gates = enforcing(&engine, |_| ());
     let origin = Origin::http().on(PATH, [Reply::status(503, "")]);
     for gate in &gates {
         let url = origin.url("/art/1");

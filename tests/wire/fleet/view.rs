@@ -2,14 +2,13 @@
 
 use serde_json::Value;
 
-use super::{joined, member};
-use crate::support::{AdminGate, CrawlgateProcess, Engine, Origin, RULES, Setup, eventually};
+use super::{engine_and_link, instance, joined, member};
+use crate::support::{AdminGate, CrawlgateProcess, Origin, RULES, Setup, eventually};
 
 /// Returns the fleet as the process of this gate sees it.
 #[track_caller]
 fn status(gate: &CrawlgateProcess) -> Value {
-    let (code, out, said) = gate.beside("fleet", &["status", "--json"]);
-    assert_eq!(code, Some(0), "{out}{said}");
+    let out = gate.succeeds("fleet", &["status", "--json"]);
     serde_json::from_str(&out).unwrap()
 }
 
@@ -20,16 +19,12 @@ fn names(view: &Value) -> Vec<&str> {
 
 #[test]
 fn the_command_shows_link_engine_members_and_counts() {
-    let Some(mut engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (mut engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
-    let gate = joined(|setup| {
-        member(setup, &link, "a1");
-        setup.set("pace", "requests_per_second", "1000");
+    let gate = instance(&link, "a1", |setup| {
+        setup.set("pace", "requests_per_second", "1000")
     });
-    let mut other = joined(|setup| member(setup, &link, "a2"));
+    let mut other = instance(&link, "a2", |_| ());
     assert_eq!(gate.get(&origin.url("/page")).status, 200);
     let view = eventually("both members", || {
         let view = status(&gate);
@@ -102,10 +97,7 @@ fn the_command_shows_link_engine_members_and_counts() {
 
 #[test]
 fn the_api_the_console_and_the_metrics_show_the_same_fleet() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (engine, link) = or_skip!(engine_and_link());
     assert_eq!(
         engine.ask(&["CONFIG", "SET", "maxmemory", "64mb"]),
         "+OK\r\n"
@@ -159,10 +151,7 @@ fn the_api_the_console_and_the_metrics_show_the_same_fleet() {
 
 #[test]
 fn an_instance_that_is_cut_off_is_not_ready() {
-    let Some(mut engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (mut engine, link) = or_skip!(engine_and_link());
     let gate = AdminGate::with(|setup| {
         member(setup, &link, "a1");
         setup.set("fleet", "patience", "\"2s\"");
@@ -200,10 +189,7 @@ fn an_instance_without_a_fleet_shows_none() {
 
 #[test]
 fn a_record_names_the_instance_that_added_the_override() {
-    let Some(engine) = Engine::start() else {
-        return;
-    };
-    let link = engine.link();
+    let (_engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
     let start = |name: &str| joined(|setup: &mut Setup| member(setup, &link, name));
     let (one, other) = (start("a1"), start("a2"));
@@ -219,8 +205,7 @@ fn a_record_names_the_instance_that_added_the_override() {
         "--reason",
         "a letter",
     ];
-    let (code, said, errors) = one.beside("override", &words);
-    assert_eq!(code, Some(0), "{said}{errors}");
+    one.succeeds("override", &words);
     // The command has succeeded, also where the other instance is late.
     let answer = eventually("the denial", || {
         let answer = other.get(&origin.url("/closed"));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::support::ftp::{Act, FtpServer};
-use crate::support::{CrawlgateProcess, Latch, RULES, Setup, Wire, eventually};
+use crate::support::{CrawlgateProcess, Latch, RULES, Setup, Wire};
 
 /// Starts a proxy that connects to any port on loopback, and notes what it was asked for. `meet` reads a request and
 /// grants it.
@@ -130,7 +130,5 @@ fn the_third_descriptor_of_a_session_is_counted() {
     for wire in &mut wires {
         wire.response("GET").is_origins(200, "x");
     }
-    eventually("a session to be free", || {
-        (gate.get(&url).status == 200).then_some(())
-    });
+    gate.until(200, &url);
 }

@@ -23,20 +23,13 @@ fn what_is_forbidden_before_its_transfer_is_not_transferred() {
         let server = server.on("EPSV", Act::Wait(latch.clone()));
         let mut wire = gate.connect();
         let url = server.url(path);
-        wire.send(format!(
-            "GET {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n"
-        ));
+        wire.ask(&url);
         latch.arrivals(1);
         let origin = server.url("");
         let deny = format!(
             "[[override]]\norigin = \"{origin}\"\naction = \"deny\"\nby = \"us\"\nreason = \"no\"\n"
         );
-        gate.reload(
-            |setup| {
-                setup.tables(&deny);
-            },
-            "the configuration was read again",
-        );
+        gate.reload(|setup| setup.tables(&deny));
         latch.open();
         let answer = wire.response("GET");
         assert_eq!(answer.status, status, "{path}: {answer:?}");

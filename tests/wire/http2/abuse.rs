@@ -2,27 +2,18 @@
 
 use super::{inside, limited};
 use crate::support::http2::get;
-use crate::support::http2_frames::{End, Frames, block, flag, kind};
+use crate::support::http2_frames::{End, Frames, block, flag, get_fields, kind};
 use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply};
 
 /// The memory that a gate may use for one attack.
 const ROOM: u64 = 32 << 20;
-
-fn fields<'a>(authority: &'a str, path: &'a str) -> [(&'static str, &'a str); 4] {
-    [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", authority),
-        (":path", path),
-    ]
-}
 
 #[test]
 fn frames_that_are_no_part_of_a_request_are_bounded() {
     let gate = limited(&[("http2_control_frames", "100")]);
     let origin = Origin::https().on("/up", [Reply::ok("up").read_body()]);
     let authority = origin.authority();
-    let mut upload = fields(&authority, "/up");
+    let mut upload = get_fields(&authority, "/up");
     upload[0].1 = "POST";
     type Frame = (u8, u8, u32, &'static [u8]);
     #[rustfmt::skip] // one row, one case
@@ -40,7 +31,7 @@ fn frames_that_are_no_part_of_a_request_are_bounded() {
         for _ in 0..90 {
             frames.send(kind, flags, stream, payload);
         }
-        let page = fields(&authority, "/page");
+        let page = get_fields(&authority, "/page");
         assert_eq!(frames.request(3, &page).end(3), End::Answered, "{case}");
         for _ in 0..200 {
             frames.send(kind, flags, stream, payload);
@@ -62,7 +53,7 @@ fn a_head_is_whole_in_time_or_ends_its_connection() {
     let held = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");
     let origin = Origin::https().robots(RULES).on("/held", [held]);
     let authority = origin.authority();
-    let head = block(&fields(&authority, "/page"));
+    let head = block(&get_fields(&authority, "/page"));
     type Case<'a> = (&'a str, &'a dyn Fn(&mut Frames));
     let cases: [Case<'_>; 3] = [
         ("a head without END_HEADERS", &|frames| {
@@ -72,7 +63,7 @@ fn a_head_is_whole_in_time_or_ends_its_connection() {
             frames.part(kind::HEADERS, 5, 1, head.len() + 1, &head);
         }),
         ("a head while another stream waits", &|frames| {
-            frames.request(1, &fields(&authority, "/held"));
+            frames.request(1, &get_fields(&authority, "/held"));
             latch.arrivals(1);
             frames.send(kind::HEADERS, flag::END_STREAM, 3, &head);
             frames.send(kind::CONTINUATION, 0, 3, &[]);
@@ -95,7 +86,7 @@ fn a_compressed_head_grows_to_its_bound_and_no_further() {
     let authority = origin.authority();
     // A field of 3,900 octets that is named again and again by one octet (RFC 7541 6.1).
     let bomb = |times: usize| {
-        let mut block = block(&fields(&authority, "/page"));
+        let mut block = block(&get_fields(&authority, "/page"));
         block.extend([0x40, 1, b'x', 0x7f, 0xbd, 0x1d]);
         block.extend([b'y'; 3900]);
         block.extend(vec![0xbe; times]);
@@ -131,9 +122,9 @@ fn windows_that_stay_shut_hold_bounded_memory() {
     let big = Reply::raw(head).repeat(vec![b'x'; 65_536], 1024);
     let origin = Origin::https().on("/big", vec![big; 100]);
     let authority = origin.authority();
-    let big = fields(&authority, "/big");
+    let big = get_fields(&authority, "/big");
     let mut frames = gate.intercept_frames(&authority, "site.test");
-    frames.request(1, &fields(&authority, "/page"));
+    frames.request(1, &get_fields(&authority, "/page"));
     assert_eq!(frames.end(1), End::Answered);
     let before = gate.resident();
     for number in 1..=100 {
@@ -164,7 +155,7 @@ fn windows_that_grow_by_an_octet_are_served_and_pass_no_octet_twice() {
     let mut frames = gate.intercept_frames(&authority, "site.test");
     // SETTINGS_INITIAL_WINDOW_SIZE of none.
     frames.send(kind::SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]);
-    frames.request(1, &fields(&authority, "/text"));
+    frames.request(1, &get_fields(&authority, "/text"));
     assert_eq!(frames.end(1), End::Answered);
     for _ in 0..text.len() {
         frames.send(kind::WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes());
@@ -184,7 +175,7 @@ fn an_upload_that_is_never_sent_is_given_up() {
     let gate = limited(&[("body_timeout", "\"1s\"")]);
     let origin = Origin::https().on("/up", [Reply::ok("up")]);
     let authority = origin.authority();
-    let mut upload = fields(&authority, "/up");
+    let mut upload = get_fields(&authority, "/up");
     upload[0].1 = "POST";
     let mut frames = gate.intercept_frames(&authority, "site.test");
     frames.head(1, flag::END_HEADERS, &block(&upload));
@@ -200,12 +191,10 @@ fn an_upload_that_is_never_sent_is_given_up() {
 
 #[test]
 fn a_denied_request_that_is_reset_is_recorded_once() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("audit", "durability", "\"strict\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("audit", "durability", "\"strict\""));
     let origin = Origin::https().robots(RULES);
     let authority = origin.authority();
-    let private = fields(&authority, "/private");
+    let private = get_fields(&authority, "/private");
     let mut frames = gate.intercept_frames(&authority, "site.test");
     // From here on, the robots.txt is known.
     assert_eq!(frames.request(1, &private).answer(1).unwrap().0, 403);
@@ -233,7 +222,7 @@ fn denied_requests_that_are_reset_at_once_end_their_connection() {
     let gate = limited(&[("http2_resets", "10")]);
     let origin = Origin::https().robots(RULES);
     let authority = origin.authority();
-    let private = fields(&authority, "/private");
+    let private = get_fields(&authority, "/private");
     let mut frames = gate.intercept_frames(&authority, "site.test");
     for number in 0..200 {
         let stream = 2 * number + 1;

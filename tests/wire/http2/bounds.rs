@@ -4,7 +4,7 @@ use h2::Reason;
 
 use super::{inside, limited};
 use crate::support::http2::get;
-use crate::support::http2_frames::{End, Frames, block, frame, kind};
+use crate::support::http2_frames::{End, Frames, block, frame, get_fields, kind};
 use crate::support::{CrawlgateProcess, Latch, Origin, Reply};
 
 #[test]
@@ -42,12 +42,7 @@ fn streams_beyond_the_limit_are_refused() {
     let origin = Origin::https().on("/held", [held]);
     let authority = origin.authority();
     let mut frames = gate.intercept_frames(&authority, "site.test");
-    let fields = [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", &*authority),
-        (":path", "/held"),
-    ];
+    let fields = get_fields(&authority, "/held");
     frames.request(1, &fields).request(3, &fields);
     latch.arrivals(2);
     assert_eq!(
@@ -75,14 +70,10 @@ fn announced(frames: &mut Frames, setting: u16) -> Option<u32> {
 fn a_connection_has_the_bounds_of_the_last_reload() {
     let (mut gate, origin) = (CrawlgateProcess::start(), Origin::https());
     for (streams, window, octets) in [(3, "\"64KiB\"", 65_536), (7, "\"1MiB\"", 1_048_576)] {
-        gate.reload(
-            |setup| {
-                setup
-                    .set("limits", "http2_streams", &streams.to_string())
-                    .set("limits", "http2_window", window);
-            },
-            "the configuration was read again",
-        );
+        gate.reload(|setup| {
+            setup.set("limits", "http2_streams", &streams.to_string());
+            setup.set("limits", "http2_window", window);
+        });
         for (setting, value) in [(3, streams), (4, octets)] {
             let mut frames = gate.intercept_frames(&origin.authority(), "site.test");
             assert_eq!(announced(&mut frames, setting), Some(value), "{setting}");
@@ -97,12 +88,7 @@ fn resets_beyond_the_limit_end_the_connection() {
     let origin = Origin::https().on("/held", [held]);
     let authority = origin.authority();
     let mut frames = gate.intercept_frames(&authority, "site.test");
-    let fields = [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", &*authority),
-        (":path", "/held"),
-    ];
+    let fields = get_fields(&authority, "/held");
     for number in 0..60 {
         let stream = 2 * number + 1;
         frames
@@ -123,12 +109,7 @@ fn resets_within_the_limit_leave_the_connection_open_even_all_at_once() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::https());
     let authority = origin.authority();
     let mut frames = gate.intercept_frames(&authority, "site.test");
-    let fields = [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", &*authority),
-        (":path", "/page"),
-    ];
+    let fields = get_fields(&authority, "/page");
     let mut octets = Vec::new();
     for number in 0..90 {
         let stream = 2 * number + 1;
@@ -144,12 +125,7 @@ fn malformed_requests_beyond_the_limit_end_the_connection() {
     let (gate, origin) = (limited(&[("http2_resets", "10")]), Origin::https());
     let authority = origin.authority();
     let mut frames = gate.intercept_frames(&authority, "site.test");
-    let good = [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", &*authority),
-        (":path", "/page"),
-    ];
+    let good = get_fields(&authority, "/page");
     let malformed = [&good[..], &[("connection", "close")]].concat();
     for number in 0..10 {
         let stream = 2 * number + 1;

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{TLS, inside, limited, listening};
 use crate::support::http2::get;
-use crate::support::http2_frames::{End, Frames, flag, kind};
+use crate::support::http2_frames::{End, Frames, flag, get_fields, kind};
 use crate::support::{
     CrawlgateProcess, Http2, Latch, Origin, RULES, Reply, Wire, client_config, eventually,
 };
@@ -27,16 +27,6 @@ fn a_silent_connection_ends_in_order() {
     http2.closed().unwrap();
 }
 
-/// Returns the fields of a GET of `path` there.
-fn asks<'a>(authority: &'a str, path: &'a str) -> [(&'static str, &'a str); 4] {
-    [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", authority),
-        (":path", path),
-    ]
-}
-
 #[test]
 fn a_connection_that_leaves_ends_with_its_last_stream_and_no_sooner() {
     let (gate, latch) = (limited(&[("idle_timeout", "\"3s\"")]), Latch::new());
@@ -45,7 +35,7 @@ fn a_connection_that_leaves_ends_with_its_last_stream_and_no_sooner() {
     let authority = origin.authority();
     let mut frames = gate.intercept_frames(&authority, "site.test");
     let page = |frames: &mut Frames, stream| {
-        let fields = asks(&authority, "/page");
+        let fields = get_fields(&authority, "/page");
         frames.request(stream, &fields).end(stream)
     };
     assert_eq!(page(&mut frames, 1), End::Answered);
@@ -57,8 +47,8 @@ fn a_connection_that_leaves_ends_with_its_last_stream_and_no_sooner() {
     };
     assert_eq!(goaway[..4], 0x7fff_ffff_u32.to_be_bytes(), "a first notice");
     // Streams that the crawler sent before it read the GOAWAY; the ping that asks for its end is never answered.
-    frames.request(3, &asks(&authority, "/held"));
-    frames.request(5, &asks(&authority, "/held"));
+    frames.request(3, &get_fields(&authority, "/held"));
+    frames.request(5, &get_fields(&authority, "/held"));
     latch.arrivals(2);
     let mut stream = 7;
     let refused = loop {
@@ -96,7 +86,7 @@ fn a_connection_in_use_is_not_idle() {
     let mut stream = 1;
     while begun.elapsed() < Duration::from_secs(9) {
         let end = frames
-            .request(stream, &asks(&authority, "/page"))
+            .request(stream, &get_fields(&authority, "/page"))
             .end(stream);
         assert_eq!(end, End::Answered, "after {:?}", begun.elapsed());
         stream += 2;
@@ -131,7 +121,7 @@ fn a_stop_is_announced_and_cuts_a_stream_that_outlasts_its_grace() {
     let origin = Origin::https().on("/held", [held]);
     let authority = origin.authority();
     let mut frames = gate.intercept_frames(&authority, "site.test");
-    frames.request(1, &asks(&authority, "/held"));
+    frames.request(1, &get_fields(&authority, "/held"));
     latch.arrivals(1);
     gate.signal(Signal::TERM);
     assert_eq!(frames.end(1), End::GoAway(0), "NO_ERROR");
@@ -159,7 +149,7 @@ fn the_end_of_a_connection_takes_nothing_from_a_slow_reader() {
     frames
         .send(kind::SETTINGS, 0, 0, &setting)
         .send(kind::WINDOW_UPDATE, 0, 0, &window.to_be_bytes())
-        .request(1, &asks(&authority, "/page"));
+        .request(1, &get_fields(&authority, "/page"));
     gate.record("all octets to be sent", |record| {
         record["bytes_out"] == length
     });
@@ -211,9 +201,7 @@ fn a_listener_with_tls_is_a_proxy_on_http_2() {
 
 #[test]
 fn http_2_can_be_switched_off() {
-    let mut gate = CrawlgateProcess::with(|setup| {
-        setup.set("listen", "http2", "false");
-    });
+    let mut gate = CrawlgateProcess::with(|setup| setup.set("listen", "http2", "false"));
     let origin = Origin::https().robots(RULES);
     let offered = |gate: &CrawlgateProcess, offered: &[&str]| {
         let mut config = Arc::unwrap_or_clone(client_config(&gate.ca_pem()));
@@ -231,12 +219,7 @@ fn http_2_can_be_switched_off() {
     answer.is_origins(200, "page /open");
     assert!(offered(&gate, &["h2"]).is_err());
     gate.wait_said("offers HTTP/2 only");
-    gate.reload(
-        |setup| {
-            setup.set("listen", "http2", "true");
-        },
-        "the configuration was read again",
-    );
+    gate.reload(|setup| setup.set("listen", "http2", "true"));
     inside(&gate, &origin)
         .get(&origin.url("/open"))
         .is_origins(200, "page /open");

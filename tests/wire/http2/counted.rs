@@ -3,29 +3,23 @@
 use super::inside;
 use crate::metrics::wait;
 use crate::support::http2::get;
-use crate::support::http2_frames::{End, block, flag, kind};
+use crate::support::http2_frames::{End, block, flag, get_fields, kind};
 use crate::support::http2_origin::Http2Origin;
 use crate::support::{CrawlgateProcess, Latch, Origin, Reply};
 
 #[test]
 fn each_end_of_a_connection_is_counted_once_by_its_kind() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup
-            .set("admin", "address", "\"127.0.0.1:0\"")
-            .set("limits", "http2_resets", "1")
-            .set("limits", "http2_control_frames", "100")
-            .set("limits", "header_timeout", "\"1s\"");
+        setup.set("admin", "address", "\"127.0.0.1:0\"");
+        setup.set("limits", "http2_resets", "1");
+        setup.set("limits", "http2_control_frames", "100");
+        setup.set("limits", "header_timeout", "\"1s\"");
     });
     let latch = Latch::new();
     let held = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");
     let origin = Origin::https().on("/held", [held]);
     let authority = origin.authority();
-    let fields = [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", &*authority),
-        (":path", "/held"),
-    ];
+    let fields = get_fields(&authority, "/held");
 
     let mut resets = gate.intercept_frames(&authority, "site.test");
     for number in 1..=2 {
@@ -67,9 +61,7 @@ fn each_end_of_a_connection_is_counted_once_by_its_kind() {
 
 #[test]
 fn a_connection_to_an_origin_is_counted_by_its_version() {
-    let gate = CrawlgateProcess::with(|setup| {
-        setup.set("admin", "address", "\"127.0.0.1:0\"");
-    });
+    let gate = CrawlgateProcess::with(|setup| setup.set("admin", "address", "\"127.0.0.1:0\""));
     let origin = Http2Origin::start();
     for path in ["/1", "/2"] {
         let answer = gate.get(&origin.url(path));

@@ -59,9 +59,8 @@ fn streams_are_under_way_at_the_same_time() {
 #[test]
 fn report_mode_and_strict_durability_hold_on_streams() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup
-            .set("policy", "mode", "\"report\"")
-            .set("audit", "durability", "\"strict\"");
+        setup.set("policy", "mode", "\"report\"");
+        setup.set("audit", "durability", "\"strict\"");
     });
     let latch = Latch::new();
     let held = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::limited;
-use crate::support::http2_frames::{End, block, flag, kind};
+use crate::support::http2_frames::{End, block, flag, get_fields, kind};
 use crate::support::{CrawlgateProcess, Origin, RULES, Reply};
 
 /// A name, the fields of a request, and the end of its stream.
@@ -203,12 +203,7 @@ fn data_that_disagrees_with_its_length_breaks_the_request_off() {
         let record = gate.record_of(&origin.url(path));
         assert!(!record["error"].is_null(), "{record}");
     }
-    let fields = [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", &*authority),
-        (":path", "/page"),
-    ];
+    let fields = get_fields(&authority, "/page");
     assert_eq!(frames.request(5, &fields).end(5), End::Answered);
     let uploads = origin.seen().into_iter().filter(|seen| seen.whole);
     let whole = uploads.filter(|seen| seen.line().starts_with("POST"));
@@ -311,12 +306,7 @@ fn trailers_that_would_lose_a_field_break_the_request_off() {
 fn frames_that_break_the_protocol_end_the_connection() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::https().robots(RULES));
     let authority = origin.authority();
-    let head = block(&[
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", &authority),
-        (":path", "/open"),
-    ]);
+    let head = block(&get_fields(&authority, "/open"));
     let upper = block(&[("X-UPPER", "1")]);
     let unknown = block(&[(":unknown", "1")]);
     for (name, sends) in [

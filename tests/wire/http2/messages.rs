@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::inside;
 use crate::support::http2::{get, request};
-use crate::support::http2_frames::{End, block, kind};
+use crate::support::http2_frames::{End, block, get_fields, kind};
 use crate::support::{CrawlgateProcess, Latch, Origin, Reply, eventually};
 
 #[test]
@@ -110,13 +110,9 @@ fn interim_responses_are_passed_on() {
         "/hints",
         [early.wait(&latch).send("HTTP/1.1 204 No\r\n\r\n")],
     );
-    let mut frames = gate.intercept_frames(&origin.authority(), "site.test");
-    let fields = [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", &*origin.authority()),
-        (":path", "/hints"),
-    ];
+    let authority = origin.authority();
+    let mut frames = gate.intercept_frames(&authority, "site.test");
+    let fields = get_fields(&authority, "/hints");
     // The final answer waits for the latch, so this head is the interim one.
     assert_eq!(frames.request(1, &fields).end(1), End::Answered);
     latch.open();

@@ -38,9 +38,7 @@ fn tunnel_once_there_is_room(http2: &mut Http2, origin: &Origin, ca_pem: &str) -
 
 #[test]
 fn each_tunnel_on_a_stream_counts_and_makes_room_on_its_own() {
-    let (gate, place) = listening(TLS, |setup| {
-        setup.set("limits", "connections", "3");
-    });
+    let (gate, place) = listening(TLS, |setup| setup.set("limits", "connections", "3"));
     let latch = Latch::new();
     let origin = holding(&latch);
     let (ca_pem, held) = (gate.ca_pem(), origin.url("/held"));
@@ -75,7 +73,7 @@ fn each_tunnel_on_a_stream_counts_and_makes_room_on_its_own() {
 #[test]
 fn a_tunnel_beyond_its_clients_connections_is_refused_and_its_connection_goes_on() {
     let (gate, place) = listening(TLS, |setup| {
-        setup.set("limits", "connections_per_client", "2");
+        setup.set("limits", "connections_per_client", "2")
     });
     let latch = Latch::new();
     let (origin, plain) = (holding(&latch), Origin::http().robots(RULES));
@@ -100,9 +98,8 @@ fn a_tunnel_beyond_its_clients_connections_is_refused_and_its_connection_goes_on
 #[test]
 fn a_silent_websocket_on_a_busy_connection_makes_room() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup
-            .set("limits", "connections", "2")
-            .set("limits", "tunnel_idle_timeout", "\"1m\"");
+        setup.set("limits", "connections", "2");
+        setup.set("limits", "tunnel_idle_timeout", "\"1m\"");
     });
     let latch = Latch::new();
     let origin = holding(&latch).on("/socket", [Reply::websocket().echo()]);
@@ -121,9 +118,7 @@ fn a_silent_websocket_on_a_busy_connection_makes_room() {
     // Both slots are taken until the WebSocket has been silent for some time.
     let plain = Origin::http();
     gate.refused(&gate.get(&plain.url("/page")), 503, "overloaded");
-    eventually("the slot of the WebSocket", || {
-        (gate.get(&plain.url("/page")).status == 200).then_some(())
-    });
+    gate.until(200, &plain.url("/page"));
     let record = gate.record_of(&url);
     assert_eq!(
         (&record["status"], &record["error"]),
@@ -162,9 +157,7 @@ fn an_answer_that_breaks_off_in_a_tunnel_resets_its_stream_and_no_other() {
 
 #[test]
 fn an_opaque_tunnel_on_a_stream_carries_octets_as_they_are() {
-    let (gate, place) = listening(TLS, |setup| {
-        setup.set("tls", "tunnel", "[\"bank.test\"]");
-    });
+    let (gate, place) = listening(TLS, |setup| setup.set("tls", "tunnel", "[\"bank.test\"]"));
     let (origin, plain) = (Http2Origin::start(), Origin::http());
     let authority = origin.authority().replacen("site.test", "bank.test", 1);
     let mut http2 = Http2::to(place, "127.0.0.1", &gate.ca_pem());
@@ -188,9 +181,8 @@ fn an_opaque_tunnel_on_a_stream_carries_octets_as_they_are() {
 #[test]
 fn an_opaque_tunnel_on_a_stream_without_a_window_ends() {
     let (gate, place) = listening(TLS, |setup| {
-        setup
-            .set("tls", "tunnel", "[\"bank.test\"]")
-            .set("limits", "header_timeout", "\"3s\"");
+        setup.set("tls", "tunnel", "[\"bank.test\"]");
+        setup.set("limits", "header_timeout", "\"3s\"");
     });
     let origin = Origin::https();
     let authority = format!("bank.test:{}", origin.port());

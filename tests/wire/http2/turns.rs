@@ -9,10 +9,9 @@ use crate::support::{Http2, Origin, RULES};
 #[test]
 fn each_stream_takes_a_turn_of_its_origins_pace() {
     let (gate, place) = listening(TLS, |setup| {
-        setup
-            .set("pace", "requests_per_second", "0.01")
-            .set("pace", "burst", "3")
-            .set("pace", "max_hold", "\"1s\"");
+        setup.set("pace", "requests_per_second", "0.01");
+        setup.set("pace", "burst", "3");
+        setup.set("pace", "max_hold", "\"1s\"");
     });
     let (origin, other) = (Origin::with_rules(RULES), Origin::http());
     let mut http2 = Http2::to(place, "127.0.0.1", &gate.ca_pem());
@@ -49,7 +48,7 @@ fn each_stream_spends_the_quota_of_its_client() {
 fn a_stream_that_is_reset_while_held_keeps_no_turn() {
     let slow = "[[client]]\nname = 'rest'\nrequests_per_second = 0.01\n";
     let (gate, place) = listening(&(TLS.to_owned() + slow), |setup| {
-        setup.set("pace", "max_hold", "\"150s\"");
+        setup.set("pace", "max_hold", "\"150s\"")
     });
     let origin = Origin::with_rules(RULES);
     let mut http2 = Http2::to(place, "127.0.0.1", &gate.ca_pem());

@@ -19,9 +19,8 @@ fn summed(setup: &Setup, command: &[&str]) -> (String, Value) {
 fn every_denial_of_a_run_has_a_record_whatever_their_number() {
     let mut setup = Setup::new();
     // A run takes no such limit from the configuration.
-    setup
-        .set("log", "decisions", "\"denied\"")
-        .set("audit", "refusals_per_minute", "5");
+    setup.set("log", "decisions", "\"denied\"");
+    setup.set("audit", "refusals_per_minute", "5");
     let origin = Origin::with_rules(RULES);
     let urls = origin.url("/private/[1-9000]");
     let (said, facts) = summed(&setup, &["curl", "-s", "-o", "/dev/null", &urls]);

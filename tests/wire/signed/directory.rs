@@ -18,9 +18,8 @@ fn gate() -> (AdminGate, [SigningKey; 2]) {
     let gate = AdminGate::with(|setup| {
         let (key, section) = identity(setup, "news", "publish = ['next.key', 'last.key']");
         let next = SigningKey::create(&setup.dir().join("next.key")).unwrap();
-        setup
-            .set("admin", "token_file", "\"token\"")
-            .tables(&section);
+        setup.set("admin", "token_file", "\"token\"");
+        setup.tables(&section);
         keys = Some([key, next]);
     });
     (gate, keys.unwrap())
@@ -144,7 +143,8 @@ fn the_commands_make_a_key_and_write_what_the_gate_serves() {
         );
     }
 
-    setup.tables(&section).set("agent", "signing", "\"news\"");
+    setup.tables(&section);
+    setup.set("agent", "signing", "\"news\"");
     setup.set("admin", "address", "\"127.0.0.1:0\"");
     let (_, said, _) = run(&setup, &["list"]);
     assert!(

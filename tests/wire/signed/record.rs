@@ -5,9 +5,8 @@ use crate::support::{AdminGate, Origin, Reply};
 
 #[test]
 fn a_record_says_how_its_request_was_signed() {
-    let (gate, key) = signing_gate_with("", |setup| {
-        setup.set("admin", "address", "\"127.0.0.1:0\"");
-    });
+    let (gate, key) =
+        signing_gate_with("", |setup| setup.set("admin", "address", "\"127.0.0.1:0\""));
     let origin = Origin::https().on("/gone", [Reply::silent().reset()]);
     let http = Origin::http();
     for path in ["/page", "/é", "/gone"] {
@@ -32,8 +31,7 @@ fn a_record_says_how_its_request_was_signed() {
     assert_eq!(record("/\u{e9}")["signed"], unsignable);
     assert_eq!(record("/plain").get("signed"), None);
     let id = record("/page")["id"].as_str().unwrap().to_owned();
-    let (code, shown, error) = gate.beside("audit", &["verify", &id]);
-    assert_eq!(code, Some(0), "{shown}{error}");
+    let (shown, error) = gate.ends(0, "audit", &["verify", &id]);
     let line = format!("as news, with the key {}", key.thumbprint());
     assert!(shown.contains(&line), "{shown}{error}");
     let metrics = AdminGate::of(gate).get("/metrics").text();

@@ -111,7 +111,8 @@ pub fn signing_gate_with(
     let gate = CrawlgateProcess::with(|setup| {
         configure(setup);
         let (key, section) = identity(setup, "news", more);
-        setup.set("agent", "signing", "\"news\"").tables(&section);
+        setup.set("agent", "signing", "\"news\"");
+        setup.tables(&section);
         made = Some(key);
     });
     (gate, made.unwrap())

@@ -64,7 +64,7 @@ fn passes(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> Value {
 fn an_entry_refuses_before_the_request_and_the_record_names_the_file() {
     let origin = Origin::http().on(PATH, [Reply::ok(RESERVED)]);
     let gate = gate("enforce", |setup| {
-        setup.set("admin", "address", "\"127.0.0.1:0\"");
+        setup.set("admin", "address", "\"127.0.0.1:0\"")
     });
     let record = is_reserved(&gate, &origin, "/art/1");
     let file = &record["usage"]["tdmrep"];
@@ -125,7 +125,7 @@ fn the_file_is_asked_only_by_crawlers_that_it_concerns() {
             .robots(robots)
             .on(PATH, [Reply::ok(RESERVED)]);
         let gate = gate(mode, |setup| {
-            setup.set("policy", "purposes", &format!("[\"{purpose}\"]"));
+            setup.set("policy", "purposes", &format!("[\"{purpose}\"]"))
         });
         let answer = gate.get(&origin.url("/art/1"));
         let is_robots = robots.contains("/art/");
@@ -137,8 +137,7 @@ fn the_file_is_asked_only_by_crawlers_that_it_concerns() {
             let state = &record["usage"]["tdmrep"]["state"];
             assert_eq!(state, "disallowed", "{record}");
             let refresh = ["refresh", &origin.url("/")];
-            let (code, _, said) = gate.beside("origins", &refresh);
-            assert_eq!(code, Some(0), "{said}");
+            gate.succeeds("origins", &refresh);
             assert_eq!(fetches(&origin), 0, "after a refresh");
         }
         proven(&gate);
@@ -172,9 +171,7 @@ fn a_file_that_is_late_defers_only_the_crawlers_that_it_concerns() {
         Origin::http().on(PATH, [late()]),
         Origin::http().on(PATH, [late()]),
     );
-    let hold = |setup: &mut Setup| {
-        setup.set("robots", "hold", "\"200ms\"");
-    };
+    let hold = |setup: &mut Setup| setup.set("robots", "hold", "\"200ms\"");
     let enforcing = gate("enforce", hold);
     let answer = enforcing.get(&enforced.url("/art/1"));
     let record = enforcing.refused(&answer, 503, "usage_pending");
@@ -224,10 +221,8 @@ fn a_copy_survives_a_restart_and_a_kill() {
 
 fn switch(gate: &mut CrawlgateProcess, mode: &str) {
     let mode = format!("\"{mode}\"");
-    let change = |setup: &mut Setup| {
-        setup.set("signals", "tdmrep", &mode);
-    };
-    gate.reload(change, "the configuration was read again");
+    let change = |setup: &mut Setup| setup.set("signals", "tdmrep", &mode);
+    gate.reload(change);
 }
 
 #[test]
@@ -240,8 +235,7 @@ fn a_reload_begins_and_ends_the_enforcement() {
     switch(&mut gate, "enforce");
     is_reserved(&gate, &origin, "/art/1");
     switch(&mut gate, "off");
-    let (code, _, said) = gate.beside("origins", &["refresh", &origin.url("/")]);
-    assert_eq!(code, Some(0), "{said}");
+    gate.succeeds("origins", &["refresh", &origin.url("/")]);
     let record = passes(&gate, &origin, "/art/2");
     assert!(record["usage"]["tdmrep"].is_null(), "{record}");
     assert_eq!(fetches(&origin), 1);
@@ -251,9 +245,7 @@ fn a_reload_begins_and_ends_the_enforcement() {
 #[test]
 fn report_mode_and_an_override_of_use_let_the_page_pass() {
     let origin = Origin::http().on(PATH, [Reply::ok(RESERVED)]);
-    let reporting = gate("enforce", |setup| {
-        setup.set("policy", "mode", "\"report\"");
-    });
+    let reporting = gate("enforce", |setup| setup.set("policy", "mode", "\"report\""));
     let record = passes(&reporting, &origin, "/art/1");
     assert_eq!(
         (&record["verdict"], &record["reason"]),
@@ -277,9 +269,7 @@ fn a_reported_refusal_keeps_the_entry_that_the_response_supersedes() {
     let origin = Origin::http()
         .on(PATH, [Reply::ok(RESERVED)])
         .on("/art/1", [says]);
-    let gate = gate("enforce", |setup| {
-        setup.set("policy", "mode", "\"report\"");
-    });
+    let gate = gate("enforce", |setup| setup.set("policy", "mode", "\"report\""));
     let url = origin.url("/art/1");
     gate.get(&url).is_origins(200, "page");
     let record = gate.record("the page", |record| record["url"] == url);
@@ -297,7 +287,7 @@ fn an_opaque_tunnel_is_refused_where_any_path_is_reserved() {
     for (file, status) in rows {
         let origin = Origin::https().on(PATH, [Reply::ok(file)]);
         let gate = gate("enforce", |setup| {
-            setup.set("tls", "tunnel", "[\"bank.test\"]");
+            setup.set("tls", "tunnel", "[\"bank.test\"]")
         });
         let authority = format!("bank.test:{}", origin.port());
         let answer = gate.connect().tunnel(&authority);
@@ -350,7 +340,8 @@ fn a_tdmrep_json_is_asked_for_with_a_signature() {
     let mut made = None;
     let gate = CrawlgateProcess::with(|setup| {
         let (key, section) = identity(setup, "news", "");
-        setup.set("agent", "signing", "\"news\"").tables(&section);
+        setup.set("agent", "signing", "\"news\"");
+        setup.tables(&section);
         setup.set("signals", "tdmrep", "\"enforce\"");
         setup.set("policy", "purposes", "[\"tdm\"]");
         made = Some(key);

@@ -162,8 +162,7 @@ fn compare(vector: &Value, record: &Value) {
 /// Returns the number of decisions that the store yields again; there is no other one.
 #[track_caller]
 fn replays(gate: &CrawlgateProcess) -> u64 {
-    let (code, said, why) = gate.beside("audit", &["verify", "--all", "--json"]);
-    assert_eq!(code, Some(0), "{said}{why}");
+    let said = gate.succeeds("audit", &["verify", "--all", "--json"]);
     let found: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(found["attested"], json!({}), "{found}");
     found["proven"].as_u64().unwrap()
@@ -197,7 +196,7 @@ fn every_vector_holds_through_the_proxy_and_again_from_the_store() {
                 learn(&gate, vector, origin);
             }
             let as_it_says = |setup: &mut Setup| configure(setup, &vectors[0]);
-            gate.reload(as_it_says, "the configuration was read again");
+            gate.reload(as_it_says);
         }
         for (vector, (origin, target)) in vectors.iter().zip(&origins) {
             let (expect, id) = (&vector["expect"], &vector["id"]);
@@ -236,7 +235,7 @@ fn every_vector_holds_through_the_proxy_and_again_from_the_store() {
         proven(&gate);
         replayed += replays(&gate);
     }
-    // The last one is about another proxy that asks: `tests/decide` has it.
+    // The last one is about another proxy that asks: `tests/clients/decide` has it.
     assert_eq!((asked, vectors().len()), (179, 180));
     assert!(replayed >= asked, "{replayed}");
 }

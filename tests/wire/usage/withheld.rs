@@ -21,9 +21,7 @@ fn the_connection_of_a_withheld_page_stays_if_its_body_is_short() {
     ];
     for (name, reply, is_kept) in rows {
         let origin = Origin::http().on("/secret", [reply]);
-        let gate = training(|setup| {
-            setup.set("admin", "address", "\"127.0.0.1:0\"");
-        });
+        let gate = training(|setup| setup.set("admin", "address", "\"127.0.0.1:0\""));
         is_withheld(&gate, &gate.get(&origin.url("/secret")));
         if is_kept {
             wait(&gate, "crawlgate_upstream_connections{state=\"idle\"}", 1.0);

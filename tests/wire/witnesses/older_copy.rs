@@ -52,8 +52,7 @@ fn a_witness_that_knows_more_than_the_store_stops_the_signing() {
     // Recording goes on; no process signs, so nothing new is proven.
     let id = gate.deny(&origin, "/private/e");
     gate.beside_until("log", &["show", &id], |told| !told.is_empty());
-    let (code, _, error) = gate.beside("audit", &["prove", &id]);
-    assert_eq!(code, Some(2), "{error}");
+    let (_, error) = gate.ends(2, "audit", &["prove", &id]);
     assert!(error.contains("no checkpoint is signed"), "{error}");
     assert_eq!(gate.beside("audit", &["checkpoint"]).1, before);
     let state = status(&gate);
@@ -96,16 +95,14 @@ fn a_fork_asks_the_witness_and_begins_a_log_that_it_does_not_contradict() {
     assert!(gate.process.wait().success(), "{}", gate.said());
 
     let words = ["fork", "--reason", "a test"];
-    let (code, told, error) = gate.beside("audit", &words);
-    assert_eq!(code, Some(2), "{told}{error}");
+    let (_, error) = gate.ends(2, "audit", &words);
     assert!(
         error.contains("set one, such as \"logs.example/first-2\""),
         "{error}"
     );
     let setup = &mut gate.process.setup;
     setup.set("audit", "log_name", "\"logs.example/first-2\"");
-    let (code, told, error) = gate.beside("audit", &words);
-    assert_eq!(code, Some(1), "{told}{error}");
+    let (told, _) = gate.ends(1, "audit", &words);
     let (known, _) = witness.latest().unwrap();
     for want in [
         &*format!("witness   {NAME} knows a checkpoint of {known} records"),
@@ -114,8 +111,7 @@ fn a_fork_asks_the_witness_and_begins_a_log_that_it_does_not_contradict() {
         assert!(told.contains(want), "{told}");
     }
     let words = ["fork", "--reason", "a test", "--yes"];
-    let (code, told, error) = gate.beside("audit", &words);
-    assert_eq!(code, Some(0), "{told}{error}");
+    gate.succeeds("audit", &words);
     let new = vkey(&gate);
     assert_ne!(new.split('+').next(), old.split('+').next());
 
@@ -125,8 +121,7 @@ fn a_fork_asks_the_witness_and_begins_a_log_that_it_does_not_contradict() {
     gate.process.start_again();
     let gate = AdminGate::of(gate.process);
     cosigned_denial(&gate, &origin, "/private/f");
-    let (code, told, error) = gate.beside("audit", &["verify", "--all"]);
-    assert_eq!(code, Some(0), "{told}{error}");
+    gate.succeeds("audit", &["verify", "--all"]);
 }
 
 #[test]

@@ -1,0 +1,85 @@
+//! What became of requests, as the pages count and colour it.
+
+use super::pages::page;
+use crate::support::{AdminGate, Origin, RULES, Reply};
+
+#[test]
+fn a_failure_does_not_look_like_success() {
+    let gate = AdminGate::open();
+    let last = Reply::with(200, "Connection: close\r\n", "page /open");
+    let origin = Origin::with_rules(RULES).on("/open", [last]);
+    gate.process
+        .get(&origin.url("/open"))
+        .is_origins(200, "page /open");
+    origin.stop();
+    assert_eq!(gate.process.get(&origin.url("/open/2")).status, 502);
+    let dead = Origin::http();
+    dead.stop();
+    gate.process.unreachable(&gate.process.get(&dead.url("/x")));
+    let overview = page(&gate, "/");
+    for (count, name) in [
+        (0, "Disallowed"),
+        (1, "Unreachable"),
+        (0, "Refused here"),
+        (1, "Failed"),
+    ] {
+        let figure =
+            format!("<span class=\"count\">{count}</span> <span class=\"name\">{name}</span>");
+        assert!(overview.contains(&figure), "{figure}: {overview}");
+    }
+    assert!(overview.contains("Nothing was disallowed."), "{overview}");
+    let list = page(&gate, "/denials?verdict=any");
+    for cell in [
+        "<span class=\"verdict forwarded\">200</span>",
+        "<span class=\"verdict failed\">502 connection_refused</span>",
+        "<span class=\"verdict unreachable\">502 connection_refused</span>",
+    ] {
+        assert!(list.contains(cell), "{cell}: {list}");
+    }
+    let decisions = gate.api("/decisions");
+    let decisions = decisions["items"].as_array().unwrap().iter();
+    let mut outcomes: Vec<_> = decisions
+        .map(|one| one["outcome"].as_str().unwrap())
+        .collect();
+    outcomes.sort_unstable();
+    assert_eq!(outcomes, ["failed", "forwarded", "unreachable"]);
+}
+
+#[test]
+fn the_overview_says_nothing_that_its_figures_contradict() {
+    let mut gate = AdminGate::with(|setup| setup.set("audit", "refusals_per_minute", "5"));
+    let origin = Origin::with_rules(RULES);
+    let empty = page(&gate, "/");
+    for sentence in [
+        "No request that was kept back is recorded of this time.",
+        "href=\"/setup\">Set-up</a> says how",
+    ] {
+        assert!(empty.contains(sentence), "{sentence}: {empty}");
+    }
+    for n in 0..20 {
+        assert_eq!(
+            gate.process
+                .get(&origin.url(&format!("/private/{n}")))
+                .status,
+            403
+        );
+    }
+    let overview = page(&gate, "/");
+    let counted = "<span class=\"name\">Of the refused, only counted</span>";
+    assert!(
+        overview.contains(&format!("<span class=\"count\">15</span> {counted}")),
+        "{overview}"
+    );
+    assert!(
+        !overview.contains("No request that was kept back"),
+        "{overview}"
+    );
+    gate.process.restart(rustix::process::Signal::TERM);
+    let gate = AdminGate::of(gate.process);
+    let overview = page(&gate, "/");
+    assert!(
+        overview.contains("No request was judged since the process began.</p>"),
+        "{overview}"
+    );
+    assert!(overview.contains("robots_disallow"), "{overview}");
+}

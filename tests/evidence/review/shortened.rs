@@ -1,0 +1,68 @@
+//! Someone without the key of a log removes its last records.
+
+use super::attacks::{Attack, check, forget_the_end};
+use super::forger::Forger;
+use super::test_store::{TestStore, signed, some_cases};
+
+/// Takes the end of the log out, with all that names it.
+fn shorten(db: &TestStore) {
+    let mut all = Forger::of(db);
+    all.entries.truncate(4);
+    all.into_tail();
+    db.tamper("DELETE FROM checkpoint; DELETE FROM recent_denial; DELETE FROM denied_daily; DELETE FROM denied_day");
+}
+
+#[test]
+fn a_log_that_was_shortened_without_its_key_is_found() {
+    let counted = "have 4 decisions more than the log";
+    #[rustfmt::skip] // one row, one case
+    let attacks: &[(&str, Attack, &[&str])] = &[
+        ("the state file taken away", |s| { shorten(s); forget_the_end(s); },
+            &["the state file of the store is gone", "audit fork", counted]),
+        ("the counts taken away, too", |s| { shorten(s); forget_the_end(s); s.tamper("DELETE FROM hourly"); },
+            &["the state file of the store is gone"]),
+        ("the state file of a shorter log in its place", |s| {
+            shorten(s);
+            let text = std::fs::read_to_string(s.state_file()).unwrap();
+            let short = TestStore::with(&some_cases()[..0]).0;
+            assert_ne!(std::fs::read_to_string(short.state_file()).unwrap(), text);
+            std::fs::copy(short.state_file(), s.state_file()).unwrap();
+        }, &[counted]),
+    ];
+    for (name, attack, found) in attacks {
+        check(name, signed, *attack, found);
+    }
+    // No command that writes goes on behind the gap: only a log that states it does.
+    let db = signed();
+    let said = db.run(&["store", "check"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    shorten(&db);
+    forget_the_end(&db);
+    let said = db.run(&["store", "check"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(
+        said.out.contains("the state file of the store is gone"),
+        "{said:?}"
+    );
+    for words in [
+        &["run", "--", "true"][..],
+        &["audit", "key", "rotate", "--reason", "x"],
+    ] {
+        let said = db.run(words);
+        assert_eq!(said.code, 2, "{words:?}: {said:?}");
+        assert!(
+            said.err.contains("the state file of the store is gone"),
+            "{said:?}"
+        );
+    }
+    let said = db.run(&["audit", "fork", "--reason", "an attack", "--yes"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let said = db.run(&["audit", "verify", "--all"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(
+        said.out.contains(counted) && said.out.contains("an attack (the state file was gone"),
+        "{said:?}"
+    );
+    let said = db.run(&["store", "check"]);
+    assert_eq!(said.code, 0, "{said:?}");
+}

@@ -10,7 +10,6 @@ use crate::{Module, crates};
 const CIRCLES: &[(&str, usize)] = &[
     ("", 30),
     ("block", 9),
-    ("config", 28),
     ("record", 10),
     ("store", 71),
     ("turns", 15),

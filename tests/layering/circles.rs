@@ -10,7 +10,6 @@ use crate::{Module, crates};
 const CIRCLES: &[(&str, usize)] = &[
     ("", 24),
     ("block", 9),
-    ("config", 28),
     ("record", 10),
     ("store", 61),
     ("turns", 15),

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use std::sync::Arc;
 
-use super::{AgentConfig, Config, EgressConfig, PolicyConfig, RobotsConfig};
+use super::config::Config;
+use super::sections::{
+    agent::AgentConfig, egress::EgressConfig, policy::PolicyConfig, robots::RobotsConfig,
+};
 use crawlgate_origins::identity::UserAgents;
 use crawlgate_policy::address_policy::AddressPolicy;
 use crawlgate_policy::generation::Generation;

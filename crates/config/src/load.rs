@@ -9,10 +9,11 @@ use std::{
 use toml::de::DeTable;
 
 use super::{
-    Config, Fault, Places, Source, Variables,
-    environment::merge,
-    keys,
-    read::Reader,
+    apply::apply,
+    config::{Config, Source},
+    environment::{Variables, merge},
+    places::Places,
+    read::{Fault, Reader},
     search::{self, Distrust, SearchError},
 };
 
@@ -273,7 +274,7 @@ fn parse(
         };
         let base = std::path::absolute(named).unwrap_or_else(|_| named.to_owned());
         let base = base.parent().unwrap_or(Path::new("/"));
-        keys::apply(document.get_ref(), &mut reader, base, &mut config);
+        apply(document.get_ref(), &mut reader, base, &mut config);
     }
     let mut faults = reader.into_faults();
     for fault in &mut faults {

@@ -34,7 +34,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    pub(super) fn new(line: usize, message: String) -> Fault {
+    pub(crate) fn new(line: usize, message: String) -> Fault {
         Fault {
             line,
             variable: None,
@@ -53,11 +53,11 @@ impl fmt::Display for Fault {
 }
 
 /// A value of the file, with its position there.
-pub(super) type Value<'t> = Spanned<DeValue<'t>>;
+pub(crate) type Value<'t> = Spanned<DeValue<'t>>;
 
 /// The reason why a value, or a part of it, is refused.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     span: Range<usize>,
     why: String,
     shows: Shows,
@@ -72,7 +72,7 @@ enum Shows {
 }
 
 impl Refusal {
-    pub(super) fn new(value: &Value<'_>, why: impl Into<String>) -> Vec<Self> {
+    pub(crate) fn new(value: &Value<'_>, why: impl Into<String>) -> Vec<Self> {
         vec![Self {
             span: value.span(),
             why: why.into(),
@@ -81,7 +81,7 @@ impl Refusal {
     }
 
     /// Refuses a value that may hold a password; the message does not repeat it.
-    pub(super) fn secret(value: &Value<'_>, why: impl Into<String>) -> Vec<Self> {
+    pub(crate) fn secret(value: &Value<'_>, why: impl Into<String>) -> Vec<Self> {
         let mut refusals = Self::new(value, why);
         for refusal in &mut refusals {
             refusal.shows = Shows::Nothing;
@@ -90,29 +90,21 @@ impl Refusal {
     }
 
     /// Adds an alternative to the allowed values.
-    pub(super) fn or(&mut self, alternative: &str) {
+    pub(crate) fn or(&mut self, alternative: &str) {
         self.why.push_str(", or ");
         self.why.push_str(alternative);
     }
 }
 
 /// A value that was read, or all its faults.
-pub(super) type Read<T> = Result<T, Vec<Refusal>>;
+pub(crate) type Read<T> = Result<T, Vec<Refusal>>;
 
 /// A file under examination.
-pub(super) struct Reader<'t> {
+pub(crate) struct Reader<'t> {
     text: &'t str,
     faults: Vec<Fault>,
     unknown_keys: Vec<UnknownKey>,
     known: Vec<(&'static str, &'static str)>,
-}
-
-/// One table of an array of tables, such as a `[[client]]`.
-#[derive(Clone, Copy)]
-pub(super) struct Entry<'t> {
-    table: &'t DeTable<'t>,
-    /// The position of its header.
-    at: usize,
 }
 
 /// A key that no section requested. Judged at the end, when all sections' keys are known.
@@ -126,7 +118,7 @@ struct UnknownKey {
 }
 
 impl<'t> Reader<'t> {
-    pub(super) fn new(text: &'t str) -> Self {
+    pub(crate) fn new(text: &'t str) -> Self {
         Self {
             text,
             faults: Vec::new(),
@@ -135,15 +127,11 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Returns the section `name` of the document, or the subsection of that name with dots; empty if there is none.
-    pub(super) fn section<'r>(
-        &'r mut self,
-        name: &'static str,
-        table: Option<&'t DeTable<'t>>,
-    ) -> Section<'r, 't> {
+    /// Returns the whole document, the section without a name.
+    pub(crate) fn top<'r>(&'r mut self, document: &'t DeTable<'t>) -> Section<'r, 't> {
         Section {
-            name,
-            table,
+            name: "",
+            table: Some(document),
             at: 0,
             reader: self,
             known: Vec::new(),
@@ -151,16 +139,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Returns an entry of the array of tables `name`.
-    pub(super) fn entry<'r>(&'r mut self, name: &'static str, entry: Entry<'t>) -> Section<'r, 't> {
-        Section {
-            at: entry.at,
-            ..self.section(name, Some(entry.table))
-        }
-    }
-
     /// Records a syntax error that the TOML parser found.
-    pub(super) fn syntax(&mut self, error: &toml::de::Error) {
+    pub(crate) fn syntax(&mut self, error: &toml::de::Error) {
         let line = self.line(error.span().map_or(0, |span| span.start));
         let message = error.message().replace('\n', "; ");
         // The parser names no key, but it tells where the key stands.
@@ -174,7 +154,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Returns all faults, in the order of the file.
-    pub(super) fn into_faults(mut self) -> Vec<Fault> {
+    pub(crate) fn into_faults(mut self) -> Vec<Fault> {
         for unknown in std::mem::take(&mut self.unknown_keys) {
             let advice = advice(unknown.section, &unknown.key, &self.known);
             let kind = if unknown.is_section { "section" } else { "key" };
@@ -187,8 +167,13 @@ impl<'t> Reader<'t> {
 
     /// Returns the keys that the sections asked for so far, each with its section.
     #[cfg(test)]
-    pub(super) fn known(&self) -> &[(&'static str, &'static str)] {
+    pub(crate) fn known(&self) -> &[(&'static str, &'static str)] {
         &self.known
+    }
+
+    fn fault(&mut self, at: usize, message: String) {
+        let line = self.line(at);
+        self.faults.push(Fault::new(line, message));
     }
 
     fn line(&self, offset: usize) -> usize {
@@ -210,7 +195,7 @@ impl<'t> Reader<'t> {
 }
 
 /// One table of the document while its keys are read.
-pub(super) struct Section<'r, 't> {
+pub(crate) struct Section<'r, 't> {
     name: &'static str,
     table: Option<&'t DeTable<'t>>,
     /// The position of its header, in an array of tables.
@@ -222,13 +207,13 @@ pub(super) struct Section<'r, 't> {
 
 impl<'t> Section<'_, 't> {
     /// Reads the value of `key` into `target`, if the file names the key and `read` takes the value.
-    pub(super) fn set<T>(
+    pub(crate) fn set<T>(
         &mut self,
         key: &'static str,
         target: &mut T,
         read: impl FnOnce(&Value<'t>) -> Read<T>,
     ) {
-        self.known.push(key);
+        self.learn(key);
         let Some(value) = self.value(key) else {
             return;
         };
@@ -236,99 +221,123 @@ impl<'t> Section<'_, 't> {
             Ok(value) => *target = value,
             Err(refusals) => {
                 self.refused.push(key);
-                for Refusal { span, why, shows } in refusals {
-                    let line = self.reader.line(span.start);
-                    let shown = match shows {
-                        Shows::AsWritten => self.reader.shown(span),
-                        Shows::Nothing => "…".to_owned(),
-                    };
-                    let message = format!("{} = {shown}: {why}", self.label(key));
-                    self.reader.faults.push(Fault::new(line, message));
-                }
+                self.report(key, refusals);
             }
         }
     }
 
-    /// Returns the table of a subsection, for [`Reader::section`]. A value of another type is a fault.
-    pub(super) fn subsection(&mut self, key: &'static str) -> Option<&'t DeTable<'t>> {
-        self.known.push(key);
-        let value = self.value(key)?;
-        let table = value.get_ref().as_table();
-        if table.is_none() {
-            let name = match self.name {
-                "" => key.to_owned(),
-                name => format!("{name}.{key}"),
+    /// Reports the refusals of the value of `key`.
+    fn report(&mut self, key: &str, refusals: Vec<Refusal>) {
+        for Refusal { span, why, shows } in refusals {
+            let shown = match shows {
+                Shows::AsWritten => self.reader.shown(span.clone()),
+                Shows::Nothing => "…".to_owned(),
             };
-            let line = self.reader.line(value.span().start);
+            let message = format!("{} = {shown}: {why}", self.label(key));
+            self.reader.fault(span.start, message);
+        }
+    }
+
+    /// Returns the section below this one with this name, with its dots; empty if there is none. A value of another type is a
+    /// fault.
+    pub(crate) fn subsection<'s>(&'s mut self, name: &'static str) -> Section<'s, 't> {
+        let key = name.rsplit('.').next().unwrap_or(name);
+        self.learn(key);
+        let value = self.value(key);
+        let table = value.and_then(|value| value.get_ref().as_table());
+        if let (Some(value), None) = (value, table) {
             let message = format!("{}: a section is written [{name}]", self.label(key));
-            self.reader.faults.push(Fault::new(line, message));
+            self.reader.fault(value.span().start, message);
         }
-        table
+        self.below(name, table, 0)
     }
 
-    /// Returns the tables of an array of tables, each for [`Reader::entry`]. A value of another type is a fault.
-    pub(super) fn subsections(&mut self, key: &'static str) -> Vec<Entry<'t>> {
-        self.known.push(key);
+    /// Gives `read` the tables of an array of tables, each as the section `[name]`. A value of another type is a fault.
+    pub(crate) fn tables(
+        &mut self,
+        key: &'static str,
+        name: &'static str,
+        mut read: impl FnMut(&mut Section<'_, 't>),
+    ) {
+        self.learn(key);
         let Some(value) = self.value(key) else {
-            return Vec::new();
+            return;
         };
-        let entry = |item: &'t Value<'t>| {
-            let (table, at) = (item.get_ref().as_table()?, item.span().start);
-            Some(Entry { table, at })
+        let Some(tables) = as_tables(value) else {
+            let message = format!("{}: each one is written [{name}]", self.label(key));
+            return self.reader.fault(value.span().start, message);
         };
-        let tables = value
-            .get_ref()
-            .as_array()
-            .and_then(|array| array.iter().map(entry).collect());
-        tables.unwrap_or_else(|| {
-            let line = self.reader.line(value.span().start);
-            let name = match self.name {
-                "" => key.to_owned(),
-                name => format!("{name}.{key}"),
-            };
-            let message = format!("{}: each one is written [[{name}]]", self.label(key));
-            self.reader.faults.push(Fault::new(line, message));
-            Vec::new()
-        })
+        for (table, at) in tables {
+            let mut entry = self.below(name, Some(table), at);
+            read(&mut entry);
+            entry.finish();
+        }
     }
 
-    /// Reports the section if it does not name `key`, at the first key that it does name, or at its header.
-    pub(super) fn demand(&mut self, key: &'static str) {
-        if self.names(key) {
-            return;
+    /// Returns how many tables an array of tables has.
+    pub(crate) fn count(&self, key: &str) -> usize {
+        let tables = self.value(key).and_then(as_tables);
+        tables.map_or(0, |tables| tables.len())
+    }
+
+    fn below<'s>(
+        &'s mut self,
+        name: &'static str,
+        table: Option<&'t DeTable<'t>>,
+        at: usize,
+    ) -> Section<'s, 't> {
+        Section {
+            name,
+            table,
+            at,
+            reader: self.reader,
+            known: Vec::new(),
+            refused: Vec::new(),
         }
+    }
+
+    fn learn(&mut self, key: &'static str) {
+        self.known.push(key);
+        self.reader.known.push((self.name, key));
+    }
+
+    /// Returns the text of `key`, before or after it is read.
+    pub(crate) fn text(&self, key: &str) -> Option<&'t str> {
+        self.value(key)?.get_ref().as_str()
+    }
+
+    /// Reports each of `keys` that the section does not name, at the first key that it does name, or at its header.
+    pub(crate) fn demand(&mut self, keys: &[&str]) {
         let named = self.table.into_iter().flat_map(|table| table.iter());
         let first = named.map(|(name, _)| name.span().start).min();
-        let line = self.reader.line(first.unwrap_or(self.at));
-        let message = format!("{} is missing", self.label(key));
-        self.reader.faults.push(Fault::new(line, message));
+        let at = first.unwrap_or(self.at);
+        for key in keys {
+            if !self.names(key) {
+                let message = format!("{} is missing", self.label(key));
+                self.reader.fault(at, message);
+            }
+        }
     }
 
     /// Gives `read` every key of the section with its value, for a section with keys of the user's choice.
-    pub(super) fn each(
+    pub(crate) fn each(
         &mut self,
         mut read: impl FnMut(&str, &Value<'t>) -> Result<(), &'static str>,
     ) {
         for (key, value) in self.table.into_iter().flat_map(|table| table.iter()) {
             if let Err(why) = read(key.get_ref(), value) {
-                let line = self.reader.line(value.span().start);
                 // As written: the fault of a key that must be quoted shows at its quotes.
                 let label = self.label(&self.reader.shown(key.span()));
                 let shown = self.reader.shown(value.span());
                 let message = format!("{label} = {shown}: {why}");
-                self.reader.faults.push(Fault::new(line, message));
+                self.reader.fault(value.span().start, message);
             }
         }
     }
 
     /// Checks a rule between keys. The fault is reported at the first of `keys` that the file names; values that were
     /// refused by themselves are not judged again.
-    pub(super) fn require(
-        &mut self,
-        holds: bool,
-        keys: &[&'static str],
-        why: impl FnOnce() -> String,
-    ) {
+    pub(crate) fn require(&mut self, holds: bool, keys: &[&'static str], why: impl fmt::Display) {
         if holds || keys.iter().any(|key| self.refused.contains(key)) {
             return;
         }
@@ -337,19 +346,28 @@ impl<'t> Section<'_, 't> {
             debug_assert!(false, "the defaults break a rule on {keys:?}");
             return;
         };
-        let line = self.reader.line(value.span().start);
-        let shown = self.reader.shown(value.span());
-        let message = format!("{} = {shown}: {}", self.label(key), why());
-        self.reader.faults.push(Fault::new(line, message));
+        self.report(key, Refusal::new(value, why.to_string()));
+    }
+
+    /// Checks that no earlier table has the secret of this one.
+    pub(crate) fn require_other_secret(&mut self, holds: bool, key: &str, why: &str) {
+        if let (false, Some(value)) = (holds, self.value(key)) {
+            self.report(key, Refusal::secret(value, why));
+        }
+    }
+
+    /// Tells whether the file has the section.
+    pub(crate) fn is_named(&self) -> bool {
+        self.table.is_some()
     }
 
     /// Tells whether the file names `key`.
-    pub(super) fn names(&self, key: &str) -> bool {
+    pub(crate) fn names(&self, key: &str) -> bool {
         self.value(key).is_some()
     }
 
     /// Ends the section: keys that were not requested are unknown.
-    pub(super) fn finish(self) {
+    pub(crate) fn finish(self) {
         let entries = self.table.into_iter().flat_map(|table| table.iter());
         for (key, value) in entries {
             let name: &str = key.get_ref();
@@ -370,9 +388,6 @@ impl<'t> Section<'_, 't> {
                 shown,
             });
         }
-        for key in &self.known {
-            self.reader.known.push((self.name, key));
-        }
     }
 
     fn value(&self, key: &str) -> Option<&'t Value<'t>> {
@@ -387,12 +402,23 @@ impl<'t> Section<'_, 't> {
     }
 }
 
+/// Returns the tables of an array of tables, each with the position of its header.
+fn as_tables<'t>(value: &'t Value<'t>) -> Option<Vec<(&'t DeTable<'t>, usize)>> {
+    let tables = value.get_ref().as_array()?.iter();
+    let table = |item: &'t Value<'t>| Some((item.get_ref().as_table()?, item.span().start));
+    tables.map(table).collect()
+}
+
 /// Returns the advice about an unknown key: the known one that was probably meant, the section it belongs to, or all.
 fn advice(section: &str, key: &str, known: &[(&'static str, &'static str)]) -> String {
     let here = || known.iter().filter(|(of, _)| *of == section);
-    let elsewhere = known
-        .iter()
-        .find(|(of, name)| *name == key && *of != section);
+    let elsewhere = || {
+        let elsewhere = known.iter();
+        elsewhere.filter(|(of, name)| *name == key && *of != section)
+    };
+    let elsewhere = elsewhere()
+        .find(|(of, _)| of.is_empty())
+        .or_else(|| elsewhere().next());
     if let Some((of, _)) = elsewhere {
         return if of.is_empty() {
             format!("[{key}] is a section of its own")

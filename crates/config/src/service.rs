@@ -10,7 +10,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Config, ConfigError, Places, Variables, load::VARIABLE};
+use super::config::Config;
+use super::environment::Variables;
+use super::load::{ConfigError, VARIABLE};
+use super::places::Places;
 
 /// The service's directory, below the root of the system.
 const STATE: &str = "var/lib/crawlgate";

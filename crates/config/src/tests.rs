@@ -1,7 +1,9 @@
 //! Tests of the configuration, and the files that they share.
 
 use std::path::Path;
+use std::time::Duration;
 
+use super::units::{days, hours, secs};
 use super::*;
 
 mod found;

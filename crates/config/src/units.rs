@@ -6,8 +6,26 @@ use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
 use crawlgate_system::clock::Moment;
 
+pub(crate) const KIB: usize = 1 << 10;
+pub(crate) const MIB: usize = 1 << 20;
+pub(crate) const GIB: u64 = 1 << 30;
+
+pub(crate) const ONE_MS: Duration = Duration::from_millis(1);
+
+pub(crate) const fn secs(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+pub(crate) const fn hours(count: u64) -> Duration {
+    secs(count * 60 * 60)
+}
+
+pub(crate) const fn days(count: u64) -> Duration {
+    hours(count * 24)
+}
+
 /// Longest valid duration: a hundred years, so that adding it to any real moment gives a valid time.
-const LONGEST: Duration = Duration::from_secs(36_525 * 86_400);
+const LONGEST: Duration = days(36_525);
 
 /// Milliseconds of each unit, from the largest.
 const SPANS: [(&str, u64); 5] = [

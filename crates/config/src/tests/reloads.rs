@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use toml::de::DeTable;
 
-use super::{super::read::Reader, *};
+use super::{super::apply::apply, super::read::Reader, *};
 
 #[test]
 fn the_table_of_keys_has_each_key_that_the_reader_knows_and_no_other() {
     let document = DeTable::parse("").unwrap();
     let mut reader = Reader::new("");
     let mut config = Config::default();
-    keys::apply(document.get_ref(), &mut reader, Path::new("/"), &mut config);
+    apply(document.get_ref(), &mut reader, Path::new("/"), &mut config);
     let known = reader.known().iter().map(|(section, key)| match *section {
         "" => (*key).to_owned(),
         section => format!("{section}.{key}"),

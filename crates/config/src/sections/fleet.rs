@@ -2,35 +2,45 @@
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
-/// `[fleet]`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FleetConfig {
-    /// The engine; `None`: the sentinels name it, or this instance is alone.
-    pub engine: Option<Endpoint>,
-    /// Sentinels that name the engine's primary.
-    pub sentinels: Vec<Endpoint>,
-    /// The name of the primary at the sentinels; set if there are sentinels.
-    pub master: Option<String>,
-    /// True for TLS to the engine and to the sentinels.
-    pub tls: bool,
-    /// The certificate that this instance shows to the engine, with its chain; `None`: none.
-    pub cert: Option<PathBuf>,
-    /// The private key of that certificate; set if there is one.
-    pub key: Option<PathBuf>,
-    /// The user at the engine; `None`: its default user.
-    pub user: Option<String>,
-    /// The file with the password of that user; `None`: none.
-    pub password_file: Option<PathBuf>,
-    /// The file with the key that the instances authenticate what lies in the engine by; set if there is an engine.
-    pub key_file: Option<PathBuf>,
-    /// The name of this instance; `None`: the name of its decision log.
-    pub name: Option<String>,
-    /// The first part of all names in the engine.
-    pub prefix: String,
-    /// The time without an answer of the engine after which this instance forwards nothing.
-    pub patience: Duration,
-    /// The time for one answer of the engine.
-    pub timeout: Duration,
+use crate::forms::{boolean, duration, one_or_list, path, service, text, unless};
+use crate::read::Section;
+use crate::section::section;
+use crate::units::{ONE_MS, secs};
+
+/// The longest name of an instance, a primary, a user or a prefix.
+const NAME: usize = 128;
+
+section! {
+    /// `[fleet]`
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct FleetConfig "fleet" {
+        /// The engine; `None`: the sentinels name it, or this instance is alone.
+        engine: Option<Endpoint> = None, unless("", service(|text| EngineAddress::from_str(text).map(|it| it.endpoint))), AtRestart;
+        /// Sentinels that name the engine's primary.
+        sentinels: Vec<Endpoint> = Vec::new(), one_or_list(|| service(Endpoint::from_str)), AtRestart;
+        /// The name of the primary at the sentinels; set if there are sentinels.
+        master: Option<String> = None, unless("", text(word)), AtRestart;
+        /// True for TLS to the engine and to the sentinels.
+        tls: bool = false, boolean(), AtRestart;
+        /// The certificate that this instance shows to the engine, with its chain; `None`: none.
+        cert: Option<PathBuf> = None, unless("", path()), AtRestart;
+        /// The private key of that certificate; set if there is one.
+        key: Option<PathBuf> = None, unless("", path()), AtRestart;
+        /// The user at the engine; `None`: its default user.
+        user: Option<String> = None, unless("", text(word)), AtRestart;
+        /// The file with the password of that user; `None`: none.
+        password_file: Option<PathBuf> = None, unless("", path()), AtRestart;
+        /// The file with the key that the instances authenticate what lies in the engine by; set if there is an engine.
+        key_file: Option<PathBuf> = None, unless("", path()), AtRestart;
+        /// The name of this instance; `None`: the name of its decision log.
+        name: Option<String> = None, unless("", text(word)), AtRestart;
+        /// The first part of all names in the engine.
+        prefix: String = "crawlgate".to_owned(), text(prefix), AtRestart;
+        /// The time without an answer of the engine after which this instance forwards nothing.
+        patience: Duration = secs(15), duration(secs(2)..=secs(3_600)), AtReload;
+        /// The time for one answer of the engine.
+        timeout: Duration = ONE_MS * 250, duration(ONE_MS * 10..=secs(1)), AtRestart;
+    }
 }
 
 impl FleetConfig {
@@ -38,6 +48,49 @@ impl FleetConfig {
     #[must_use]
     pub fn is_on(&self) -> bool {
         self.engine.is_some() || !self.sentinels.is_empty()
+    }
+
+    /// Takes over what the URL of the engine asks for. The key `tls` of the section comes after it.
+    pub(crate) fn begin(&mut self, section: &Section<'_, '_>) {
+        self.tls |= EngineAddress::of(section).is_some_and(|address| address.tls);
+    }
+
+    /// Checks the rules between its keys, and those with `[pace]` and `[store]`.
+    pub(crate) fn check(
+        &mut self,
+        section: &mut Section<'_, '_>,
+        is_per_address: bool,
+        has_store: bool,
+    ) {
+        let address = EngineAddress::of(section);
+        let has_tls = address.as_ref().is_some_and(|address| address.tls);
+        let why = "the URL of the engine asks for TLS: leave tls = false out, or begin the URL with redis:// or valkey://";
+        section.require(self.tls || !has_tls, &["tls"], why);
+        let user = address.and_then(|address| address.user);
+        let is_one = user.is_none() || self.user.is_none() || user == self.user;
+        let why = "the URL of the engine names another user: leave one of them out";
+        section.require(is_one, &["user"], why);
+        let is_user = user.as_deref().is_none_or(|user| word(user).is_ok());
+        let why = "the user in the URL has characters that no user has here";
+        section.require(is_user, &["engine"], why);
+        self.user = self.user.take().or(user);
+        let (one, several) = (self.engine.is_some(), !self.sentinels.is_empty());
+        let why = "the sentinels name the engine: set engine = \"\"";
+        section.require(!(one && several), &["sentinels", "engine"], why);
+        let why = "master is missing, the name under which the sentinels know the engine's primary";
+        section.require(self.master.is_some() || !several, &["sentinels"], why);
+        let are_both = self.cert.is_some() == self.key.is_some();
+        let why = "a certificate and its private key belong together: set cert and key";
+        section.require(are_both, &["cert", "key"], why);
+        let why = "a certificate is shown by TLS alone: set tls = true";
+        section.require(self.tls || self.cert.is_none(), &["cert"], why);
+        let (is_on, keys) = (self.is_on(), &["engine", "sentinels"]);
+        let why = "key_file is missing, the key that all instances share; `crawlgate fleet key FILE` makes one";
+        section.require(self.key_file.is_some() || !is_on, keys, why);
+        let why = "[pace] per_address = true holds on one machine alone, as each resolves names for itself; set it to false";
+        section.require(!(is_on && is_per_address), keys, why);
+        let why = "each instance keeps the states that it takes from others, but [store] path is \"\"; name a file there";
+        section.require(has_store || !is_on, keys, why);
     }
 }
 
@@ -91,13 +144,20 @@ impl FromStr for Endpoint {
 
 /// The engine, as `[fleet] engine` names it: a host and a port, or a URL as other programs have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct EngineAddress {
+struct EngineAddress {
     /// The host and the port.
-    pub(super) endpoint: Endpoint,
+    endpoint: Endpoint,
     /// True for a URL that asks for TLS.
-    pub(super) tls: bool,
+    tls: bool,
     /// The user in a URL.
-    pub(super) user: Option<String>,
+    user: Option<String>,
+}
+
+impl EngineAddress {
+    /// Returns the address that the section names, if it is right.
+    fn of(section: &Section<'_, '_>) -> Option<Self> {
+        section.text("engine")?.parse().ok()
+    }
 }
 
 /// The port of a URL that names none.
@@ -158,6 +218,25 @@ impl fmt::Display for Endpoint {
             true => write!(f, "[{}]:{}", self.host, self.port),
             false => write!(f, "{}:{}", self.host, self.port),
         }
+    }
+}
+
+/// Reads a name that stands in messages and, with others, in names in the engine.
+fn word(text: &str) -> Result<String, &'static str> {
+    let is_plain = |octet: u8| octet.is_ascii_graphic() && !b"{}\"\\".contains(&octet);
+    match !text.is_empty() && text.len() <= NAME && text.bytes().all(is_plain) {
+        true => Ok(text.to_owned()),
+        false => Err(
+            "expected at most 128 visible characters of ASCII, without braces, quotes and backslashes",
+        ),
+    }
+}
+
+fn prefix(text: &str) -> Result<String, &'static str> {
+    let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-_.".contains(&octet);
+    match !text.is_empty() && text.len() <= NAME && text.bytes().all(is_plain) {
+        true => Ok(text.to_owned()),
+        false => Err("expected 1 to 128 letters, digits, \"-\", \"_\" and \".\": \"crawlgate\""),
     }
 }
 

@@ -11,10 +11,24 @@ use std::time::Duration;
 use argon2::{ARGON2ID_IDENT, Params};
 use ipnet::IpNet;
 
-use super::{Mode, ProfileName};
+use crate::forms::{
+    Context, Form, Hidden, bytes, duration, integer, number, one_or_list, secret, text,
+    text_within, word,
+};
+use crate::read::Section;
+use crate::section::{Tables, table};
+use crate::units::{days, secs};
+use crawlgate_origins::identity::{LONGEST_USER_AGENT, client_name, user_agent};
+use crawlgate_origins::timing::ProfileName;
+use crawlgate_policy::Mode;
+use crawlgate_policy::overrides::words;
 use crawlgate_robots::ProductToken;
 use crawlgate_text::hex::{Hex, from_hex, hex};
 use crawlgate_usage::Purposes;
+
+use super::listen::network;
+use super::robots::purposes;
+use super::signing::{identity, known};
 
 /// One `[[client]]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +61,122 @@ pub struct ClientConfig {
     pub max_connections: Option<usize>,
     /// Requests in flight, at least 1; none: the limit of `[limits]`.
     pub max_requests: Option<usize>,
+}
+
+pub(crate) const CLIENTS: Tables<ClientConfig> = Tables {
+    name: "[client]",
+    read: client,
+    write: Keys::write,
+};
+
+table! {
+    struct Keys of it: ClientConfig {
+        name: Arc<str>, text(client_name), Some(it.name.clone());
+        password: Hidden<PasswordHash>, secret(|text| PasswordHash::parse(text).map(Hidden::from)), it.conditions.password.as_ref().map(PasswordHash::hidden);
+        networks: Vec<IpNet>, one_or_list(network), some(&it.conditions.networks);
+        listeners: Vec<Arc<str>>, one_or_list(listener), some(&it.conditions.listeners);
+        certificates: Vec<CertificateMatch>, one_or_list(|| text(CertificateMatch::parse)), some(&it.conditions.certificates);
+        product_tokens: Vec<ProductToken>, one_or_list(|| text(ProductToken::new)), some(&it.product_tokens);
+        user_agent: Box<str>, text(|text| user_agent(text, LONGEST_USER_AGENT)), it.user_agent.clone();
+        purpose: Box<str>, text(|text| words(text).map(Box::from)), it.purpose.clone();
+        purposes: Purposes, purposes(), it.purposes;
+        signing: Arc<str>, identity(), it.signing.clone();
+        mode: Mode, word(), it.mode;
+        exempt: Arc<str>, text(|text| words(text).map(Arc::from)), it.exempt.clone();
+        profile: ProfileName, word(), it.profile;
+        requests_per_second: f64, number(1e-6..=1e6), it.rate.map(|rate| rate.requests_per_second);
+        burst: u32, integer(1..=1_000_000), it.rate.map(|rate| rate.burst);
+        quota: Quota, QUOTA, it.quota;
+        connections: usize, integer(1..=1_000_000), it.max_connections;
+        requests: usize, integer(1..=1_000_000), it.max_requests;
+    }
+}
+
+/// Returns a list that is no condition while it is empty.
+fn some<T: Clone>(list: &[T]) -> Option<Vec<T>> {
+    (!list.is_empty()).then(|| list.to_vec())
+}
+
+/// The name of a `[[listener]]`.
+fn listener() -> Form<Arc<str>> {
+    text_within(|text, cx| {
+        known(
+            text,
+            cx.listeners.as_deref(),
+            "no [[listener]] has this name",
+        )
+    })
+}
+
+/// Reads one `[[client]]`, after those in `before`.
+fn client(
+    table: &mut Section<'_, '_>,
+    cx: &Context,
+    before: &[ClientConfig],
+) -> Option<ClientConfig> {
+    let keys = Keys::read(table, cx);
+    table.demand(&["name"]);
+    // An empty list could mean a condition that never matches, or no condition: refuse it.
+    let is_empty = [
+        (
+            "networks",
+            keys.networks.as_ref().is_some_and(Vec::is_empty),
+        ),
+        (
+            "listeners",
+            keys.listeners.as_ref().is_some_and(Vec::is_empty),
+        ),
+        (
+            "certificates",
+            keys.certificates.as_ref().is_some_and(Vec::is_empty),
+        ),
+    ];
+    for (key, is_empty) in is_empty {
+        let why = "expected at least one; leave the key out where it is no condition";
+        table.require(!is_empty, &[key], why);
+    }
+    let conditions = Conditions {
+        password: keys.password.map(|password| password.secret),
+        networks: keys.networks.unwrap_or_default(),
+        listeners: keys.listeners.unwrap_or_default(),
+        certificates: keys.certificates.unwrap_or_default(),
+    };
+    let is_known = keys.exempt.is_none() || conditions.is_proof();
+    let why = "too many could be this client: give it a password (`crawlgate client add`), certificates, or networks of at \
+               most a /8 (IPv6: a /16)";
+    table.require(is_known, &["exempt"], why);
+    let has_rate = keys.requests_per_second.is_some() || !table.names("burst");
+    table.require(has_rate, &["burst"], "it goes with requests_per_second");
+    let rate = keys.requests_per_second.map(|requests_per_second| Rate {
+        requests_per_second,
+        burst: keys.burst.unwrap_or(1),
+    });
+    let is_new = before
+        .iter()
+        .all(|one| Some(&one.name) != keys.name.as_ref());
+    table.require(is_new, &["name"], "another client has this name");
+    let for_all = before.iter().find(|one| one.conditions.is_empty());
+    let first = for_all.map_or("", |one| &*one.name);
+    let why = format_args!(
+        "never reached: {first:?}, before it, has no condition and fits everybody; put that one last"
+    );
+    table.require(for_all.is_none() || !table.names("name"), &["name"], why);
+    Some(ClientConfig {
+        name: keys.name?,
+        conditions,
+        product_tokens: keys.product_tokens.unwrap_or_default(),
+        user_agent: keys.user_agent,
+        purpose: keys.purpose,
+        purposes: keys.purposes,
+        signing: keys.signing,
+        mode: keys.mode,
+        exempt: keys.exempt,
+        profile: keys.profile,
+        rate,
+        quota: keys.quota,
+        max_connections: keys.connections,
+        max_requests: keys.requests,
+    })
 }
 
 /// The conditions that identify a client. Without any, every client matches.
@@ -158,6 +288,36 @@ pub struct Quota {
     pub per: Duration,
 }
 
+const QUOTA: Tables<Quota> = Tables {
+    name: "client.quota",
+    read: quota,
+    write: QuotaKeys::write,
+};
+
+table! {
+    struct QuotaKeys of quota: Quota {
+        requests: u64, integer(1..=1 << 53), quota.requests;
+        bytes: u64, bytes(1..=1 << 53), quota.bytes;
+        per: Duration, duration(secs(1)..=days(366)), Some(quota.per);
+    }
+}
+
+fn quota(table: &mut Section<'_, '_>, cx: &Context, _: &[Quota]) -> Option<Quota> {
+    let QuotaKeys {
+        requests,
+        bytes,
+        per,
+    } = QuotaKeys::read(table, cx);
+    table.demand(&["per"]);
+    let has_one = table.names("requests") || table.names("bytes");
+    table.require(has_one, &["per"], "name requests, bytes or both");
+    Some(Quota {
+        requests,
+        bytes,
+        per: per?,
+    })
+}
+
 /// The hash of a password, as a PHC string of argon2id: `$argon2id$v=19$m=…,t=…,p=…$salt$hash`. Never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordHash(Box<str>);
@@ -194,6 +354,11 @@ impl PasswordHash {
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
+    }
+
+    /// Returns the hash with its digest, which stands for it.
+    pub(super) fn hidden(&self) -> Hidden<PasswordHash> {
+        Hidden::new(self, self.digest())
     }
 
     /// Returns eight digits that tell one hash from another and lead to no password.

@@ -1,27 +1,28 @@
 //! `[telemetry]`: messages and traces for an OpenTelemetry collector.
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use super::super::{
-    TelemetryConfig,
-    read::Section,
-    values::{boolean, number, path, plain_url, service, text, unless},
-};
+use crate::forms::{boolean, number, path, plain_url, service, text, unless};
+use crate::section::section;
 
 /// Octets of a service's name.
 const LONGEST_NAME: usize = 255;
 
-pub(super) fn telemetry(mut section: Section<'_, '_>, base: &Path, to: &mut TelemetryConfig) {
-    section.set(
-        "otlp_endpoint",
-        &mut to.otlp_endpoint,
-        unless("", service(endpoint)),
-    );
-    section.set("headers_file", &mut to.headers_file, unless("", path(base)));
-    section.set("service_name", &mut to.service_name, text(service_name));
-    section.set("sample", &mut to.sample, number(0.0..=1.0));
-    section.set("logs", &mut to.logs, boolean);
-    section.finish();
+section! {
+    /// `[telemetry]`
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct TelemetryConfig "telemetry" {
+        /// The URL of an OpenTelemetry collector (OTLP over HTTP), without a slash at its end; `None`: nothing is sent.
+        otlp_endpoint: Option<String> = None, unless("", service(endpoint)), AtRestart;
+        /// A file with header fields for each delivery, `name: value` on each line; `None`: none.
+        headers_file: Option<PathBuf> = None, unless("", path()), AtRestart;
+        /// The name of this instance there.
+        service_name: String = "crawlgate".to_owned(), text(service_name), AtRestart;
+        /// Share of exchanges to trace if their crawler does not decide, from 0 (none) to 1 (all).
+        sample: f64 = 0.01, number(0.0..=1.0), AtRestart;
+        /// True to send the program's own messages, too.
+        logs: bool = true, boolean(), AtRestart;
+    }
 }
 
 /// Reads the URL of a collector, without the path of a signal, which crawlgate adds.

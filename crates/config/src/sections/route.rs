@@ -3,6 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::forms::{Context, boolean, one_or_list, path, secret, text};
+use crate::read::Section;
+use crate::section::{Tables, table};
 use crawlgate_policy::host::HostPattern;
 use crawlgate_robots::{Origin, Scheme};
 
@@ -18,6 +21,56 @@ pub struct Route {
     pub via: Via,
 }
 
+pub(super) const ROUTES: Tables<Route> = Tables {
+    name: "[upstream.proxy]",
+    read: route,
+    write: RouteKeys::write,
+};
+
+table! {
+    struct RouteKeys of route: Route {
+        hosts: Vec<HostPattern>, one_or_list(|| text(HostPattern::new)), Some(route.hosts.clone());
+        url: UpstreamProxy, secret(UpstreamProxy::parse), route.via.proxy().cloned();
+        credentials_file: PathBuf, path(), route.via.proxy().and_then(UpstreamProxy::credentials_file);
+        direct: bool, boolean(), route.via.proxy().is_none().then_some(true);
+    }
+}
+
+fn route(table: &mut Section<'_, '_>, cx: &Context, _: &[Route]) -> Option<Route> {
+    let RouteKeys {
+        hosts,
+        url,
+        credentials_file,
+        direct,
+    } = RouteKeys::read(table, cx);
+    table.demand(&["hosts"]);
+    let is_one = table.names("url") != direct.unwrap_or_default();
+    let keys = &["direct", "url", "hosts", "credentials_file"];
+    let why = "name either the url of a proxy or direct = true";
+    table.require(is_one, keys, why);
+    let is_bare = (url.as_ref()).is_some_and(|proxy| proxy.credentials == Credentials::None);
+    let why = "it goes with a url that holds no credentials itself";
+    table.require(
+        credentials_file.is_none() || is_bare,
+        &["credentials_file"],
+        why,
+    );
+    let via = match (url, credentials_file) {
+        (None, _) => Via::Direct,
+        (Some(proxy), None) => Via::Proxy(proxy),
+        (Some(proxy), Some(file)) => Via::Proxy(UpstreamProxy {
+            credentials: Credentials::File(file),
+            ..proxy
+        }),
+    };
+    Some(Route {
+        // A file cannot set a scheme.
+        scheme: None,
+        hosts: hosts.unwrap_or_default(),
+        via,
+    })
+}
+
 /// A way to an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Via {
@@ -25,6 +78,15 @@ pub enum Via {
     Direct,
     /// A proxy.
     Proxy(UpstreamProxy),
+}
+
+impl Via {
+    fn proxy(&self) -> Option<&UpstreamProxy> {
+        match self {
+            Self::Direct => None,
+            Self::Proxy(proxy) => Some(proxy),
+        }
+    }
 }
 
 /// A proxy on the way to origins. The proxy resolves their names.
@@ -109,6 +171,13 @@ impl fmt::Debug for Secret {
 }
 
 impl UpstreamProxy {
+    fn credentials_file(&self) -> Option<PathBuf> {
+        match &self.credentials {
+            Credentials::File(file) => Some(file.clone()),
+            Credentials::None | Credentials::Inline { .. } => None,
+        }
+    }
+
     /// Reads the URL of a proxy: `http://proxy.example:3128`, `socks5://user:password@192.0.2.1`. Percent-encoded
     /// credentials are decoded.
     ///

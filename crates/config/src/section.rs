@@ -1,0 +1,346 @@
+//! One place for a key: [`section!`] makes of one row its field, its default, its reader, its line of `config show` and what a
+//! reload does with it. [`table!`] does the same for the keys of a table that may repeat.
+//!
+//! ```ignore
+//! section! {
+//!     /// `[pace]`
+//!     #[derive(Clone, Debug, PartialEq)]
+//!     pub struct PaceConfig "pace" {
+//!         /// Requests that may follow each other at once; at least 1.
+//!         burst: u32 = 1, integer(1..=1_000_000), AtReload;
+//!         /// The CAs to trust, under the key `roots`.
+//!         extra_roots as "roots": Vec<PathBuf> = Vec::new(), one_or_list(path), AtRestart;
+//!     }
+//! }
+//! ```
+//!
+//! A row is the field with its doc, its type, its default, its [`Form`](super::forms::Form), and the time when a change takes
+//! effect. The order of the rows is that of `config show`. A row has one line, which rustfmt leaves alone. In place of a form stands
+//! a [`Key`] where the value is no single one: [`nested`], [`flat`], [`elsewhere`], [`tables`], [`no_key`]. `section! { for TYPE "name" { … } }`, with rows without
+//! defaults, does the same for a struct of another crate.
+//!
+//! Rules between keys are functions beside the section, which `apply` calls.
+
+use std::sync::Arc;
+
+use super::forms::{Context, Form};
+use super::read::Section;
+
+/// One key of the configuration with its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Section and key: `robots.profile`, `robots.cache.bytes`.
+    pub key: &'static str,
+    /// The value in TOML.
+    pub value: String,
+    /// The time when a changed value takes effect.
+    pub takes_effect: TakesEffect,
+}
+
+/// The time when a changed value takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakesEffect {
+    /// At a reload (SIGHUP).
+    AtReload,
+    /// At the next start: sockets, files and caches depend on it.
+    AtRestart,
+}
+
+/// The keys of a section, as [`section!`] makes them of its rows.
+pub(crate) trait Keys {
+    /// The section's name, with dots.
+    const NAME: &'static str;
+
+    /// Reads the keys that the file names.
+    fn read(&mut self, section: &mut Section<'_, '_>, cx: &Context);
+
+    /// Adds the keys with their values.
+    fn show(&self, to: &mut Vec<Entry>);
+
+    /// Takes the values of `old` for keys that only a restart can change.
+    fn keep(&mut self, old: &Self);
+}
+
+/// The treatment of a field: that of a [`Form`] for a key with one value, or another one.
+pub(crate) trait Key<T> {
+    fn read(&self, key: &'static str, to: &mut T, section: &mut Section<'_, '_>, cx: &Context);
+
+    fn show(&self, key: &'static str, when: TakesEffect, value: &T, to: &mut Vec<Entry>);
+
+    fn keep(&self, when: TakesEffect, to: &mut T, old: &T)
+    where
+        T: Clone,
+    {
+        if when == TakesEffect::AtRestart {
+            to.clone_from(old);
+        }
+    }
+}
+
+impl<T> Key<T> for Form<T> {
+    fn read(&self, key: &'static str, to: &mut T, section: &mut Section<'_, '_>, cx: &Context) {
+        section.set(key, to, |value| self.parse(value, cx));
+    }
+
+    fn show(&self, key: &'static str, takes_effect: TakesEffect, value: &T, to: &mut Vec<Entry>) {
+        let value = self.write(value);
+        to.push(Entry {
+            key,
+            value,
+            takes_effect,
+        });
+    }
+}
+
+/// A struct with the keys of a section of its own.
+pub(crate) struct Part(Place);
+
+#[derive(PartialEq)]
+enum Place {
+    Below,
+    Same,
+    Elsewhere,
+}
+
+/// Returns the keys of a section below: `[robots.cache]`.
+pub(crate) fn nested() -> Part {
+    Part(Place::Below)
+}
+
+/// Returns more keys of the same section.
+pub(crate) fn flat() -> Part {
+    Part(Place::Same)
+}
+
+/// Returns the keys of a section that is read apart, and shown here.
+pub(crate) fn elsewhere() -> Part {
+    Part(Place::Elsewhere)
+}
+
+impl<K: Keys> Key<K> for Part {
+    fn read(&self, _: &'static str, to: &mut K, section: &mut Section<'_, '_>, cx: &Context) {
+        match self.0 {
+            Place::Below => {
+                let mut below = section.subsection(K::NAME);
+                to.read(&mut below, cx);
+                below.finish();
+            }
+            Place::Same => to.read(section, cx),
+            Place::Elsewhere => {}
+        }
+    }
+
+    fn show(&self, _: &'static str, _: TakesEffect, value: &K, to: &mut Vec<Entry>) {
+        value.show(to);
+    }
+
+    fn keep(&self, _: TakesEffect, to: &mut K, old: &K) {
+        to.keep(old);
+    }
+}
+
+impl<K: Keys + Clone> Keys for Arc<K> {
+    const NAME: &'static str = K::NAME;
+
+    fn read(&mut self, section: &mut Section<'_, '_>, cx: &Context) {
+        Arc::make_mut(self).read(section, cx);
+    }
+
+    fn show(&self, to: &mut Vec<Entry>) {
+        K::show(self, to);
+    }
+
+    fn keep(&mut self, old: &Self) {
+        Arc::make_mut(self).keep(old);
+    }
+}
+
+/// A field without a key.
+pub(crate) struct NoKey;
+
+/// Returns the treatment of a field without a key.
+pub(crate) fn no_key() -> NoKey {
+    NoKey
+}
+
+impl<T> Key<T> for NoKey {
+    fn read(&self, _: &'static str, _: &mut T, _: &mut Section<'_, '_>, _: &Context) {}
+
+    fn show(&self, _: &'static str, _: TakesEffect, _: &T, _: &mut Vec<Entry>) {}
+}
+
+/// Tables that repeat, such as `[[client]]`, or one in a line, such as `quota`.
+pub(crate) struct Tables<T> {
+    /// The section's name: `[client]`.
+    pub(crate) name: &'static str,
+    /// Reads one table, after those before it. `None` if a required key is missing or refused.
+    pub(crate) read: fn(&mut Section<'_, '_>, &Context, &[T]) -> Option<T>,
+    /// Writes one in a line.
+    pub(crate) write: fn(&T) -> String,
+}
+
+impl<T> Key<Vec<T>> for Tables<T> {
+    fn read(
+        &self,
+        key: &'static str,
+        to: &mut Vec<T>,
+        section: &mut Section<'_, '_>,
+        cx: &Context,
+    ) {
+        section.tables(key, self.name, |table| {
+            let read = (self.read)(table, cx, to);
+            to.extend(read);
+        });
+    }
+
+    fn show(
+        &self,
+        key: &'static str,
+        takes_effect: TakesEffect,
+        value: &Vec<T>,
+        to: &mut Vec<Entry>,
+    ) {
+        let tables: Vec<String> = value.iter().map(self.write).collect();
+        let value = format!("[{}]", tables.join(", "));
+        to.push(Entry {
+            key,
+            value,
+            takes_effect,
+        });
+    }
+}
+
+/// The treatment of a key of a table that may repeat.
+pub(crate) trait Cell<T> {
+    /// Returns the value, if the table names it and it is right.
+    fn read(&self, key: &'static str, table: &mut Section<'_, '_>, cx: &Context) -> Option<T>;
+
+    fn write(&self, value: &T) -> String;
+}
+
+impl<T> Cell<T> for Form<T> {
+    fn read(&self, key: &'static str, table: &mut Section<'_, '_>, cx: &Context) -> Option<T> {
+        let mut found = None;
+        table.set(key, &mut found, |value| self.parse(value, cx).map(Some));
+        found
+    }
+
+    fn write(&self, value: &T) -> String {
+        Form::write(self, value)
+    }
+}
+
+impl<T> Cell<T> for Tables<T> {
+    fn read(&self, _: &'static str, table: &mut Section<'_, '_>, cx: &Context) -> Option<T> {
+        let mut below = table.subsection(self.name);
+        let read = below.is_named().then(|| (self.read)(&mut below, cx, &[]));
+        below.finish();
+        read.flatten()
+    }
+
+    fn write(&self, value: &T) -> String {
+        (self.write)(value)
+    }
+}
+
+/// Declares a section: see the [module](self).
+macro_rules! section {
+    ($(#[$attribute:meta])* pub struct $name:ident $title:literal { $(
+        $(#[$doc:meta])* $field:ident $(as $key:literal)? : $type:ty = $default:expr, $form:expr, $when:ident;
+    )* }) => {
+        $(#[$attribute])*
+        pub struct $name {
+            $($(#[$doc])* pub $field: $type,)*
+        }
+
+        impl $name {
+            /// Returns the defaults.
+            pub(crate) fn builtin() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        section! { for $name $title { $($field $(as $key)? : $type, $form, $when;)* } }
+    };
+    (for $name:ident $title:literal { $(
+        $field:ident $(as $key:literal)? : $type:ty, $form:expr, $when:ident;
+    )* }) => {
+        impl $crate::section::Keys for $name {
+            const NAME: &'static str = $title;
+
+            fn read(&mut self, section: &mut $crate::read::Section<'_, '_>, cx: &$crate::forms::Context) {
+                use $crate::section::{Key, name};
+                $(Key::<$type>::read(&$form, name!($field $($key)?), &mut self.$field, section, cx);)*
+            }
+
+            fn show(&self, to: &mut Vec<$crate::section::Entry>) {
+                use $crate::section::{Key, TakesEffect, name};
+                $(
+                    let key = concat!($title, ".", name!($field $($key)?));
+                    Key::<$type>::show(&$form, key, TakesEffect::$when, &self.$field, to);
+                )*
+            }
+
+            fn keep(&mut self, old: &Self) {
+                use $crate::section::{Key, TakesEffect};
+                $(Key::<$type>::keep(&$form, TakesEffect::$when, &mut self.$field, &old.$field);)*
+            }
+        }
+    };
+}
+pub(crate) use section;
+
+/// Declares the keys of a table that may repeat, each with its type, its form, and its value in a table that is read, `None`
+/// where it is left out.
+///
+/// ```ignore
+/// table! {
+///     struct Written of quota: Quota {
+///         requests: u64, integer(1..=1 << 53), quota.requests;
+///         per: Duration, duration(secs(1)..=days(366)), Some(quota.per);
+///     }
+/// }
+/// ```
+macro_rules! table {
+    (struct $name:ident of $it:ident: $of:ty { $(
+        $field:ident $(as $key:literal)? : $type:ty, $form:expr, $shown:expr;
+    )* }) => {
+        /// The keys as a table has them; `None` where it does not name them or they are wrong.
+        struct $name {
+            $($field: Option<$type>,)*
+        }
+
+        impl $name {
+            fn read(table: &mut $crate::read::Section<'_, '_>, cx: &$crate::forms::Context) -> Self {
+                use $crate::section::{Cell, name};
+                $(let $field = Cell::<$type>::read(&$form, name!($field $($key)?), table, cx);)*
+                Self { $($field,)* }
+            }
+
+            fn write($it: &$of) -> String {
+                use $crate::section::{Cell, name};
+                let mut keys = Vec::new();
+                $(
+                    let shown: Option<$type> = $shown;
+                    if let Some(shown) = shown {
+                        let value = Cell::<$type>::write(&$form, &shown);
+                        keys.push(format!("{} = {value}", name!($field $($key)?)));
+                    }
+                )*
+                format!("{{ {} }}", keys.join(", "))
+            }
+        }
+    };
+}
+pub(crate) use table;
+
+/// The name of a key: that of its field, or another.
+macro_rules! name {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $key:literal) => {
+        $key
+    };
+}
+pub(crate) use name;

@@ -13,7 +13,6 @@ const CIRCLES: &[(&str, usize)] = &[
     ("config", 28),
     ("record", 10),
     ("store", 71),
-    ("turns", 15),
 ];
 
 /// Files that may import each other around a circle: a facade and its parts.

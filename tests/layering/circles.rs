@@ -12,7 +12,6 @@ const CIRCLES: &[(&str, usize)] = &[
     ("block", 9),
     ("record", 10),
     ("store", 61),
-    ("turns", 15),
 ];
 
 /// Files that may import each other around a circle: a facade and its parts.

@@ -10,7 +10,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "system",
         &["clock", "descriptors", "metrics", "retry", "atomic_file"],
     ),
-    ("turns", &["gcra", "fleet", "client", "pace"]),
+    ("turns", &["gcra", "history", "fleet", "client", "pace"]),
     (
         "",
         &[

@@ -27,6 +27,7 @@ pub mod coordinator;
 mod counts;
 pub mod engine;
 mod heartbeat;
+#[cfg(any(test, feature = "test-support"))]
 pub mod in_memory;
 mod instruments;
 mod link;

@@ -4,4 +4,5 @@
 pub mod client;
 pub mod fleet;
 pub mod gcra;
+mod history;
 pub mod pace;

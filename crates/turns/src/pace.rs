@@ -33,8 +33,10 @@
 //! requests count by the new pace. At most `limiters::KEPT` origins are kept; beyond that, origins without relevant history are
 //! dropped first, then those asked least recently.
 //!
-//! In a fleet, the instances share the pace of each origin: turns are reserved in the engine (`limiter`), and
-//! the past of this instance alone delays nothing. An origin that nothing bounds is asked about once.
+//! What is due follows from the origin's history, by one law (`history`): a gate alone keeps the history itself, and grants
+//! turns by it at once. In a fleet, the instances share the pace of each origin: the engine keeps the history, turns are
+//! reserved there (`limiter`), and the past of this instance alone delays nothing. An origin that nothing bounds is asked
+//! about once.
 //!
 //! governor's limiter does not fit: checking it already takes a turn, and a request here needs several turns at once or
 //! none. The limit on all fetches of robots.txt (`fetches`) stands alone, so it uses governor.
@@ -42,10 +44,11 @@
 //! [`crawl_delay`]: crawlgate_origins::crawl_delay
 
 mod backoff;
+mod bound;
+mod context;
 mod fetches;
 mod fleet;
 mod grants;
-mod history;
 mod limiter;
 mod limiters;
 mod queue;
@@ -53,18 +56,17 @@ mod settings;
 mod shared;
 mod slots;
 mod turn;
-mod turns;
 mod wait;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
+pub use self::bound::{EffectivePace, Source, TooEarly};
+use self::context::{Context, FleetPace};
 pub use self::fetches::{FetchSlot, Fetches, WaitingFetch};
-use self::fleet::FleetPace;
 use self::limiters::Limiters;
 use self::settings::PaceSettings;
 pub use self::shared::SharedPace;
@@ -73,56 +75,18 @@ use crate::fleet::Fleet;
 use crawlgate_config::{CrawlDelayMode, PaceConfig};
 use crawlgate_origins::crawl_delay::CrawlDelay;
 use crawlgate_robots::Origin;
-use crawlgate_system::clock::{Clock, Moment};
-
-/// The group of a robots.txt that an interval belongs to.
-type Group = Arc<str>;
+use crawlgate_system::clock::Clock;
 
 /// The pace of all origins. Clones share it.
 #[derive(Clone)]
 pub struct Pace(Arc<Shared>);
 
 struct Shared {
-    settings: ArcSwap<PaceSettings>,
-    clock: Clock,
+    context: Arc<Context>,
     origins: Limiters<Origin>,
     addresses: Limiters<IpAddr>,
-    /// The fleet that reserves the turns.
-    fleet: Option<FleetPace>,
-    /// Requests that are held now.
-    held: AtomicUsize,
     waited: AtomicU64,
     refused: AtomicU64,
-}
-
-/// The bound on requests to an origin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EffectivePace {
-    /// The least time from one request to the next; the length of a rest; zero if the wait is not for time.
-    pub interval: Duration,
-    /// The source of the bound.
-    pub source: Source,
-    /// True if the robots.txt asks for more than the operator's `max_crawl_delay`.
-    pub clamped: bool,
-}
-
-/// The source of a bound that makes a request wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Source {
-    /// `[pace] requests_per_second`.
-    Own,
-    /// `Crawl-delay` in the origin's robots.txt.
-    CrawlDelay,
-    /// `Request-rate` there.
-    RequestRate,
-    /// The origin has reported overload, slows down or cannot be reached.
-    Backoff,
-    /// The limit of requests in flight to the origin is reached.
-    Concurrency,
-    /// The same bounds, for all origins at the address (`[pace] per_address`).
-    Address,
-    /// The limit of held requests is reached.
-    MaxHeld,
 }
 
 /// A request for a turn.
@@ -132,15 +96,6 @@ pub struct Ask<'a> {
     pub origin: &'a Origin,
     /// The interval that the origin's robots.txt asks this crawler to keep, if it is to be honoured.
     pub crawl_delay: Option<&'a Arc<CrawlDelay>>,
-}
-
-/// A request that came too early.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooEarly {
-    /// The moment at which it may come again.
-    pub at: Moment,
-    /// The bound that delays it.
-    pub pace: EffectivePace,
 }
 
 /// Counters of held requests.
@@ -163,12 +118,14 @@ impl Pace {
     /// Builds the limiter of an instance that shares its turns with a fleet, if there is one.
     pub fn in_fleet(config: &PaceConfig, fleet: Option<&Arc<Fleet>>, clock: Clock) -> Pace {
         Pace(Arc::new(Shared {
-            settings: ArcSwap::from_pointee(PaceSettings::of(config)),
-            clock,
+            context: Arc::new(Context {
+                settings: ArcSwap::from_pointee(PaceSettings::of(config)),
+                clock,
+                fleet: fleet.map(FleetPace::new),
+                held: AtomicUsize::new(0),
+            }),
             origins: Limiters::default(),
             addresses: Limiters::default(),
-            fleet: fleet.map(FleetPace::new),
-            held: AtomicUsize::new(0),
             waited: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         }))
@@ -177,11 +134,11 @@ impl Pace {
     /// Puts a new pace in force, also for held requests. Earlier requests count by the new pace, so a reload never
     /// permits a new burst.
     pub fn reconfigure(&self, config: &PaceConfig) {
-        if self.0.settings.load().config == *config {
+        if self.0.context.settings.load().config == *config {
             return;
         }
         let settings = Arc::new(PaceSettings::of(config));
-        self.0.settings.store(Arc::clone(&settings));
+        self.0.context.settings.store(Arc::clone(&settings));
         for limiter in &self.0.origins.limiters {
             limiter.reconsider(&settings);
         }
@@ -192,17 +149,17 @@ impl Pace {
 
     /// Tells whether each request gets its turn at once and its outcome is not recorded.
     pub fn is_unlimited(&self) -> bool {
-        self.0.settings.load().is_off
+        self.0.context.settings.load().is_off
     }
 
     /// Tells whether the operator honours the intervals that a robots.txt asks for.
     pub fn honours_crawl_delay(&self) -> bool {
-        self.0.settings.load().config.crawl_delay == CrawlDelayMode::Honour
+        self.0.context.settings.load().config.crawl_delay == CrawlDelayMode::Honour
     }
 
     /// Tells whether a turn needs the address of its origin, too.
     pub fn is_per_address(&self) -> bool {
-        self.0.settings.load().is_per_address()
+        self.0.context.settings.load().is_per_address()
     }
 
     /// Returns the present bound on requests to an origin, apart from its robots.txt. `None` if nothing bounds them, or
@@ -210,13 +167,15 @@ impl Pace {
     pub fn of(&self, origin: &Origin) -> Option<EffectivePace> {
         let limiter = self.0.origins.limiters.get(origin);
         let limiter = limiter.map(|limiter| Arc::clone(&limiter))?;
-        let pace = limiter.due(&self.0, &self.0.settings.load()).pace;
+        let pace = limiter
+            .due(&self.0.context, &self.0.context.settings.load())
+            .pace;
         (!pace.interval.is_zero()).then_some(pace)
     }
 
     /// Returns the part of a robots.txt's interval that is kept; `None` if intervals are only recorded.
     pub fn kept_of(&self, crawl_delay: &CrawlDelay) -> Option<EffectivePace> {
-        let settings = self.0.settings.load();
+        let settings = self.0.context.settings.load();
         (settings.config.crawl_delay == CrawlDelayMode::Honour)
             .then(|| settings.effective_pace(crawl_delay))
     }
@@ -224,22 +183,12 @@ impl Pace {
     /// Returns the pace of an origin without trouble under `config`, with the interval of its robots.txt. `None` if
     /// nothing bounds it.
     pub fn planned(config: &PaceConfig, crawl_delay: Option<&CrawlDelay>) -> Option<EffectivePace> {
-        let settings = PaceSettings::of(config);
-        let own = settings
-            .rate
-            .map(|rate| EffectivePace::plain(rate.interval(), Source::Own));
-        let asked = crawl_delay.filter(|_| config.crawl_delay == CrawlDelayMode::Honour);
-        let asked = asked.map(|crawl_delay| settings.effective_pace(crawl_delay));
-        // Of two equal ones, the operator's own.
-        asked
-            .into_iter()
-            .chain(own)
-            .max_by_key(|pace| pace.interval)
+        PaceSettings::of(config).planned(crawl_delay)
     }
 
     /// Returns the number of requests that are held now.
     pub fn held(&self) -> usize {
-        self.0.held.load(Ordering::Relaxed)
+        self.0.context.held.load(Ordering::Relaxed)
     }
 
     /// Returns the counters.
@@ -248,38 +197,6 @@ impl Pace {
             held: self.held(),
             waited: self.0.waited.load(Ordering::Relaxed),
             refused: self.0.refused.load(Ordering::Relaxed),
-        }
-    }
-}
-
-impl EffectivePace {
-    const fn plain(interval: Duration, source: Source) -> EffectivePace {
-        EffectivePace {
-            interval,
-            source,
-            clamped: false,
-        }
-    }
-}
-
-impl EffectivePace {
-    /// Tells whether it bounds anything.
-    fn is_bound(&self) -> bool {
-        !self.interval.is_zero() || self.source != Source::Own
-    }
-}
-
-impl Source {
-    /// Returns the source's name in records.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Source::Own => "own",
-            Source::CrawlDelay => "crawl_delay",
-            Source::RequestRate => "request_rate",
-            Source::Backoff => "backoff",
-            Source::Concurrency => "concurrency",
-            Source::Address => "address",
-            Source::MaxHeld => "max_held",
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The engine of a fleet within one process, for tests: the same answers as Valkey and Redis give.
+//! The engine of a fleet within one process, for tests: the same answers as Valkey and Redis give. Its turns follow the
+//! law that a gate alone keeps, too ([`history`](crate::history)).
 
 mod limiters;
 mod quotas;
@@ -334,7 +335,7 @@ impl Coordinator for InMemoryCoordinator {
     }
 
     fn renew_slots<'a>(&'a self, origin: &'a str, slots: &'a [String]) -> Call<'a, ()> {
-        self.call_regardless(move |state, at| state.limiters.renew(origin, slots, at))
+        self.call_regardless(move |state, at| state.limiters.renew(origin, slots, at, state.began))
     }
 
     fn release_slot<'a>(&'a self, origin: &'a str, slot: &'a str) -> Call<'a, ()> {

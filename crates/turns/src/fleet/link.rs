@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::time::micros;
+use crate::history::micros;
 use crawlgate_system::clock::Uptime;
 
 /// Time without an answer after which an instance is doubtful.

@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use super::time::EngineTime;
+pub use crate::history::Sign;
 
 /// The horizon of all turns but the first: an instance reserves no more than it uses within this time.
 pub const NEAR: Duration = Duration::from_millis(250);
@@ -127,20 +128,6 @@ pub struct GiveBack<'a> {
     pub at: EngineTime,
     /// The group that it was reserved for.
     pub group: Option<GroupInterval<'a>>,
-}
-
-/// The sign that an origin has given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sign {
-    /// A good answer.
-    Fine,
-    /// 429 or 503: a wider gap, and a rest.
-    Refused {
-        /// `Retry-After`; zero: none.
-        retry_after: Duration,
-    },
-    /// It fails or is slow: a wider gap.
-    Troubled,
 }
 
 /// A report of an origin's sign.

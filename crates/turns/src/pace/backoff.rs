@@ -10,18 +10,15 @@
 //! is forgotten, and each rest ends with a request. One slow or broken page does not slow a site: one slow answer means
 //! nothing, and after one 503 three good answers end the gap.
 //!
-//! Pure: answers and moments go in, a gap and a moment come out.
+//! Here an outcome becomes a sign; the gap and the rest that follow are part of the origin's
+//! [`history`](crate::history). Pure.
 
 use std::time::Duration;
 
-use crate::fleet::reservation::{OriginBackoff, Sign};
-use crawlgate_system::clock::Moment;
+use crate::history::{Report, Sign};
 
 /// The gap after the first sign.
 const FIRST: Duration = Duration::from_secs(1);
-
-/// A gap below this is none.
-const LEAST: Duration = Duration::from_millis(200);
 
 /// The longest gap for an origin that cannot be reached: below the default hold, so that its crawlers still hear of the
 /// failure.
@@ -48,9 +45,6 @@ const SHARE: f32 = 1.0 / 32.0;
 /// Answers before the usual time is known.
 const KNOWN: u8 = 16;
 
-/// A gap is forgotten after this time without a request.
-const FORGOTTEN: Duration = Duration::from_secs(600);
-
 /// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -68,13 +62,9 @@ pub(super) enum Outcome {
     Failed,
 }
 
-/// The signs of trouble at an origin.
+/// What the answers of an origin tell of its trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Backoff {
-    gap: Duration,
-    /// The start of the present gap: an answer to a request sent before says nothing new.
-    since: Moment,
-    rest: Option<Rest>,
+pub(super) struct Signs {
     failures: u8,
     slow: u8,
     /// The usual time to an answer, in milliseconds.
@@ -82,122 +72,29 @@ pub(super) struct Backoff {
     answers: u8,
 }
 
-/// A sign, as a fleet is told of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BackoffSign {
-    pub(super) sign: Sign,
-    /// The gap after a first sign.
-    pub(super) first: Duration,
-    /// The widest gap.
-    pub(super) widest: Duration,
-}
-
-impl BackoffSign {
-    /// The sign of a good answer.
-    const FINE: BackoffSign = BackoffSign {
-        sign: Sign::Fine,
-        first: Duration::ZERO,
-        widest: Duration::ZERO,
-    };
-}
-
-/// A time without requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rest {
-    /// The moment of its end.
-    pub(super) until: Moment,
-    /// Its intended length.
-    pub(super) length: Duration,
-}
-
-impl Backoff {
-    /// Returns the least time from one request to the next.
-    pub(super) fn gap(&self) -> Duration {
-        self.gap
-    }
-
-    /// Returns the rest, unless it is over.
-    pub(super) fn rest(&self, now: Moment) -> Option<Rest> {
-        self.rest.filter(|rest| rest.until > now)
-    }
-
-    /// Tells whether it delays no request.
-    pub(super) fn is_calm(&self) -> bool {
-        self.gap.is_zero() && self.rest.is_none()
-    }
-
-    /// Forgets a rest or gap that is over.
-    pub(super) fn settle(&mut self, now: Moment) {
-        if self.rest.is_some_and(|rest| rest.until <= now) {
-            self.rest = None;
-        }
-        if !self.gap.is_zero() && now.since(self.since) >= self.gap.max(FORGOTTEN) {
-            self.gap = Duration::ZERO;
-        }
-    }
-
-    /// Ends the gap and the rest.
-    pub(super) fn end(&mut self) {
-        (self.gap, self.rest) = (Duration::ZERO, None);
-    }
-
-    /// Moves times back with a clock that was set back.
-    pub(super) fn set_back(&mut self, by: Duration) {
-        self.since = self.since - by;
-        if let Some(rest) = &mut self.rest {
-            rest.until = rest.until - by;
-        }
-    }
-
-    /// Takes over the trouble that a fleet sees. A rest that is known here is never shortened.
-    pub(super) fn adopt(&mut self, backoff: OriginBackoff, now: Moment) {
-        self.settle(now);
-        if self.gap != backoff.gap {
-            (self.gap, self.since) = (backoff.gap, now);
-        }
-        let until = now + backoff.rest;
-        if !backoff.rest.is_zero() && self.rest.is_none_or(|rest| rest.until < until) {
-            let length = backoff.rest;
-            self.rest = Some(Rest { until, length });
-        }
-    }
-
-    /// Records the outcome of a request sent at `sent`. No delay lasts longer than `most`. Returns the sign that it is.
-    pub(super) fn record_outcome(
-        &mut self,
-        outcome: Outcome,
-        sent: Moment,
-        now: Moment,
-        most: Duration,
-    ) -> Option<BackoffSign> {
-        self.settle(now);
+impl Signs {
+    /// Returns the sign that the outcome of a request is. No delay lasts longer than `most`.
+    pub(super) fn notice(&mut self, outcome: Outcome, most: Duration) -> Option<Report> {
         match outcome {
             Outcome::Fine { latency } => {
                 self.failures = 0;
-                if latency.is_some_and(|latency| self.is_slow(latency)) {
+                if let Some(latency) = latency.filter(|latency| self.is_slow(*latency)) {
                     self.slow = self.slow.saturating_add(1);
-                    if self.slow >= SLOW_ANSWERS {
-                        // A pause as long as the answer took: this halves the rate.
-                        let latency = latency.unwrap_or_default();
-                        return Some(self.trouble(latency, sent, now, SLUGGISH.min(most)));
-                    }
-                    None
-                } else {
-                    self.slow = 0;
-                    self.narrow(sent, now);
-                    Some(BackoffSign::FINE)
+                    // A pause as long as the answer took: this halves the rate.
+                    let is_sign = self.slow >= SLOW_ANSWERS;
+                    return is_sign.then(|| troubled(latency, SLUGGISH.min(most)));
                 }
+                self.slow = 0;
+                Some(Report {
+                    sign: Sign::Fine,
+                    first: Duration::ZERO,
+                    widest: Duration::ZERO,
+                })
             }
             Outcome::Refused { retry_after } => {
                 (self.failures, self.slow) = (0, 0);
-                self.widen(FIRST, sent, now, most);
-                let length = retry_after.unwrap_or_default().max(self.gap).min(most);
-                let until = now + length;
-                if self.rest.is_none_or(|rest| rest.until < until) {
-                    self.rest = Some(Rest { until, length });
-                }
                 let retry_after = retry_after.unwrap_or_default();
-                Some(BackoffSign {
+                Some(Report {
                     sign: Sign::Refused { retry_after },
                     first: FIRST,
                     widest: most,
@@ -207,46 +104,8 @@ impl Backoff {
                 self.slow = 0;
                 self.failures = self.failures.saturating_add(1);
                 let is_sign = self.failures >= FAILURES;
-                is_sign.then(|| self.trouble(FIRST, sent, now, UNREACHED.min(most)))
+                is_sign.then(|| troubled(FIRST, UNREACHED.min(most)))
             }
-        }
-    }
-
-    /// Widens the gap for a sign that asks for no rest.
-    fn trouble(
-        &mut self,
-        first: Duration,
-        sent: Moment,
-        now: Moment,
-        widest: Duration,
-    ) -> BackoffSign {
-        self.widen(first, sent, now, widest);
-        BackoffSign {
-            sign: Sign::Troubled,
-            first,
-            widest,
-        }
-    }
-
-    /// Doubles the gap, or sets the first one; once for all requests in flight at the time.
-    fn widen(&mut self, first: Duration, sent: Moment, now: Moment, most: Duration) {
-        if sent < self.since {
-            return;
-        }
-        let wider = self.gap.saturating_mul(2).max(first).min(most);
-        // A bound below another sign's gap shortens nothing.
-        self.gap = wider.max(self.gap);
-        self.since = now;
-    }
-
-    fn narrow(&mut self, sent: Moment, now: Moment) {
-        if self.gap.is_zero() || sent < self.since {
-            return;
-        }
-        self.gap /= 2;
-        self.since = now;
-        if self.gap < LEAST {
-            self.gap = Duration::ZERO;
         }
     }
 
@@ -266,9 +125,56 @@ impl Backoff {
     }
 }
 
+fn troubled(first: Duration, widest: Duration) -> Report {
+    Report {
+        sign: Sign::Troubled,
+        first,
+        widest,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::{Trouble, moment, since_1970};
+    use crawlgate_system::clock::Moment;
+
+    /// A gap is forgotten after this time without a request.
+    const FORGOTTEN: Duration = Duration::from_secs(600);
+
+    /// An origin, as its limiter sees it.
+    #[derive(Default)]
+    struct Backoff {
+        signs: Signs,
+        trouble: Trouble,
+    }
+
+    impl Backoff {
+        fn record_outcome(&mut self, outcome: Outcome, sent: Moment, now: Moment, most: Duration) {
+            let (sent, now) = (since_1970(sent), since_1970(now));
+            self.trouble.settle(now);
+            if let Some(sign) = self.signs.notice(outcome, most) {
+                self.trouble.enter(sign, sent, now, most);
+            }
+        }
+
+        fn gap(&self) -> Duration {
+            Duration::from_micros(self.trouble.gap)
+        }
+
+        /// Returns the end of the rest, unless it is over.
+        fn rest(&self, now: Moment) -> Option<Moment> {
+            Some(moment(self.trouble.rest)).filter(|until| *until > now)
+        }
+
+        fn settle(&mut self, now: Moment) {
+            self.trouble.settle(since_1970(now));
+        }
+
+        fn is_calm(&self) -> bool {
+            self.trouble.is_calm()
+        }
+    }
 
     const START: Moment = Moment::from_millis(1_790_000_000_000);
     const MAX: Duration = Duration::from_secs(300);
@@ -300,7 +206,7 @@ mod tests {
             now = now + ms(10_000);
             backoff.record_outcome(*outcome, now, now, MAX);
         }
-        let rest = backoff.rest(now).map(|rest| rest.until.since(now));
+        let rest = backoff.rest(now).map(|until| until.since(now));
         (
             backoff.gap().as_millis(),
             rest.unwrap_or_default().as_millis(),
@@ -365,7 +271,7 @@ mod tests {
         backoff.record_outcome(FINE, START, START + ms(200), MAX);
         assert_eq!(backoff.gap(), ms(1_000), "an old answer takes nothing back");
         let rest = backoff.rest(START + ms(200)).expect("a rest");
-        assert_eq!(rest.until, START + ms(163) + ms(1_000));
+        assert_eq!(rest, START + ms(163) + ms(1_000));
     }
 
     #[test]

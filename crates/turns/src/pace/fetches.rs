@@ -19,8 +19,8 @@ use governor::{Quota, RateLimiter};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::Turn;
 use super::queue::Queue;
+use super::turn::Turn;
 use crate::client::ClientKey;
 use crawlgate_config::RobotsConfig;
 use crawlgate_system::clock::{Clock, Moment};

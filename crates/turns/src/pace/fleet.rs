@@ -1,62 +1,25 @@
 //! The pace of an instance in a fleet: what the heartbeat tells it, and the turns of robots.txt fetches.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::grants::{Grant, Grants};
+use super::context::FleetPace;
+use super::grants::ENGINE_RETRY;
 use super::limiter::OriginLimiter;
 use super::limiter::ahead::Ahead;
 use super::limiter::trouble::TROUBLED;
-use super::slots::SlotKeeper;
 use super::wait::OnTimeout;
-use super::{Group, Pace, Shared, Turn};
+use super::{Pace, Shared, Turn};
 use crate::fleet::coordinator::Call;
 use crate::fleet::reservation::TurnKind;
-use crate::fleet::{Fleet, HeartbeatListener, HeartbeatReply, LinkState};
+use crate::fleet::{HeartbeatListener, HeartbeatReply, LinkState};
 use crawlgate_robots::Origin;
-use crawlgate_system::clock::Uptime;
-
-/// The time before a question for a robots.txt's turn is repeated while the engine does not answer.
-const ENGINE_RETRY: Duration = Duration::from_millis(100);
 
 /// A robots.txt that starts this much later than its turn counts anew.
 const LATE_START: Duration = Duration::from_millis(100);
-
-/// The part of a fleet that the pace needs. Clones share it.
-#[derive(Debug, Clone)]
-pub(super) struct FleetPace {
-    pub(super) fleet: Arc<Fleet>,
-    pub(super) slots: Arc<SlotKeeper>,
-    /// The generation that the latest heartbeat told; with another one, the engine may have lost what it knew.
-    seen: Arc<AtomicU64>,
-}
-
-impl FleetPace {
-    pub(super) fn new(fleet: &Arc<Fleet>) -> FleetPace {
-        FleetPace {
-            fleet: Arc::clone(fleet),
-            slots: Arc::new(SlotKeeper::new(fleet)),
-            seen: Arc::default(),
-        }
-    }
-
-    /// Takes a turn in hand that is due; `None` while the engine does not answer: it may have forgotten the turn, and give
-    /// the same time to another instance.
-    pub(super) fn take(
-        &self,
-        grants: &mut Grants,
-        group: Option<&Group>,
-        now: Uptime,
-    ) -> Option<Grant> {
-        match self.fleet.link_at(now) {
-            LinkState::Connected => grants.take(group, now),
-            LinkState::Doubtful | LinkState::CutOff => None,
-        }
-    }
-}
 
 impl Pace {
     /// Returns a listener that takes over what a heartbeat tells of the origins, and then has `then` take over the rest.
@@ -67,12 +30,12 @@ impl Pace {
 
     /// Takes over what a heartbeat tells of the origins.
     pub(super) fn on_heartbeat(&self, reply: &HeartbeatReply) {
-        let Some(FleetPace { fleet, slots, seen }) = &self.0.fleet else {
+        let Some(FleetPace { fleet, slots, seen }) = &self.0.context.fleet else {
             return;
         };
         // The engine may have lost what it knew: turns in hand, slots, and trouble.
         let is_new = seen.swap(reply.generation, Ordering::AcqRel) != reply.generation;
-        slots.renew(self.0.clock.uptime(), is_new);
+        slots.renew(self.0.context.clock.uptime(), is_new);
         if is_new || reply.news.has_gap {
             for limiter in &self.0.origins.limiters {
                 limiter.invalidate_grants();
@@ -120,11 +83,11 @@ impl Shared {
     ) -> Option<Turn> {
         let started = Instant::now();
         loop {
-            let settings = self.settings.load_full();
+            let settings = self.context.settings.load_full();
             if settings.is_off {
                 return None;
             }
-            if let Some(turn) = limiter.grant_unbounded(self, fleet, &settings) {
+            if let Some(turn) = limiter.grant_unbounded(&self.context, fleet, &settings) {
                 return Some(turn);
             }
             let left = settings.config.max_hold.saturating_sub(started.elapsed());
@@ -140,18 +103,19 @@ impl Shared {
                         false => TurnKind::Robots,
                     };
                     limiter
-                        .reserve_ahead(self, fleet, &settings, kind, left)
+                        .reserve_ahead(&self.context, fleet, &settings, kind, left)
                         .await
                 }
             };
             match ahead {
                 Ahead::Turn(grant, epoch) => {
-                    sleep(grant.due.since(self.clock.uptime())).await;
+                    sleep(grant.due.since(self.context.clock.uptime())).await;
                     let granted = (grant, epoch);
                     // Settings may have changed meanwhile.
-                    let settings = self.settings.load_full();
+                    let settings = self.context.settings.load_full();
                     if fleet.fleet.link() == LinkState::Connected
-                        && let Some(turn) = limiter.grant_ahead(self, fleet, &settings, granted)
+                        && let Some(turn) =
+                            limiter.grant_ahead(&self.context, fleet, &settings, granted)
                     {
                         return Some(turn);
                     }
@@ -170,9 +134,10 @@ impl Shared {
         let Some(reservation) = &turn.reservation else {
             return;
         };
-        if self.clock.uptime().since(reservation.due) >= LATE_START {
+        if self.context.clock.uptime().since(reservation.due) >= LATE_START {
             // Its turn was perhaps the last one, and is lost: the polite side.
-            turn.limiter.count_in_fleet(self, fleet, TurnKind::Now);
+            turn.limiter
+                .count_in_fleet(&self.context, fleet, TurnKind::Now);
         }
     }
 }

@@ -1,36 +1,39 @@
 //! The turns of one origin or one address: its history, its queue, and the task that grants turns.
 //!
 //! One lock protects the state; it is held for a few instructions and never across an await. While requests wait, and
-//! only then, one task drives the queue: it sleeps until the next one is due and hands it its turn. An undelivered turn
+//! only then, one task drives the queue (`driving`): it sleeps until the next one is due and hands it its turn. An undelivered turn
 //! is given back.
+//!
+//! The limiter of a gate alone grants turns by its own history. In a fleet it hands out those that the engine has reserved
+//! (`reserving`), and its own history delays nothing: it tells new requests how long they wait at least.
 
 pub(super) mod ahead;
+mod driving;
 mod reserving;
 pub(super) mod trouble;
 
-use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
-use tokio::time::sleep;
 
-use super::backoff::Outcome;
-use super::grants::Grants;
-use super::history::{Due, History, Undo};
+use super::backoff::{Outcome, Signs};
+use super::bound::{Due, EffectivePace, Group, Source};
+use super::context::Context;
+use super::grants::{Grants, Next};
 use super::queue::Queue;
 use super::settings::PaceSettings;
 use super::slots::FleetOrigin;
-use super::{EffectivePace, Shared, Source, Turn};
+use super::turn::Turn;
 use crate::client::ClientKey;
+use crate::history::{History, Report, Trouble, Undo, micros, moment, since_1970};
 use crawlgate_origins::crawl_delay::CrawlDelay;
 use crawlgate_system::clock::{Moment, Uptime};
 
-/// Time-out of a task that waits for a request to end: any end wakes it earlier.
-const UNTIL_CHANGE: Duration = Duration::from_secs(3_600);
+/// Timers may be late: a turn that comes just at the end of the longest hold still counts.
+pub(super) const GRACE: Duration = Duration::from_millis(20);
 
 /// The limiter of one origin, or of one address.
 #[derive(Debug, Default)]
@@ -56,6 +59,7 @@ pub(super) struct OriginLimiter {
 #[derive(Debug, Default)]
 struct State {
     history: History,
+    signs: Signs,
     queue: Queue<Waiter>,
     /// Turns taken.
     taken: u64,
@@ -75,10 +79,10 @@ struct State {
 #[derive(Debug)]
 struct Waiter {
     crawl_delay: Option<Arc<CrawlDelay>>,
-    /// The address with a limiter that must grant a turn, too.
-    address: Option<IpAddr>,
+    /// The limiter of its address, which must grant a turn, too.
+    address: Option<Arc<OriginLimiter>>,
     /// The time since which, and until which it waits, in a fleet.
-    waits: (Uptime, Uptime),
+    waits: Option<(Uptime, Uptime)>,
     grant: oneshot::Sender<Granted>,
 }
 
@@ -93,14 +97,6 @@ pub(super) struct Granted {
 }
 
 impl Granted {
-    fn turn(turn: Turn) -> Granted {
-        Granted {
-            turn: Some(turn),
-            was_held: true,
-            again: None,
-        }
-    }
-
     pub(super) fn take(mut self) -> Option<Turn> {
         self.turn.take()
     }
@@ -119,8 +115,8 @@ impl Drop for Granted {
 pub(super) struct Claim<'a> {
     pub(super) client: &'a ClientKey,
     pub(super) crawl_delay: Option<&'a Arc<CrawlDelay>>,
-    /// The address with a limiter that must grant a turn, too.
-    pub(super) address: Option<IpAddr>,
+    /// The limiter of its address, which must grant a turn, too.
+    pub(super) address: Option<&'a Arc<OriginLimiter>>,
     /// The longest wait, for a request that counts as held; none: it waits without limit and does not count.
     pub(super) patience: Option<Duration>,
 }
@@ -136,19 +132,24 @@ pub(super) enum Admission {
     Rejected(Due),
 }
 
-/// The next step of the task.
-enum Step {
-    /// The queue is empty.
-    Done,
-    /// A request has its turn.
-    Granted,
-    /// No request is due before this time has passed, unless something changes.
-    Sleep(Duration),
-    /// The next request needs the turn of an address first.
-    Ask(IpAddr, ClientKey),
+impl Waiter {
+    fn group(&self) -> Option<&Group> {
+        self.crawl_delay
+            .as_deref()
+            .map(|crawl_delay| &crawl_delay.group)
+    }
 }
 
 impl OriginLimiter {
+    /// Builds the limiter of an origin in a fleet. Its first request asks whether anything bounds it.
+    pub(super) fn in_fleet(origin: &str) -> OriginLimiter {
+        OriginLimiter {
+            is_troubled: true.into(),
+            fleet_origin: Some(Arc::new(FleetOrigin::new(origin.into()))),
+            ..OriginLimiter::default()
+        }
+    }
+
     /// Takes a turn without the lock: for settings under which only trouble bounds the requests to an origin.
     pub(super) fn try_fast(self: &Arc<OriginLimiter>, now: Moment) -> Option<Turn> {
         let is_bound =
@@ -164,74 +165,110 @@ impl OriginLimiter {
     /// Takes a turn, if one is due and the queue is empty.
     pub(super) fn take(
         self: &Arc<OriginLimiter>,
-        shared: &Shared,
+        context: &Context,
         settings: &PaceSettings,
         crawl_delay: Option<&CrawlDelay>,
     ) -> Option<Turn> {
-        let (mut state, now) = self.lock(shared);
-        let due = state.history.due(settings, crawl_delay, now);
-        let may_go = state.queue.is_empty() && due.at <= now && self.has_room(settings);
-        may_go.then(|| self.go(&mut state, settings, crawl_delay, now))
+        let (mut state, now) = self.lock(context);
+        let at = self.settle_grants(&mut state, context);
+        let is_first = state.queue.is_empty();
+        is_first
+            .then(|| self.go_if_due(&mut state, context, settings, crawl_delay, (now, at)))
+            .flatten()
     }
 
     /// Takes a turn, or joins the queue.
     pub(super) fn enter(
         self: &Arc<OriginLimiter>,
-        shared: &Arc<Shared>,
+        context: &Arc<Context>,
         settings: &PaceSettings,
         claim: Claim<'_>,
     ) -> Admission {
-        let Claim {
-            client, address, ..
-        } = claim;
+        let client = claim.client;
         let crawl_delay = claim.crawl_delay.map(|crawl_delay| &**crawl_delay);
-        let (mut state, now) = self.lock(shared);
-        let due = state.history.due(settings, crawl_delay, now);
-        let has_room = self.has_room(settings);
-        if state.queue.is_empty() && due.at <= now && has_room && address.is_none() {
-            return Admission::Granted(self.go(&mut state, settings, crawl_delay, now));
-        }
         let group = crawl_delay.map(|crawl_delay| &crawl_delay.group);
-        let before = (
-            state.queue.ahead_of(client),
-            state.queue.len_in(client, group),
-        );
-        let expected = Due {
-            at: state.history.expected(settings, crawl_delay, before, now),
-            pace: match (due.at > now, has_room, address) {
-                (false, false, _) => EffectivePace::plain(Duration::ZERO, Source::Concurrency),
-                (false, true, Some(_)) => {
-                    EffectivePace::plain(settings.own_interval(), Source::Address)
-                }
-                _ => due.pace,
-            },
-        };
+        let (mut state, now) = self.lock(context);
+        let at = self.settle_grants(&mut state, context);
+        if state.queue.is_empty()
+            && claim.address.is_none()
+            && let Some(turn) =
+                self.go_if_due(&mut state, context, settings, crawl_delay, (now, at))
+        {
+            return Admission::Granted(turn);
+        }
+        let expected = self.expected(&state, settings, claim, (now, at));
         if let Some(patience) = claim.patience {
             if expected.at.since(now) > patience {
                 return Admission::Rejected(expected);
             }
-            let most = settings.config.max_held;
-            let is_full = shared.held.load(Ordering::Relaxed) >= most
-                || state.queue.len_of(client) >= most / 2;
-            if is_full {
+            if context.is_full(settings, state.queue.len_of(client)) {
                 let pace = EffectivePace::plain(expected.pace.interval, Source::MaxHeld);
                 return Admission::Rejected(Due { pace, ..expected });
             }
         }
         let (grant, granted) = oneshot::channel();
+        let mut has_more_to_do = true;
+        let waits = self.fleet_origin.as_ref().map(|_| {
+            let until = at + claim.patience.unwrap_or_default();
+            let is_first = state.queue.len_of_group(group) == 0;
+            state.grants.waits(group, until);
+            // The task waits for the turn or the answer of this group already, unless there is more to do.
+            let next = state.grants.next(group, at);
+            has_more_to_do = is_first || matches!(next, Next::Go | Next::Ask(..));
+            (at, until)
+        });
         let waiter = Waiter {
             crawl_delay: claim.crawl_delay.cloned(),
-            address,
-            waits: <(Uptime, Uptime)>::default(),
+            address: claim.address.cloned(),
+            waits,
             grant,
         };
         let number = state.queue.push(client, group, waiter);
-        if self.is_driven.swap(true, Ordering::AcqRel) {
+        if !self.is_driven.swap(true, Ordering::AcqRel) {
+            tokio::spawn(driving::drive(Arc::clone(context), Arc::clone(self)));
+        } else if has_more_to_do {
             self.changed.notify_one();
-        } else {
-            tokio::spawn(drive(Arc::clone(shared), Arc::clone(self)));
         }
         Admission::Queued(number, granted, expected)
+    }
+
+    /// Returns the probable time of a request's turn, and the bound that it waits for.
+    fn expected(
+        &self,
+        state: &State,
+        settings: &PaceSettings,
+        claim: Claim<'_>,
+        (now, at): (Moment, Uptime),
+    ) -> Due {
+        let crawl_delay = claim.crawl_delay.map(|crawl_delay| &**crawl_delay);
+        let group = crawl_delay.map(|crawl_delay| &crawl_delay.group);
+        let before = (
+            state.queue.ahead_of(claim.client),
+            state.queue.len_in(claim.client, group),
+        );
+        let terms = settings.terms(crawl_delay);
+        let expected = state.history.expected(&terms, before, since_1970(now));
+        let due = settings.due(&state.history, crawl_delay, now);
+        let concurrency = EffectivePace::plain(Duration::ZERO, Source::Concurrency);
+        let is_in_fleet = self.fleet_origin.is_some();
+        let pace = match (due.at > now, claim.address) {
+            (true, _) => due.pace,
+            (false, _) if is_in_fleet => {
+                let unknown = settings
+                    .config
+                    .concurrency
+                    .map_or(due.pace, |_| concurrency);
+                settings.planned(crawl_delay).unwrap_or(unknown)
+            }
+            (false, _) if !self.has_room(settings) => concurrency,
+            (false, Some(_)) => EffectivePace::plain(settings.own_interval, Source::Address),
+            (false, None) => due.pace,
+        };
+        let earliest = now + state.grants.earliest(group).since(at);
+        Due {
+            at: moment(expected).max(earliest),
+            pace,
+        }
     }
 
     /// Removes a request from the queue.
@@ -244,12 +281,11 @@ impl OriginLimiter {
     /// Returns the time until a robots.txt fetch is due; `None` if it is due now.
     pub(super) fn wait_for_robots(
         &self,
-        shared: &Shared,
+        context: &Context,
         settings: &PaceSettings,
     ) -> Option<Duration> {
-        let (state, now) = self.lock(shared);
-        let due = state.history.due_for_robots(settings, now);
-        (due > now).then(|| due.since(now))
+        let (state, now) = self.lock(context);
+        state.wait_for_robots(settings, now)
     }
 
     /// Takes a turn for a robots.txt fetch, before all held requests: when it is due or, with `at_once`, regardless.
@@ -258,40 +294,43 @@ impl OriginLimiter {
     /// The time until it is due.
     pub(super) fn take_for_robots(
         self: &Arc<OriginLimiter>,
-        shared: &Shared,
+        context: &Context,
         settings: &PaceSettings,
         at_once: bool,
     ) -> Result<Turn, Duration> {
-        let (mut state, now) = self.lock(shared);
-        let due = state.history.due_for_robots(settings, now);
-        if due > now && !at_once {
-            return Err(due.since(now));
+        let (mut state, now) = self.lock(context);
+        match state.wait_for_robots(settings, now) {
+            Some(wait) if !at_once => Err(wait),
+            _ => Ok(self.go_for_robots(&mut state, settings, now)),
         }
-        let turn = self.go(&mut state, settings, None, now);
-        state.history.robots = now;
-        Ok(turn)
     }
 
     /// Counts a robots.txt fetch that starts now, due or not. `before` names its earlier turn; that turn no longer
     /// counts, unless others have come after it.
     pub(super) fn count_robots(
         &self,
-        shared: &Shared,
+        context: &Context,
         settings: &PaceSettings,
         before: Option<u64>,
     ) {
-        let (mut guard, now) = self.lock(shared);
+        let (mut guard, now) = self.lock(context);
         let state = &mut *guard;
         if before == Some(state.taken)
             && let Some(undo) = state.undo.take()
         {
             state.history.undo(undo);
         }
+        let (history, terms, now) = (
+            &mut state.history,
+            settings.terms_for_robots(),
+            since_1970(now),
+        );
         if before.is_some() {
-            state.history.count(settings, None, now);
-            state.history.robots = now;
+            history.take(&terms, now);
+            history.take_robots(now);
         } else {
-            state.history.count_redirect_hop(settings, now);
+            let memory = micros(settings.config.max_crawl_delay);
+            history.take_redirect_hop(&terms, (now, now), memory);
         }
         // A fetch that has started is never given back.
         state.taken += 1;
@@ -307,11 +346,8 @@ impl OriginLimiter {
         most: Duration,
     ) {
         let mut state = self.state.lock();
-        let _ = state
-            .history
-            .backoff
-            .record_outcome(outcome, sent, now, most);
-        let is_troubled = !state.history.backoff.is_calm();
+        let _ = state.record_outcome(outcome, sent, now, most);
+        let is_troubled = !state.history.trouble.is_calm();
         self.is_troubled.store(is_troubled, Ordering::Release);
         if self.is_driven.load(Ordering::Acquire) {
             self.changed.notify_one();
@@ -321,7 +357,7 @@ impl OriginLimiter {
     /// Makes the queue check again, under other settings.
     pub(super) fn reconsider(&self, settings: &PaceSettings) {
         if !settings.config.backoff {
-            self.state.lock().history.backoff.end();
+            self.state.lock().history.trouble = Trouble::default();
             self.is_troubled
                 .store(self.fleet_origin.is_some(), Ordering::Release);
         }
@@ -331,18 +367,19 @@ impl OriginLimiter {
     }
 
     /// Returns when a request without a crawl delay is due, and the bound that decides it.
-    pub(super) fn due(&self, shared: &Shared, settings: &PaceSettings) -> Due {
-        let (state, now) = self.lock(shared);
-        state.history.due(settings, None, now)
+    pub(super) fn due(&self, context: &Context, settings: &PaceSettings) -> Due {
+        let (state, now) = self.lock(context);
+        settings.due(&state.history, None, now)
     }
 
     /// Returns the moment of the last request; `None` if the limiter has no relevant history.
-    pub(super) fn last(&self, shared: &Shared, settings: &PaceSettings) -> Option<Moment> {
-        let (state, now) = self.lock(shared);
+    pub(super) fn last(&self, context: &Context, settings: &PaceSettings) -> Option<Moment> {
+        let (state, now) = self.lock(context);
+        let longest = micros(settings.longest_interval());
         let is_idle = state.queue.is_empty()
             && self.in_flight.load(Ordering::Acquire) == 0
-            && state.history.is_over(settings, now);
-        (!is_idle).then_some(state.history.last)
+            && state.history.is_over(longest, since_1970(now));
+        (!is_idle).then(|| moment(state.history.last))
     }
 
     /// Undoes a turn that was not used, unless others have come after it.
@@ -367,15 +404,15 @@ impl OriginLimiter {
 
     /// Locks the state and brings it up to date. The clock is read under the lock, so no counted request is later than
     /// `now`.
-    fn lock(&self, shared: &Shared) -> (MutexGuard<'_, State>, Moment) {
+    fn lock(&self, context: &Context) -> (MutexGuard<'_, State>, Moment) {
         let mut state = self.state.lock();
-        let now = shared.clock.now();
+        let now = context.clock.now();
         let passed = Moment::from_millis(self.passed.swap(0, Ordering::Relaxed));
-        state.history.last = state.history.last.max(passed);
-        state.history.settle(now);
+        state.history.last = state.history.last.max(since_1970(passed));
+        state.history.settle(since_1970(now));
         // In a fleet, the engine tells when the trouble is over.
         let is_alone = self.fleet_origin.is_none();
-        if is_alone && self.is_troubled.load(Ordering::Relaxed) && state.history.backoff.is_calm() {
+        if is_alone && self.is_troubled.load(Ordering::Relaxed) && state.history.trouble.is_calm() {
             self.is_troubled.store(false, Ordering::Release);
         }
         (state, now)
@@ -386,6 +423,30 @@ impl OriginLimiter {
         most.is_none_or(|most| self.in_flight.load(Ordering::Acquire) < most)
     }
 
+    /// Takes a turn for the next request, if one is due.
+    fn go_if_due(
+        self: &Arc<OriginLimiter>,
+        state: &mut State,
+        context: &Context,
+        settings: &PaceSettings,
+        crawl_delay: Option<&CrawlDelay>,
+        (now, at): (Moment, Uptime),
+    ) -> Option<Turn> {
+        let Some(fleet) = &context.fleet else {
+            let terms = settings.terms(crawl_delay);
+            let now_at = since_1970(now);
+            let is_due = state.history.due(&terms, now_at).at <= now_at;
+            let may_go = is_due && self.has_room(settings);
+            return may_go.then(|| self.go(state, settings, crawl_delay, now));
+        };
+        let mut grant = None;
+        if crawl_delay.is_some() || !self.is_free(settings) {
+            let group = crawl_delay.map(|crawl_delay| &crawl_delay.group);
+            grant = Some(fleet.take(&mut state.grants, group, at)?);
+        }
+        Some(self.go_by(state, fleet, settings, crawl_delay, now, grant))
+    }
+
     /// Counts a request that goes now and returns its turn.
     fn go(
         self: &Arc<OriginLimiter>,
@@ -394,87 +455,46 @@ impl OriginLimiter {
         crawl_delay: Option<&CrawlDelay>,
         now: Moment,
     ) -> Turn {
-        state.undo = Some(state.history.count(settings, crawl_delay, now));
+        let terms = settings.terms(crawl_delay);
+        state.undo = Some(state.history.take(&terms, since_1970(now)));
         state.taken += 1;
         self.in_flight.fetch_add(1, Ordering::AcqRel);
         Turn::new(self, now, state.taken)
     }
 
-    /// Grants the next turn, if a request is due. `at_address` is the turn at its address, if one was taken.
-    fn step(
+    /// Counts a robots.txt that goes now and returns its turn.
+    fn go_for_robots(
         self: &Arc<OriginLimiter>,
-        shared: &Shared,
+        state: &mut State,
         settings: &PaceSettings,
-        at_address: &mut Option<Turn>,
-    ) -> Step {
-        let (mut guard, now) = self.lock(shared);
-        let state = &mut *guard;
-        if state.queue.is_empty() {
-            self.is_driven.store(false, Ordering::Release);
-            return Step::Done;
-        }
-        let history = &state.history;
-        let due = |waiter: &Waiter| history.due(settings, waiter.crawl_delay.as_deref(), now).at;
-        let first = state.queue.fronts().map(due).min().unwrap_or_default();
-        if first > now {
-            return Step::Sleep(first.since(now));
-        }
-        if !self.has_room(settings) {
-            return Step::Sleep(UNTIL_CHANGE);
-        }
-        let is_due = |waiter: &Waiter| due(waiter) <= now;
-        if at_address.is_none()
-            && settings.is_per_address()
-            && let Some((client, waiter)) = state.queue.next(is_due)
-            && let Some(address) = waiter.address
-        {
-            return Step::Ask(address, client.clone());
-        }
-        if let Some(waiter) = state.queue.pop(is_due) {
-            let crawl_delay = waiter.crawl_delay.as_deref();
-            let mut turn = self.go(state, settings, crawl_delay, now);
-            turn.at_address = at_address.take().map(Box::new);
-            drop(guard);
-            // If the waiter has gone, dropping the undelivered turn returns it.
-            drop(waiter.grant.send(Granted::turn(turn)));
-        }
-        Step::Granted
+        now: Moment,
+    ) -> Turn {
+        let turn = self.go(state, settings, None, now);
+        state.history.take_robots(since_1970(now));
+        turn
     }
 }
 
-/// Grants turns to the requests that wait in `limiter`, until the queue is empty.
-fn drive(
-    shared: Arc<Shared>,
-    limiter: Arc<OriginLimiter>,
-) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    // Boxed: waiting for the turn of an address may start another task like this.
-    Box::pin(async move {
-        let mut at_address = None;
-        loop {
-            let settings = shared.settings.load_full();
-            let step = limiter.step(&shared, &settings, &mut at_address);
-            // Unused: its request has gone, or is no longer due.
-            if let Some(turn) = at_address.take() {
-                turn.give_back();
-            }
-            match step {
-                Step::Done => return,
-                Step::Granted => {}
-                Step::Sleep(span) => {
-                    tokio::select! {
-                        () = sleep(span) => {}
-                        () = limiter.changed.notified() => {}
-                    }
-                }
-                Step::Ask(address, client) => {
-                    at_address = shared.turn_at(address, &client).await;
-                    if at_address.is_none() {
-                        // No address turn: the limit was switched off, or the runtime is stopping. Yield so that this
-                        // loop cannot spin.
-                        tokio::task::yield_now().await;
-                    }
-                }
-            }
-        }
-    })
+impl State {
+    /// Returns the time until a robots.txt fetch is due; `None` if it is due now.
+    fn wait_for_robots(&self, settings: &PaceSettings, now: Moment) -> Option<Duration> {
+        let terms = settings.terms_for_robots();
+        let due = moment(self.history.due(&terms, since_1970(now)).at);
+        (due > now).then(|| due.since(now))
+    }
+
+    /// Records the outcome of a request sent at `sent`. No delay lasts longer than `most`. Returns the sign that it is.
+    fn record_outcome(
+        &mut self,
+        outcome: Outcome,
+        sent: Moment,
+        now: Moment,
+        most: Duration,
+    ) -> Option<Report> {
+        let (sent, now) = (since_1970(sent), since_1970(now));
+        self.history.trouble.settle(now);
+        let sign = self.signs.notice(outcome, most)?;
+        self.history.trouble.enter(sign, sent, now, most);
+        Some(sign)
+    }
 }

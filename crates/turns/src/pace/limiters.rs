@@ -8,7 +8,7 @@ use std::time::Duration;
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
-use super::Shared;
+use super::context::Context;
 use super::limiter::OriginLimiter;
 use crawlgate_robots::Origin;
 use crawlgate_system::clock::{Moment, Uptime};
@@ -48,38 +48,38 @@ impl LimiterKey for IpAddr {
 }
 
 impl<K: LimiterKey> Limiters<K> {
-    pub(super) fn limiter(&self, shared: &Shared, key: &K) -> Arc<OriginLimiter> {
+    pub(super) fn limiter(&self, context: &Context, key: &K) -> Arc<OriginLimiter> {
         if let Some(limiter) = self.limiters.get(key) {
             return Arc::clone(&limiter);
         }
         if self.limiters.len() >= KEPT {
-            self.evict(shared);
+            self.evict(context);
         }
         let new = || {
-            let name = shared.fleet.as_ref().and_then(|_| key.fleet_name());
+            let name = context.fleet.as_ref().and_then(|_| key.fleet_name());
             Arc::new(name.map_or_else(OriginLimiter::default, OriginLimiter::in_fleet))
         };
         Arc::clone(&self.limiters.entry(key.clone()).or_insert_with(new))
     }
 
     /// Drops origins without relevant history; if those are few, also the origins asked least recently.
-    fn evict(&self, shared: &Shared) {
+    fn evict(&self, context: &Context) {
         let Some(mut rests_until) = self.evicting.try_lock() else {
             return;
         };
-        if rests_until.is_some_and(|until| shared.clock.uptime() < until) {
+        if rests_until.is_some_and(|until| context.clock.uptime() < until) {
             return;
         }
-        self.evict_now(shared);
-        *rests_until = (self.limiters.len() >= KEPT).then(|| shared.clock.uptime() + REST);
+        self.evict_now(context);
+        *rests_until = (self.limiters.len() >= KEPT).then(|| context.clock.uptime() + REST);
     }
 
-    fn evict_now(&self, shared: &Shared) {
-        let settings = shared.settings.load();
+    fn evict_now(&self, context: &Context) {
+        let settings = context.settings.load();
         // Each turn and each held request holds a reference to its origin limiter.
         let is_used = |limiter: &Arc<OriginLimiter>| Arc::strong_count(limiter) > 1;
         self.limiters
-            .retain(|_, limiter| is_used(limiter) || limiter.last(shared, &settings).is_some());
+            .retain(|_, limiter| is_used(limiter) || limiter.last(context, &settings).is_some());
         let least = KEPT - KEPT / SHARE;
         let Some(surplus) = self.limiters.len().checked_sub(least).filter(|n| *n > 0) else {
             return;
@@ -89,7 +89,7 @@ impl<K: LimiterKey> Limiters<K> {
             .iter()
             .map(|limiter| {
                 (
-                    limiter.last(shared, &settings).unwrap_or_default(),
+                    limiter.last(context, &settings).unwrap_or_default(),
                     limiter.key().clone(),
                 )
             })

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use super::Group;
+use super::bound::Group;
 use crate::client::ClientKey;
 
 /// A waiting request.

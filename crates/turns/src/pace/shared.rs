@@ -85,7 +85,7 @@ impl SharedPace for Pace {
     type Turn = Turn;
 
     fn try_turn(&self, ask: Ask<'_>, now: Moment) -> Option<Turn> {
-        let settings = self.0.settings.load();
+        let settings = self.0.context.settings.load();
         if settings.is_per_address() {
             return None;
         }
@@ -96,10 +96,7 @@ impl SharedPace for Pace {
         };
         passed.or_else(|| {
             let crawl_delay = ask.crawl_delay.map(|crawl_delay| &**crawl_delay);
-            match &self.0.fleet {
-                None => limiter.take(&self.0, &settings, crawl_delay),
-                Some(fleet) => limiter.take_granted(&self.0, fleet, &settings, crawl_delay),
-            }
+            limiter.take(&self.0.context, &settings, crawl_delay)
         })
     }
 
@@ -122,15 +119,15 @@ impl SharedPace for Pace {
             return None;
         }
         let limiter = self.0.origin(origin);
-        let at_address = address.map(|key| self.0.addresses.limiter(&self.0, &key));
+        let at_address = address.map(|key| self.0.addresses.limiter(&self.0.context, &key));
         self.0
             .turn_ahead(&limiter, at_address.as_ref(), OnTimeout::Go)
             .await
     }
 
     fn restart(&self, turn: &Turn) {
-        let settings = self.0.settings.load();
-        if let Some(fleet) = &self.0.fleet {
+        let settings = self.0.context.settings.load();
+        if let Some(fleet) = &self.0.context.fleet {
             self.0.restart_in_fleet(fleet, turn);
         }
         for turn in [Some(turn), turn.at_address.as_deref()]
@@ -138,19 +135,20 @@ impl SharedPace for Pace {
             .flatten()
         {
             let before = Some(turn.number);
-            turn.limiter.count_robots(&self.0, &settings, before);
+            turn.limiter
+                .count_robots(&self.0.context, &settings, before);
         }
     }
 
     fn count_robots(&self, origin: &Origin) {
-        let settings = self.0.settings.load();
+        let settings = self.0.context.settings.load();
         if settings.is_off {
             return;
         }
         let limiter = self.0.origin(origin);
-        limiter.count_robots(&self.0, &settings, None);
-        if let Some(fleet) = &self.0.fleet {
-            limiter.count_in_fleet(&self.0, fleet, TurnKind::RedirectHop);
+        limiter.count_robots(&self.0.context, &settings, None);
+        if let Some(fleet) = &self.0.context.fleet {
+            limiter.count_in_fleet(&self.0.context, fleet, TurnKind::RedirectHop);
         }
     }
 
@@ -177,11 +175,11 @@ impl SharedPace for Pace {
         retry_after: impl FnOnce() -> Option<Duration>,
         is_telling: bool,
     ) {
-        let settings = self.0.settings.load();
+        let settings = self.0.context.settings.load();
         if !settings.config.backoff {
             return;
         }
-        let now = self.0.clock.now();
+        let now = self.0.context.clock.now();
         let outcome = match status {
             429 | 503 => Outcome::Refused {
                 retry_after: retry_after(),
@@ -195,9 +193,9 @@ impl SharedPace for Pace {
     }
 
     fn failed(&self, turn: &Turn) {
-        let settings = self.0.settings.load();
+        let settings = self.0.context.settings.load();
         if settings.config.backoff {
-            let now = self.0.clock.now();
+            let now = self.0.context.clock.now();
             let most = settings.config.backoff_max;
             self.0.record_outcome(turn, Outcome::Failed, now, most);
         }
@@ -213,11 +211,17 @@ impl Shared {
         now: Moment,
         most: Duration,
     ) {
-        match &self.fleet {
+        match &self.context.fleet {
             None => turn.limiter.record_outcome(outcome, turn.at, now, most),
             Some(fleet) => {
                 let limiter = &turn.limiter;
-                limiter.record_outcome_in_fleet(self, fleet, outcome, (turn.at, now), most);
+                limiter.record_outcome_in_fleet(
+                    &self.context,
+                    fleet,
+                    outcome,
+                    (turn.at, now),
+                    most,
+                );
             }
         }
     }

@@ -11,6 +11,7 @@ mod robots;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::sleep;
@@ -18,6 +19,7 @@ use tokio::time::sleep;
 use super::*;
 use crate::client::ClientKey;
 use crawlgate_robots::Field;
+use crawlgate_system::clock::Moment;
 
 const START: Moment = Moment::from_millis(1_790_000_000_000);
 

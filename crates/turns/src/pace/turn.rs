@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::Group;
+use super::bound::Group;
 use super::limiter::OriginLimiter;
 use super::slots::Slot;
 use crate::fleet::reservation::{GiveBack, GroupInterval};

@@ -7,17 +7,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::history::Due;
-use super::limiter::{Admission, Claim, OriginLimiter};
-use super::{Ask, EffectivePace, Shared, TooEarly, Turn};
+use super::bound::{Due, EffectivePace, TooEarly};
+use super::limiter::{Admission, Claim, GRACE, OriginLimiter};
+use super::{Ask, Shared, Turn};
 use crate::client::ClientKey;
 use crawlgate_robots::Origin;
 
 /// Retry time if none can be computed, because the wait depends on other requests' ends.
 pub(super) const SOON: Duration = Duration::from_secs(1);
-
-/// Timers may be late: a turn that comes just at the end of the longest hold still counts.
-pub(super) const GRACE: Duration = Duration::from_millis(20);
 
 /// The fate of a prioritised request at its time-out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +27,7 @@ pub(super) enum OnTimeout {
 
 impl Shared {
     pub(super) fn origin(&self, origin: &Origin) -> Arc<OriginLimiter> {
-        self.origins.limiter(self, origin)
+        self.origins.limiter(&self.context, origin)
     }
 
     pub(super) async fn turn(
@@ -40,20 +37,18 @@ impl Shared {
         address: Option<IpAddr>,
         waits_for: &mut Option<EffectivePace>,
     ) -> Result<(Turn, Option<EffectivePace>), TooEarly> {
-        let settings = self.settings.load_full();
+        let settings = self.context.settings.load_full();
         let patience = settings.config.max_hold;
         let limiter = self.origin(ask.origin);
+        let address = address.filter(|_| settings.is_per_address() && self.context.fleet.is_none());
+        let at_address = address.map(|key| self.addresses.limiter(&self.context, &key));
         let claim = Claim {
             client,
             crawl_delay: ask.crawl_delay,
-            address: address.filter(|_| settings.is_per_address()),
+            address: at_address.as_ref(),
             patience: Some(patience),
         };
-        let entry = match &self.fleet {
-            None => limiter.enter(self, &settings, claim),
-            Some(fleet) => limiter.enter_in_fleet(self, fleet, &settings, claim),
-        };
-        let (number, granted, expected) = match entry {
+        let (number, granted, expected) = match limiter.enter(&self.context, &settings, claim) {
             Admission::Granted(turn) => return Ok((turn, None)),
             Admission::Rejected(due) => return Err(self.too_early(due)),
             Admission::Queued(number, granted, expected) => (number, granted, expected),
@@ -77,11 +72,10 @@ impl Shared {
             (Some(turn), _) => Ok((turn, None)),
             (None, Some(at)) => Err(self.too_early(Due { at, ..expected })),
             (None, None) => {
-                let settings = self.settings.load();
-                let at_address = claim.address.map(|key| self.addresses.limiter(self, &key));
+                let settings = self.context.settings.load();
                 let limiters = [Some(limiter), at_address].into_iter().flatten();
                 let at = limiters
-                    .map(|limiter| limiter.due(self, &settings).at)
+                    .map(|limiter| limiter.due(&self.context, &settings).at)
                     .max();
                 Err(self.too_early(Due {
                     at: at.unwrap_or_default(),
@@ -92,7 +86,7 @@ impl Shared {
     }
 
     fn too_early(&self, due: Due) -> TooEarly {
-        let now = self.clock.now();
+        let now = self.context.clock.now();
         TooEarly {
             at: if due.at > now { due.at } else { now + SOON },
             pace: due.pace,
@@ -107,12 +101,12 @@ impl Shared {
         at_address: Option<&Arc<OriginLimiter>>,
         on_timeout: OnTimeout,
     ) -> Option<Turn> {
-        if let Some(fleet) = &self.fleet {
+        if let Some(fleet) = &self.context.fleet {
             return self.turn_ahead_in_fleet(fleet, limiter, on_timeout).await;
         }
         let row = at_address.unwrap_or(limiter);
         let started = Instant::now();
-        let patience = self.settings.load().config.max_hold;
+        let patience = self.context.settings.load().config.max_hold;
         // An address may have any number of fetches: each time-out starts when its fetch is the first.
         let (_first, started) = match (at_address, on_timeout) {
             (Some(_), OnTimeout::Go) => (Some(row.ahead.lock().await), Instant::now()),
@@ -123,7 +117,7 @@ impl Shared {
             (None, OnTimeout::Go) => (None, started),
         };
         loop {
-            let settings = self.settings.load_full();
+            let settings = self.context.settings.load_full();
             if settings.is_off {
                 return None;
             }
@@ -131,14 +125,15 @@ impl Shared {
             let has_timed_out = left.is_zero() && on_timeout == OnTimeout::Go;
             let at_address = at_address.filter(|_| settings.is_per_address());
             let taken = match at_address {
-                None => limiter.take_for_robots(self, &settings, has_timed_out),
-                Some(at_address) => match limiter.wait_for_robots(self, &settings) {
+                None => limiter.take_for_robots(&self.context, &settings, has_timed_out),
+                Some(at_address) => match limiter.wait_for_robots(&self.context, &settings) {
                     Some(wait) if !has_timed_out => Err(wait),
                     // Both turns at once: no other request gets ahead at this origin.
                     _ => at_address
-                        .take_for_robots(self, &settings, has_timed_out)
+                        .take_for_robots(&self.context, &settings, has_timed_out)
                         .and_then(|first| {
-                            let mut turn = limiter.take_for_robots(self, &settings, true)?;
+                            let mut turn =
+                                limiter.take_for_robots(&self.context, &settings, true)?;
                             turn.at_address = Some(Box::new(first));
                             Ok(turn)
                         }),
@@ -150,30 +145,6 @@ impl Shared {
                 Err(wait) if wait > left && on_timeout == OnTimeout::GiveUp => return None,
                 Err(wait) => sleep(wait.min(left)).await,
             }
-        }
-    }
-
-    /// Waits for the turn of an address, without a time limit.
-    pub(super) async fn turn_at(
-        self: &Arc<Self>,
-        address: IpAddr,
-        client: &ClientKey,
-    ) -> Option<Turn> {
-        let settings = self.settings.load_full();
-        if !settings.is_per_address() {
-            return None;
-        }
-        let limiter = self.addresses.limiter(self, &address);
-        let claim = Claim {
-            client,
-            crawl_delay: None,
-            address: None,
-            patience: None,
-        };
-        match limiter.enter(self, &settings, claim) {
-            Admission::Granted(turn) => Some(turn),
-            Admission::Queued(_, granted, _) => granted.await.ok()?.take(),
-            Admission::Rejected(_) => None,
         }
     }
 }
@@ -193,7 +164,7 @@ impl<'a> Place<'a> {
         client: &'a ClientKey,
         number: u64,
     ) -> Place<'a> {
-        shared.held.fetch_add(1, Ordering::Relaxed);
+        shared.context.held.fetch_add(1, Ordering::Relaxed);
         Place {
             shared,
             limiter,
@@ -206,6 +177,6 @@ impl<'a> Place<'a> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.limiter.leave(self.client, self.number);
-        self.shared.held.fetch_sub(1, Ordering::Relaxed);
+        self.shared.context.held.fetch_sub(1, Ordering::Relaxed);
     }
 }

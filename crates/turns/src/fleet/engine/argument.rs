@@ -2,7 +2,7 @@
 
 use redis::Cmd;
 
-use crate::fleet::time;
+use crate::history;
 
 /// An argument of a script.
 #[derive(Debug, Clone, Copy)]
@@ -47,5 +47,5 @@ pub(super) fn millis(span: std::time::Duration) -> Argument<'static> {
 
 /// Returns whole microseconds.
 pub(super) fn micros(span: std::time::Duration) -> Argument<'static> {
-    Argument::Number(time::micros(span))
+    Argument::Number(history::micros(span))
 }

@@ -20,7 +20,7 @@ use crate::fleet::coordinator::{CoordinatorError, EngineTime};
 use crate::fleet::reservation::{
     NEAR, OriginBackoff, Reserve, Reserved, ReservedTurn, SLOT_LIFE, TurnKind,
 };
-use crate::fleet::time::micros;
+use crate::history::micros;
 
 /// The time from one call to the next.
 const GATHER: Duration = Duration::from_millis(2);

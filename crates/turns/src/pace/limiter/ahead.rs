@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::OriginLimiter;
-use super::reserving::{ENGINE_RETRY, Question};
+use super::reserving::Question;
 use crate::fleet::reservation::TurnKind;
-use crate::pace::grants::{Grant, OpenReservation};
+use crate::history::since_1970;
+use crate::pace::context::{Context, FleetPace};
+use crate::pace::grants::{ENGINE_RETRY, Grant, OpenReservation};
 use crate::pace::settings::PaceSettings;
-use crate::pace::{FleetPace, Shared, Turn};
+use crate::pace::turn::Turn;
 
 /// A turn ahead of all held requests, or the time to wait before the next question for it.
 #[derive(Debug)]
@@ -21,34 +23,34 @@ impl OriginLimiter {
     /// Goes without a turn for a robots.txt, if the fleet bounds none.
     pub(in crate::pace) fn grant_unbounded(
         self: &Arc<Self>,
-        shared: &Shared,
+        context: &Context,
         fleet: &FleetPace,
         settings: &PaceSettings,
     ) -> Option<Turn> {
         if settings.honours_crawl_delay() || !self.is_free(settings) {
             return None;
         }
-        let (mut state, now) = self.lock(shared);
-        Some(self.grant_by(&mut state, fleet, settings, None, now, None))
+        let (mut state, now) = self.lock(context);
+        Some(self.go_by(&mut state, fleet, settings, None, now, None))
     }
 
     /// Reserves a turn for a robots.txt before all held requests, at most `horizon` from now; with [`TurnKind::Now`]
     /// regardless.
     pub(in crate::pace) async fn reserve_ahead(
         &self,
-        shared: &Shared,
+        context: &Context,
         fleet: &FleetPace,
         settings: &PaceSettings,
         kind: TurnKind,
         horizon: Duration,
     ) -> Ahead {
         let question = {
-            let (state, now) = self.lock(shared);
+            let (state, now) = self.lock(context);
             Question {
                 group: None,
                 wanted: 1,
                 rest: state.rest(now),
-                gap: state.history.backoff.gap(),
+                gap: state.gap(),
                 asked: OpenReservation {
                     epoch: state.grants.epoch(),
                     horizon,
@@ -61,8 +63,8 @@ impl OriginLimiter {
             return Ahead::Again(ENGINE_RETRY);
         };
         let epoch = question.asked.epoch;
-        let at = shared.clock.uptime();
-        let (mut state, now) = self.lock(shared);
+        let at = context.clock.uptime();
+        let (mut state, now) = self.lock(context);
         if state.grants.epoch() != epoch {
             return Ahead::Again(Duration::ZERO);
         }
@@ -84,28 +86,28 @@ impl OriginLimiter {
     /// Goes by a turn that was reserved ahead of all held requests; `None` if it has become void.
     pub(in crate::pace) fn grant_ahead(
         self: &Arc<Self>,
-        shared: &Shared,
+        context: &Context,
         fleet: &FleetPace,
         settings: &PaceSettings,
         (grant, epoch): (Grant, u64),
     ) -> Option<Turn> {
-        let (mut state, now) = self.lock(shared);
+        let (mut state, now) = self.lock(context);
         if state.grants.epoch() != epoch {
             return None;
         }
-        let turn = self.grant_by(&mut state, fleet, settings, None, now, Some(grant));
-        state.history.robots = now;
+        let turn = self.go_by(&mut state, fleet, settings, None, now, Some(grant));
+        state.history.take_robots(since_1970(now));
         Some(turn)
     }
 
     /// Counts a robots.txt in the engine, of this use.
     pub(in crate::pace) fn count_in_fleet(
         self: &Arc<Self>,
-        shared: &Arc<Shared>,
+        context: &Arc<Context>,
         fleet: &FleetPace,
         kind: TurnKind,
     ) {
-        let settings = shared.settings.load_full();
+        let settings = context.settings.load_full();
         if !settings.honours_crawl_delay() && self.is_free(&settings) {
             return;
         }

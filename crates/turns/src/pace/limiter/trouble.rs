@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::reserving::ENGINE_RETRY;
 use super::{OriginLimiter, State};
 use crate::fleet::reservation::{OriginBackoff, ReportBackoff, Sign};
-use crate::pace::backoff::{BackoffSign, Outcome};
+use crate::history::{Report, since_1970};
+use crate::pace::backoff::Outcome;
+use crate::pace::context::{Context, FleetPace};
+use crate::pace::grants::ENGINE_RETRY;
 use crate::pace::settings::PaceSettings;
-use crate::pace::{FleetPace, Shared};
 use crawlgate_system::clock::Moment;
 
 /// The beginning of the news that an origin is in trouble.
@@ -27,7 +28,7 @@ impl OriginLimiter {
     /// Records the outcome of a request, and reports it to the fleet where it says something new.
     pub(in crate::pace) fn record_outcome_in_fleet(
         self: &Arc<Self>,
-        shared: &Arc<Shared>,
+        context: &Arc<Context>,
         fleet: &FleetPace,
         outcome: Outcome,
         (sent, now): (Moment, Moment),
@@ -35,10 +36,7 @@ impl OriginLimiter {
     ) {
         let noticed = {
             let mut state = self.state.lock();
-            let noticed = state
-                .history
-                .backoff
-                .record_outcome(outcome, sent, now, most);
+            let noticed = state.record_outcome(outcome, sent, now, most);
             let Some(noticed) = noticed else { return };
             if noticed.sign != Sign::Fine {
                 // The engine has reserved the turns in hand before the trouble.
@@ -53,9 +51,9 @@ impl OriginLimiter {
         if self.is_driven.load(Ordering::Acquire) {
             self.changed.notify_one();
         }
-        let settings = shared.settings.load_full();
+        let settings = context.settings.load_full();
         let limiter = Arc::clone(self);
-        tokio::spawn(limiter.report(Arc::clone(shared), fleet.clone(), settings, noticed, sent));
+        tokio::spawn(limiter.report(Arc::clone(context), fleet.clone(), settings, noticed, sent));
     }
 
     /// Makes turns in hand void and asks the engine from now on, because another instance has met with trouble, or the
@@ -74,10 +72,10 @@ impl OriginLimiter {
 
     async fn report(
         self: Arc<Self>,
-        shared: Arc<Shared>,
+        context: Arc<Context>,
         fleet: FleetPace,
         settings: Arc<PaceSettings>,
-        noticed: BackoffSign,
+        noticed: Report,
         sent: Moment,
     ) {
         let Some(fleet_origin) = &self.fleet_origin else {
@@ -89,7 +87,7 @@ impl OriginLimiter {
             let report = ReportBackoff {
                 origin: &fleet_origin.origin,
                 sign: noticed.sign,
-                age: shared.clock.now().since(sent),
+                age: context.clock.now().since(sent),
                 first: noticed.first,
                 widest: noticed.widest,
                 longest: settings.config.backoff_max,
@@ -105,7 +103,7 @@ impl OriginLimiter {
             }
         }
         let is_worse = {
-            let (mut state, now) = self.lock(&shared);
+            let (mut state, now) = self.lock(&context);
             state.reports = state.reports.saturating_sub(1);
             let Some(backoff) = backoff else { return };
             // An engine that has lost the gap hears of it with the next question for a turn.
@@ -134,8 +132,9 @@ impl OriginLimiter {
         if state.reports > 0 {
             return;
         }
-        state.history.backoff.adopt(backoff, now);
-        let is_troubled = !state.history.backoff.is_calm();
+        let trouble = &mut state.history.trouble;
+        trouble.adopt((backoff.gap, backoff.rest), since_1970(now));
+        let is_troubled = !trouble.is_calm();
         self.is_troubled.store(is_troubled, Ordering::Release);
     }
 }

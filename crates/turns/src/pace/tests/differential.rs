@@ -8,8 +8,9 @@ use super::*;
 use crate::fleet::coordinator::{Coordinator as _, Heartbeat};
 use crate::fleet::in_memory::InMemoryEngine;
 use crate::fleet::reservation::{GroupInterval, ReportBackoff, Reserve, Slots, TurnKind};
-use crate::pace::backoff::Outcome;
-use crate::pace::history::History;
+use crate::history::{History, micros, moment, since_1970};
+use crate::pace::backoff::{Outcome, Signs};
+use crate::pace::settings::PaceSettings;
 
 #[derive(Debug, Clone, Copy)]
 enum Event {
@@ -49,7 +50,7 @@ fn reserve<'a>(
         kind,
         wanted: 1,
         horizon: Duration::ZERO,
-        interval: settings.own_interval(),
+        interval: settings.own_interval,
         burst: settings.burst(),
         group: group.map(|delay| GroupInterval {
             name: &delay.group,
@@ -75,22 +76,24 @@ proptest! {
             clock.advance(secs(3_600));
             let rates = [(1.0, 1), (2.0, 3), (10.0, 5)].map(|(per_second, burst)| rate(per_second, burst));
             let settings = |number: usize| PaceSettings::of(rates.get(number).unwrap_or(&config()));
-            let mut history = History::default();
+            let (mut history, mut signs) = (History::default(), Signs::default());
             let mut in_force = settings(first);
             let delays = [crawl_delay("a", ms(500)), crawl_delay("b", secs(4))];
             for (wait, event) in events {
                 clock.advance(ms(wait));
                 let now = clock.now();
-                history.settle(now);
+                let time = since_1970(now);
+                history.settle(time);
                 match event {
                     Event::Rate(_) if first == rates.len() => {}
                     Event::Rate(number) => in_force = settings(number),
                     Event::Page(group) => {
                         let delay = delays.iter().find(|delay| Some(&*delay.group) == group);
-                        let due = history.due(&in_force, delay.map(|delay| &**delay), now).at.max(now);
+                        let terms = in_force.terms(delay.map(|delay| &**delay));
+                        let due = moment(history.due(&terms, time).at);
                         let is_due = due <= now;
                         if is_due {
-                            history.count(&in_force, delay.map(|delay| &**delay), now);
+                            history.take(&terms, time);
                         }
                         let reserved = coordinator.reserve(reserve(&in_force, TurnKind::Page, delay)).await.unwrap();
                         prop_assert_eq!(reserved.turns.len(), usize::from(is_due), "{:?} {:?}", due.since(now), reserved);
@@ -99,11 +102,12 @@ proptest! {
                         }
                     }
                     Event::Robots => {
-                        let due = history.due_for_robots(&in_force, now).max(now);
+                        let terms = in_force.terms_for_robots();
+                        let due = moment(history.due(&terms, time).at);
                         let is_due = due <= now;
                         if is_due {
-                            history.count(&in_force, None, now);
-                            history.robots = now;
+                            history.take(&terms, time);
+                            history.take_robots(time);
                         }
                         let reserved = coordinator.reserve(reserve(&in_force, TurnKind::Robots, None)).await.unwrap();
                         prop_assert_eq!(reserved.turns.len(), usize::from(is_due), "{:?} {:?}", due.since(now), reserved);
@@ -112,16 +116,18 @@ proptest! {
                         }
                     }
                     Event::RedirectHop => {
-                        history.count_redirect_hop(&in_force, now);
+                        let memory = micros(in_force.config.max_crawl_delay);
+                        history.take_redirect_hop(&in_force.terms_for_robots(), (time, time), memory);
                         coordinator.reserve(reserve(&in_force, TurnKind::RedirectHop, None)).await.unwrap();
                     }
                     Event::Answer(outcome) => {
                         let most = in_force.config.backoff_max;
                         // Sent now, and answered at once.
-                        history.count(&in_force, None, now);
+                        history.take(&in_force.terms(None), time);
                         coordinator.reserve(reserve(&in_force, TurnKind::Now, None)).await.unwrap();
-                        history.robots = now;
-                        if let Some(noticed) = history.backoff.record_outcome(outcome, now, now, most) {
+                        history.take_robots(time);
+                        if let Some(noticed) = signs.notice(outcome, most) {
+                            history.trouble.enter(noticed, time, time, most);
                             let report = ReportBackoff {
                                 origin: "https://a.example",
                                 sign: noticed.sign,
@@ -132,9 +138,8 @@ proptest! {
                                 memory: in_force.longest_interval(),
                             };
                             let backoff = coordinator.report_backoff(report).await.unwrap();
-                            prop_assert_eq!(backoff.gap, history.backoff.gap());
-                            let rest = history.backoff.rest(now).map(|rest| rest.until.since(now));
-                            prop_assert_eq!(backoff.rest, rest.unwrap_or_default());
+                            prop_assert_eq!(micros(backoff.gap), history.trouble.gap);
+                            prop_assert_eq!(backoff.rest, moment(history.trouble.rest).since(now));
                         }
                     }
                 }

@@ -3,7 +3,8 @@
 use std::pin::pin;
 
 use super::*;
-use crate::pace::wait::{GRACE, SOON};
+use crate::pace::limiter::GRACE;
+use crate::pace::wait::SOON;
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_delays_no_other_clients_requests() {

@@ -51,7 +51,7 @@
 //! and one feed of decisions. Each room counts its own events; [`metrics`](crawlgate_system::metrics) holds the instruments.
 //!
 //! Several instances act as one gate through a [`fleet`](crawlgate_turns::fleet): [`gate`] asks for the state of its link first, [`cache`] fetches
-//! under a lease that all instances share, [`pace`](crawlgate_turns::pace) reserves turns, and `cli::override_sync` takes over the
+//! under a lease that all instances share, [`pace`](crawlgate_turns::pace) reserves turns, and [`override_sync`] takes over the
 //! overrides of others.
 //!
 //! # Reading order
@@ -77,7 +77,7 @@
 //! | [`crawlgate_store`] | origins, robots.txt and the log in SQLite |
 //!
 //! This crate has the proxy, its admin side and the commands: [`version`] · [`net`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] ·
-//! [`ship`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. Each room imports only rooms before
+//! [`ship`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`override_sync`] · [`admin`] · [`cli`]. Each room imports only rooms before
 //! it, and `tests/layering` holds that. One arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit
 //! that [`cache::fetch`] alone can make, as only [`crawlgate_policy`] can make one for a page.
 //!
@@ -103,6 +103,7 @@ pub mod egress;
 pub mod explain;
 pub mod gate;
 pub mod net;
+pub mod override_sync;
 pub mod proxy;
 pub mod ship;
 pub mod telemetry;

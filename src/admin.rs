@@ -1,164 +1,37 @@
-//! Lets other commands reach the running process: a Unix socket, one line of JSON for a request, one for its answer.
+//! The admin side: people, programs and the other commands reach the running process by HTTP ([`http`]), at `[admin]
+//! address` and at a Unix socket.
 //!
 //! Every command may open the store, so most commands read and write the store directly and need no process. The socket
 //! is for work that only the process can do: fetch an origin's robots.txt now, drop an origin's state from memory, take
 //! over changed overrides at once, write the records that it holds.
 //!
-//! Only the process's own user and root may send requests. The kernel vouches for the user at both ends
-//! (`SO_PEERCRED`), so a command does not believe another user's socket at that path, either. The socket's mode, 0600,
-//! only says the same earlier.
+//! Only the process's own user and root may send requests to the socket, and may do there what an operator may. The kernel
+//! vouches for the user at both ends (`SO_PEERCRED`), so a command does not believe another user's socket at that path,
+//! either. The socket's mode, 0600, only says the same earlier.
 //!
-//! People and programs elsewhere use HTTP: see [`http`]. Both sides read requests with [`query`] and answer in the
-//! shapes of [`view`].
-//!
-//! No client can hold the socket up: requests are short and have a deadline, an answer that the client does not read is
-//! given up, and the number of open requests is bounded. The process listens in a task of its own, and a failure here
-//! never touches a proxied request.
+//! No client can hold the socket up: connections are bounded, and one without a request in progress makes room for a new
+//! one. The process listens in a task of its own, and a failure here never touches a proxied request.
 
 mod client;
 pub mod http;
+mod process;
 pub mod query;
-mod reach;
 mod run_socket;
-mod server;
+mod socket;
 pub mod view;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::client::{AskError, ask};
+pub use self::client::{AskError, Flush, Request, ask, encoded};
 pub use self::http::health::Readiness;
-pub use self::reach::{LateMember, Reach};
+pub use self::process::{Process, ProcessError};
 pub use self::run_socket::run_sockets;
-pub(crate) use self::server::claim;
-pub use self::server::{BindError, Service, Socket};
+pub(crate) use self::socket::claim;
+pub use self::socket::{BindError, Socket};
+pub use crate::override_sync::{LateMember, Reach};
 use crate::ship;
 use crate::witness;
 use crawlgate_text::time_text;
-use crawlgate_turns::fleet::overview::FleetView;
-
-/// Octets of a request, its line feed included: a URL is the longest content.
-const LONGEST_REQUEST: u64 = 8 * 1024;
-
-/// Octets of an answer: a fleet has some hundreds of octets for each of its members.
-const LONGEST_ANSWER: u64 = 1024 * 1024;
-
-/// A request to the running process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Request {
-    /// Fetch the robots.txt of this origin now, even if the stored state is fresh.
-    Refresh {
-        /// The origin, as a URL.
-        origin: String,
-        /// The identity to fetch as; none: every identity with a stored state.
-        #[serde(default)]
-        identity: Option<String>,
-    },
-    /// Drop the state of this origin, in memory and in the store.
-    Forget {
-        /// The origin, as a URL.
-        origin: String,
-        /// The identity to drop; none: all.
-        #[serde(default)]
-        identity: Option<String>,
-    },
-    /// Return the pace of this origin.
-    Pace {
-        /// The origin, as a URL.
-        origin: String,
-    },
-    /// The overrides in the store have changed.
-    OverridesChanged,
-    /// Add an override, here and at all instances of the fleet.
-    AddOverride(NewOverride),
-    /// Take an override out of force, here and at all instances of the fleet.
-    RemoveOverride {
-        /// The identifier.
-        id: String,
-        /// The person who removes it.
-        by: String,
-    },
-    /// Return the status of the process.
-    Status,
-    /// Tell whether the process is ready for requests.
-    Ready,
-    /// Return how this process's fleet is, as it sees it.
-    Fleet,
-    /// Write the records made so far into the store: the command reads it next.
-    Flush,
-    /// The same, with the counts so far of requests that have no record of their own.
-    FlushCounts,
-}
-
-/// An override to add, as people write it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NewOverride {
-    /// The origin.
-    pub origin: String,
-    /// The paths: a pattern as in robots.txt; none: all.
-    pub pattern: Option<String>,
-    /// The name of its action.
-    pub action: String,
-    /// The end: a day, a time or a span.
-    pub until: String,
-    /// The person who answers for it.
-    pub by: String,
-    /// The reason.
-    pub reason: String,
-}
-
-/// The answer to a [`Request`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "answer", rename_all = "snake_case")]
-pub enum Answer {
-    /// The fetches have ended, and the store has their results.
-    Refreshed {
-        /// The result for each identity, that of `*` first.
-        states: Vec<RefreshedState>,
-    },
-    /// The state is dropped.
-    Forgotten {
-        /// True if there was a state.
-        was_known: bool,
-    },
-    /// The pace of an origin, including its crawl delay; no interval if the origin has no limit.
-    Pace {
-        /// The least time from one request to the next, in milliseconds.
-        interval_ms: Option<u64>,
-        /// The setting or answer that sets the interval, such as `own` or `backoff`.
-        source: Option<String>,
-    },
-    /// The process will read the overrides.
-    Noted,
-    /// The override is in force here.
-    OverrideAdded {
-        /// Its identifier.
-        id: String,
-        /// Its way in the fleet; none outside a fleet.
-        reach: Option<Reach>,
-    },
-    /// The override is out of force here.
-    OverrideRemoved {
-        /// True if it was in force.
-        was_there: bool,
-        /// The way of the removal in the fleet; none outside a fleet.
-        reach: Option<Reach>,
-    },
-    /// The status.
-    Status(Status),
-    /// The checks of the readiness.
-    Readiness(Readiness),
-    /// The fleet.
-    Fleet(Box<FleetView>),
-    /// The store has the records.
-    Flushed,
-    /// The request failed.
-    Failed {
-        /// The reason.
-        error: String,
-    },
-}
 
 /// The result of fetching a robots.txt for one identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,7 +16,6 @@ mod flush;
 pub mod join;
 mod log;
 pub mod origins;
-mod override_sync;
 pub mod overrides;
 mod ready;
 pub mod report;
@@ -39,7 +38,7 @@ use clap::{Parser, Subcommand};
 
 use self::collected::{CollectedArgs, LogSelection};
 use self::store_file::StoreFileArgs;
-use crate::admin::Request;
+use crate::admin::Flush;
 use crate::version;
 use crawlgate_config::{Config, Destination, Holder, Kept, Source};
 
@@ -173,10 +172,10 @@ impl Command {
         }
     }
 
-    /// Returns the request to the running processes, if the command reads what they write into the store.
-    fn reads_records(&self) -> Option<Request> {
+    /// Returns what the running processes write into the store first, if the command reads that.
+    fn reads_records(&self) -> Option<Flush> {
         let reads = match self {
-            Self::Report(_) => return Some(Request::FlushCounts),
+            Self::Report(_) => return Some(Flush::Counts),
             Self::Check(args) => args.reads_store(),
             Self::Log(_) | Self::Sql(_) => true,
             Self::Audit(args) => args.reads_records(),
@@ -184,7 +183,7 @@ impl Command {
             Self::Origins(args) => args.reads_records(),
             _ => false,
         };
-        reads.then_some(Request::Flush)
+        reads.then_some(Flush::Records)
     }
 
     /// Tells whether the command gets the configuration. The others read none, or read it by themselves.
@@ -268,9 +267,9 @@ fn run_command(command: Command, explicit: Option<&Path>) -> ExitCode {
     if config.store.path == found {
         tell_holder(&holder);
         if chosen.has_own()
-            && let Some(request) = command.reads_records()
+            && let Some(what) = command.reads_records()
         {
-            flush::before_reading(&config, request);
+            flush::before_reading(&config, what);
         }
     }
     match command {

@@ -51,7 +51,7 @@
 //! and one feed of decisions. Each room counts its own events; [`metrics`](crawlgate_system::metrics) holds the instruments.
 //!
 //! Several instances act as one gate through a [`fleet`](crawlgate_turns::fleet): [`gate`] asks for the state of its link first, [`cache`] fetches
-//! under a lease that all instances share, [`pace`](crawlgate_turns::pace) reserves turns, and `cli::override_sync` takes over the
+//! under a lease that all instances share, [`pace`](crawlgate_turns::pace) reserves turns, and [`override_sync`] takes over the
 //! overrides of others.
 //!
 //! # Reading order
@@ -80,7 +80,7 @@
 //! | [`crawlgate_egress`] | the only way out: names, connections, HTTP/1.1, HTTP/2, FTP |
 //!
 //! This crate has the proxy, its admin side and the commands: [`version`] · [`audit`] · [`witness`] ·
-//! [`ship`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`admin`] · [`cli`]. Each room imports only rooms before
+//! [`ship`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`override_sync`] · [`admin`] · [`cli`]. Each room imports only rooms before
 //! it, and `tests/layering` holds that.
 //!
 //! # Departures from a textbook
@@ -103,6 +103,7 @@ pub mod cache;
 pub mod cli;
 pub mod explain;
 pub mod gate;
+pub mod override_sync;
 pub mod proxy;
 pub mod ship;
 pub mod telemetry;

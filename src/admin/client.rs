@@ -1,26 +1,117 @@
 //! A command's end of the socket.
 
+use std::error::Error as _;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use http::header::{CONTENT_TYPE, HOST};
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::{Answer, LONGEST_ANSWER, Request};
+use super::http::problem;
 
-/// Asks the process that listens at `path` and waits at most `patience` for its answer.
+/// Octets of an answer: a fleet has some hundreds of octets for each of its members.
+const LONGEST_ANSWER: usize = 1024 * 1024;
+
+/// The route of a command that has changed overrides in the store.
+pub(super) const OVERRIDES_CHANGED: &str = "/process/overrides";
+
+/// What a process writes into the store before a command reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// The records made so far.
+    Records,
+    /// These, and the counts of requests without a record of their own.
+    Counts,
+}
+
+impl Flush {
+    /// Returns its route.
+    pub(super) fn route(self) -> &'static str {
+        match self {
+            Flush::Records => "/process/flush",
+            Flush::Counts => "/process/flush/counts",
+        }
+    }
+}
+
+/// A request to the running process.
+#[derive(Clone, Debug)]
+pub struct Request {
+    method: Method,
+    target: String,
+    body: Option<serde_json::Value>,
+}
+
+impl Request {
+    /// Asks for what is at this target, such as `/api/v1/fleet`.
+    #[must_use]
+    pub fn get(target: impl Into<String>) -> Request {
+        Request::of(Method::GET, target.into(), None)
+    }
+
+    /// Sends a JSON document to this target.
+    #[must_use]
+    pub fn post(target: impl Into<String>, body: serde_json::Value) -> Request {
+        Request::of(Method::POST, target.into(), Some(body))
+    }
+
+    /// Deletes what is at this target.
+    #[must_use]
+    pub fn delete(target: impl Into<String>) -> Request {
+        Request::of(Method::DELETE, target.into(), None)
+    }
+
+    /// Has the process write what it holds into the store. A run takes this request, too.
+    #[must_use]
+    pub fn flush(what: Flush) -> Request {
+        Request::of(Method::POST, what.route().to_owned(), None)
+    }
+
+    /// Has the process take over the overrides of the store, which have changed.
+    #[must_use]
+    pub fn overrides_changed() -> Request {
+        Request::of(Method::POST, OVERRIDES_CHANGED.to_owned(), None)
+    }
+
+    fn of(method: Method, target: String, body: Option<serde_json::Value>) -> Request {
+        Request {
+            method,
+            target,
+            body,
+        }
+    }
+}
+
+/// Encodes a value as part of a URL.
+#[must_use]
+pub fn encoded(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+/// Asks the process that listens at `path` and waits at most `patience` for its answer. An answer without content is `null`.
 ///
 /// # Errors
-/// When no process listens there, or no answer comes.
-pub async fn ask(path: &Path, request: &Request, patience: Duration) -> Result<Answer, AskError> {
+/// When no process listens there, no answer comes, or it is a problem.
+pub async fn ask<T: DeserializeOwned>(
+    path: &Path,
+    request: Request,
+    patience: Duration,
+) -> Result<T, AskError> {
     let failed = |error| AskError::Failed {
         path: path.to_owned(),
         error,
     };
     let asking = async {
-        let mut stream = UnixStream::connect(path).await.map_err(|error| {
+        let stream = UnixStream::connect(path).await.map_err(|error| {
             if is_unanswered(&error) {
                 AskError::NotRunning(path.to_owned())
             } else {
@@ -30,11 +121,11 @@ pub async fn ask(path: &Path, request: &Request, patience: Duration) -> Result<A
         if !may_answer(&stream).map_err(failed)? {
             return Err(AskError::OtherUser(path.to_owned()));
         }
-        exchange(&mut stream, request).await.map_err(failed)
+        exchange(stream, request).await.map_err(failed)
     };
-    timeout(patience, asking)
-        .await
-        .unwrap_or_else(|_| Err(failed(io::ErrorKind::TimedOut.into())))
+    let answer = timeout(patience, asking).await;
+    let answer = answer.unwrap_or_else(|_| Err(failed(io::ErrorKind::TimedOut.into())))?;
+    answer.read().map_err(|error| failed(error.into()))?
 }
 
 /// Tells whether an error means that no process listens.
@@ -45,20 +136,57 @@ fn is_unanswered(error: &io::Error) -> bool {
     )
 }
 
-async fn exchange(stream: &mut UnixStream, request: &Request) -> io::Result<Answer> {
-    let mut line = serde_json::to_vec(request)?;
-    line.push(b'\n');
-    stream.write_all(&line).await?;
-    let mut answer = Vec::new();
-    let mut lines = BufReader::new(stream.take(LONGEST_ANSWER));
-    lines.read_until(b'\n', &mut answer).await?;
-    if answer.is_empty() {
-        return Err(io::Error::new(
-            io::ErrorKind::UnexpectedEof,
-            "it is too busy to answer; try again",
-        ));
+async fn exchange(stream: UnixStream, request: Request) -> io::Result<Answer> {
+    let mut sent = http::Request::builder()
+        .method(request.method)
+        .uri(request.target)
+        .header(HOST, "localhost");
+    let mut content = Bytes::new();
+    if let Some(body) = request.body {
+        sent = sent.header(CONTENT_TYPE, "application/json");
+        content = body.to_string().into();
     }
-    Ok(serde_json::from_slice(&answer)?)
+    let sent = sent.body(Full::new(content)).map_err(io::Error::other)?;
+    let handshake = http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(failure)?;
+    let answering = async {
+        let (head, body) = sender
+            .send_request(sent)
+            .await
+            .map_err(failure)?
+            .into_parts();
+        let is_problem = head.headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes())
+            == Some(problem::MEDIA_TYPE.as_bytes());
+        let body = Limited::new(body, LONGEST_ANSWER).collect().await;
+        Ok(Answer {
+            status: head.status,
+            is_problem,
+            body: body.map_err(io::Error::other)?.to_bytes(),
+        })
+    };
+    tokio::pin!(answering);
+    tokio::select! {
+        answer = &mut answering => answer,
+        // Its end is an error of the request, too.
+        _ = connection => answering.await,
+    }
+}
+
+/// Returns the error of a connection as that of its socket.
+fn failure(error: hyper::Error) -> io::Error {
+    match error
+        .source()
+        .and_then(|source| source.downcast_ref::<io::Error>())
+    {
+        Some(source) => io::Error::new(source.kind(), source.to_string()),
+        None if error.is_incomplete_message() || error.is_canceled() || error.is_closed() => {
+            io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "it is too busy to answer; try again",
+            )
+        }
+        None => io::Error::new(io::ErrorKind::InvalidData, error),
+    }
 }
 
 /// Tells whether the process at the other end may answer: root may ask any process, other users only their own and
@@ -69,7 +197,35 @@ fn may_answer(stream: &UnixStream) -> io::Result<bool> {
     Ok(us == 0 || them == 0 || them == us)
 }
 
-/// No answer.
+/// An answer of the process.
+struct Answer {
+    status: StatusCode,
+    is_problem: bool,
+    body: Bytes,
+}
+
+/// A problem document.
+#[derive(Deserialize)]
+struct Refusal {
+    detail: String,
+}
+
+impl Answer {
+    fn read<T: DeserializeOwned>(&self) -> serde_json::Result<Result<T, AskError>> {
+        if self.is_problem {
+            let Refusal { detail } = serde_json::from_slice(&self.body)?;
+            let status = self.status;
+            return Ok(Err(AskError::Refused { status, detail }));
+        }
+        let body: &[u8] = match &*self.body {
+            b"" => b"null",
+            body => body,
+        };
+        serde_json::from_slice(body).map(Ok)
+    }
+}
+
+/// No answer, or a problem.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// No process listens there.
@@ -78,6 +234,14 @@ pub enum AskError {
     /// A process of another user listens there.
     #[error("{}: this belongs to another user; run the command as that user", .0.display())]
     OtherUser(PathBuf),
+    /// The process does not do it.
+    #[error("{detail}")]
+    Refused {
+        /// The status of its answer.
+        status: StatusCode,
+        /// The reason.
+        detail: String,
+    },
     /// The process cannot be reached, or sends no valid answer.
     #[error("admin socket {path}: {error}{}", advice(.error))]
     Failed {

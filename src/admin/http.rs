@@ -9,7 +9,7 @@
 
 mod access;
 mod api;
-mod connections;
+pub(super) mod connections;
 mod console;
 mod decide;
 mod directory;
@@ -18,7 +18,7 @@ mod framing_filter;
 mod guard;
 pub mod health;
 mod judge;
-mod listener;
+pub(super) mod listener;
 mod logs;
 mod metrics;
 mod open_denials;
@@ -47,7 +47,7 @@ use self::open_denials::OpenDenials;
 use self::problem::Problem;
 use self::refusals::Refusals;
 pub use self::token::{Token, TokenError};
-use super::Service;
+use super::Process;
 use crate::proxy::Proxy;
 use crawlgate_store::Store;
 use crawlgate_store::logs::{OpenCopies, own_name};
@@ -71,8 +71,7 @@ const EXPORTS: usize = 8;
 pub struct AppState(Arc<Inner>);
 
 struct Inner {
-    proxy: Arc<Proxy>,
-    service: Arc<dyn Service>,
+    process: Process,
     access: Access,
     hosts: Vec<String>,
     csrf: String,
@@ -88,18 +87,18 @@ struct Inner {
 }
 
 impl AppState {
-    /// Creates the state over this proxy. `service` does the work that only the process can do. A `token` opens the pages to
-    /// its holders.
-    pub fn new(proxy: Arc<Proxy>, service: Arc<dyn Service>, token: Option<Token>) -> AppState {
+    /// Creates the state over this process, with the counts of the page for everyone. A `token` opens the pages to its
+    /// holders.
+    pub fn new(process: Process, tries: &TryCounts, token: Option<Token>) -> AppState {
+        let proxy = &process.proxy;
         let hosts = proxy.settings().admin.hosts.clone();
         let started = proxy.clock().now();
         let refusals = Refusals::default();
-        let instruments = Instruments::of(&proxy, &*service, &refusals);
+        let instruments = Instruments::of(&process, tries, &refusals);
         let access = Access::new(token, refusals, proxy.clock().clone());
         let decisions = connections::decisions_of(proxy.settings().admin.connections);
         AppState(Arc::new(Inner {
-            proxy,
-            service,
+            process,
             access,
             hosts,
             // Without randomness no form matches, and every form is refused.
@@ -117,12 +116,12 @@ impl AppState {
 
     /// Returns the proxy.
     pub fn proxy(&self) -> &Arc<Proxy> {
-        &self.0.proxy
+        &self.0.process.proxy
     }
 
     /// Returns the store, if there is one.
     pub fn store(&self) -> Option<&Arc<dyn Store>> {
-        self.0.proxy.log().store()
+        self.proxy().log().store()
     }
 
     /// Returns the store, or the problem that there is none.
@@ -155,9 +154,9 @@ impl AppState {
         &self.0.instruments
     }
 
-    /// Returns the service that refreshes, forgets, and takes over overrides.
-    pub fn service(&self) -> &dyn Service {
-        &*self.0.service
+    /// Returns the process, which refreshes, forgets, and takes over overrides.
+    pub fn process(&self) -> &Process {
+        &self.0.process
     }
 
     /// Returns the secret in the forms of our own pages, see [`form::Posted`]. Each user has one of its own, and
@@ -169,7 +168,7 @@ impl AppState {
 
     /// Returns the time.
     pub fn now(&self) -> Moment {
-        self.0.proxy.clock().now()
+        self.proxy().clock().now()
     }
 
     /// Returns the time at which the process began to count.

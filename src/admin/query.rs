@@ -10,7 +10,6 @@ use std::fmt;
 use std::time::Duration;
 
 use self::when::Edge;
-use super::NewOverride;
 use crate::explain::with_slashes;
 use crawlgate_config::{Mode, parse_duration, parse_moment};
 use crawlgate_origins::identity::Identity;
@@ -201,25 +200,15 @@ pub struct Asserted<'a> {
     pub reason: &'a str,
 }
 
-impl NewOverride {
-    /// Returns its fields to be read.
-    ///
-    /// # Errors
-    /// When its action has an unknown name.
-    pub fn asserted(&self) -> Result<Asserted<'_>, InvalidParam> {
-        let action = overrides::Action::from_name(&self.action).ok_or_else(|| {
-            let message = format_args!("{}: it is allow, allow_usage or deny", self.action);
-            InvalidParam::new("action", message)
-        })?;
-        Ok(Asserted {
-            origin: &self.origin,
-            pattern: self.pattern.as_deref(),
-            action,
-            until: &self.until,
-            by: &self.by,
-            reason: &self.reason,
-        })
-    }
+/// Reads the name of an override's action.
+///
+/// # Errors
+/// When no action has this name.
+pub fn action(name: &str) -> Result<overrides::Action, InvalidParam> {
+    overrides::Action::from_name(name).ok_or_else(|| {
+        let message = format_args!("{name}: it is allow, allow_usage or deny");
+        InvalidParam::new("action", message)
+    })
 }
 
 impl Asserted<'_> {

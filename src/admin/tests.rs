@@ -1,35 +1,21 @@
 //! Both ends, in one process.
 
 use std::fs;
-use std::future::Future;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 
+use super::http::problem;
 use super::*;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Answers with what it was asked.
-struct Echo;
-
-impl Service for Echo {
-    fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>> {
-        Box::pin(async move {
-            match request {
-                Request::Forget { origin, .. } => Answer::Failed { error: origin },
-                Request::Status => std::future::pending().await,
-                _ => Answer::Noted,
-            }
-        })
-    }
-}
 
 fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -37,24 +23,31 @@ fn place() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
+/// Serves a route that answers at once, and one that never does.
 async fn serving(path: &Path) -> tokio::task::JoinHandle<()> {
     let socket = Socket::bind(path).await.unwrap();
-    tokio::spawn(socket.serve(Arc::new(Echo)))
+    let router = Router::new()
+        .route("/text", get(|| async { "\"a text\"" }))
+        .route(
+            "/process/overrides",
+            post(|| async { StatusCode::NO_CONTENT }),
+        )
+        .route("/endless", get(std::future::pending::<()>))
+        .fallback(problem::not_found);
+    tokio::spawn(socket.serve_at(router))
 }
 
-async fn forget(path: &Path, origin: &str) -> Result<Answer, AskError> {
-    let origin = origin.to_owned();
-    let identity = None;
-    ask(path, &Request::Forget { origin, identity }, TIMEOUT).await
+async fn told(path: &Path, target: &str) -> Result<String, AskError> {
+    ask(path, Request::get(target), TIMEOUT).await
 }
 
 /// Sends octets as they are.
-async fn raw(path: &Path, octets: &[u8]) -> std::io::Result<Answer> {
+async fn raw(path: &Path, octets: &[u8]) -> std::io::Result<String> {
     let mut stream = UnixStream::connect(path).await?;
     stream.write_all(octets).await?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await?;
-    Ok(serde_json::from_slice(&answer)?)
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
 }
 
 #[tokio::test]
@@ -64,15 +57,15 @@ async fn a_question_is_answered_and_the_file_is_the_owners() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o600);
     assert_eq!(mode(path.parent().unwrap()), 0o700);
-    let answer = ask(&path, &Request::OverridesChanged, TIMEOUT)
-        .await
-        .unwrap();
-    assert_eq!(answer, Answer::Noted);
-    let error = "http://a.example".to_owned();
-    assert_eq!(
-        forget(&path, &error).await.unwrap(),
-        Answer::Failed { error }
-    );
+    let noted: Result<(), AskError> = ask(&path, Request::overrides_changed(), TIMEOUT).await;
+    noted.unwrap();
+    assert_eq!(told(&path, "/text").await.unwrap(), "a text");
+    let refused = told(&path, "/nothing").await.unwrap_err();
+    assert_eq!(refused.to_string(), "/nothing: there is nothing here");
+    let AskError::Refused { status, .. } = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(status, StatusCode::NOT_FOUND);
     server.abort();
     assert!(server.await.is_err());
     assert!(!path.exists(), "the file goes with its socket");
@@ -82,29 +75,19 @@ async fn a_question_is_answered_and_the_file_is_the_owners() {
 async fn an_invalid_request_gets_an_error() {
     let (_folder, path) = place();
     let _server = serving(&path).await;
-    let endless = [b' '; 2 * LONGEST_REQUEST as usize];
+    let endless = [b"GET / HTTP/1.1\r\nx: ", &[b'x'; 128 * 1024][..]].concat();
     for (name, octets) in [
-        ("nothing", &b"\n"[..]),
-        ("no JSON", b"refresh http://a.example\n"),
-        ("another command", b"{\"command\":\"stop\"}\n"),
-        ("nothing to refresh", b"{\"command\":\"refresh\"}\n"),
-        (
-            "more than there is to say",
-            b"{\"command\":\"forget\",\"origin\":\"\",\"now\":1}\n",
-        ),
-        ("not UTF-8", b"\xff\n"),
+        ("no HTTP", &b"refresh http://a.example\r\n\r\n"[..]),
+        ("not UTF-8", b"\xff\r\n\r\n"),
     ] {
         let answer = raw(&path, octets).await.unwrap();
-        assert!(
-            matches!(answer, Answer::Failed { .. }),
-            "{name}: {answer:?}"
-        );
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{name}: {answer:?}");
     }
     // The process does not read the request to its end, so the answer may not arrive; the end of it does.
     if let Ok(answer) = raw(&path, &endless).await {
-        assert!(matches!(answer, Answer::Failed { .. }), "{answer:?}");
+        assert!(!answer.contains(" 200 "), "{answer:?}");
     }
-    assert!(forget(&path, "still there").await.is_ok());
+    assert!(told(&path, "/text").await.is_ok());
 }
 
 #[tokio::test]
@@ -115,14 +98,12 @@ async fn silent_clients_delay_no_other_client() {
     for _ in 0..8 {
         silent.push(UnixStream::connect(&path).await.unwrap());
         let mut asked = UnixStream::connect(&path).await.unwrap();
-        asked
-            .write_all(b"{\"command\":\"status\"}\n")
-            .await
-            .unwrap();
+        let request = b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n";
+        asked.write_all(request).await.unwrap();
         silent.push(asked);
     }
     // All slots are taken now, or soon will be: a new client is answered or sent away, at once.
-    let late = tokio::time::timeout(Duration::from_secs(4), forget(&path, "x"));
+    let late = tokio::time::timeout(Duration::from_secs(4), told(&path, "/text"));
     assert!(late.await.is_ok());
     drop(silent);
 }
@@ -134,12 +115,12 @@ async fn a_crashed_process_is_replaced_and_a_second_one_is_refused() {
     // A closed listener leaves its file, as a killed process does.
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists());
-    let error = forget(&path, "x").await.unwrap_err();
+    let error = told(&path, "/text").await.unwrap_err();
     assert!(matches!(error, AskError::NotRunning(_)), "{error}");
     let _server = serving(&path).await;
     let taken = Socket::bind(&path).await.unwrap_err();
     assert!(matches!(taken, BindError::Taken(_)), "{taken}");
-    assert!(forget(&path, "x").await.is_ok(), "the first one stays");
+    assert!(told(&path, "/text").await.is_ok(), "the first one stays");
 }
 
 #[tokio::test]
@@ -166,7 +147,7 @@ async fn a_path_that_is_too_long_is_an_error() {
 #[tokio::test]
 async fn a_missing_process_is_an_error_of_its_own() {
     let (_folder, path) = place();
-    let error = forget(&path, "x").await.unwrap_err();
+    let error = told(&path, "/text").await.unwrap_err();
     assert!(matches!(error, AskError::NotRunning(_)), "{error}");
 }
 

@@ -3,8 +3,6 @@
 //!
 //! No request waits for these tasks. They report a failure and try again.
 
-mod service;
-
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
@@ -16,14 +14,13 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
-use self::service::{ProxyService, RunService};
 use super::join::first_answer;
-use super::override_sync::OverrideSync;
-use crate::admin::Socket;
 use crate::admin::http::{
     AppState, Certificate, CertificateError, Listener, ListenerKind, PUBLIC_CONNECTIONS, PublicTry,
     Token, TryCounts, router,
 };
+use crate::admin::{Process, Socket};
+use crate::override_sync::OverrideSync;
 use crate::proxy::Proxy;
 use crate::ship::Shipper;
 use crate::witness::Witnesses;
@@ -51,6 +48,7 @@ pub(super) struct BackgroundTasks {
     override_sync: Option<Arc<OverrideSync>>,
     log: Option<LogParts>,
     fleet: Option<Arc<Fleet>>,
+    app: Option<AppState>,
     /// The console and the page for everyone, bound and not served yet.
     servers: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// The certificate of the console, if it has one.
@@ -84,6 +82,7 @@ impl BackgroundTasks {
             override_sync: None,
             log: None,
             fleet: None,
+            app: None,
             servers: Vec::new(),
             certificate: None,
             tries: TryCounts::default(),
@@ -170,17 +169,29 @@ impl BackgroundTasks {
         });
     }
 
-    /// Returns the service that answers for the process.
-    fn service(&self, proxy: &Arc<Proxy>) -> Arc<ProxyService> {
-        Arc::new(ProxyService {
+    /// Returns the state of the admin side, made at the first call. Its token opens the pages at `[admin] address` alone.
+    ///
+    /// # Errors
+    /// When the token is not available: an operator who relies on the console must not miss it.
+    fn app(&mut self, proxy: &Arc<Proxy>) -> Result<AppState, String> {
+        if let Some(app) = &self.app {
+            return Ok(app.clone());
+        }
+        let admin = &proxy.settings().admin;
+        let token = admin.token_file.as_deref();
+        let token = token.filter(|_| admin.address.is_some());
+        let token = token.map(Token::load_or_create).transpose();
+        let token = token.map_err(|error| error.to_string())?;
+        let process = Process {
             proxy: Arc::clone(proxy),
             overrides_changed: Arc::clone(&self.overrides_changed),
             override_sync: self.override_sync.clone(),
             witnesses: self.log.as_ref().map(|log| Arc::clone(&log.witnesses)),
             shipper: self.log.as_ref().and_then(|log| log.shipper.clone()),
-            tries: self.tries.clone(),
             started: self.started,
-        })
+        };
+        let app = AppState::new(process, &self.tries, token);
+        Ok(self.app.insert(app).clone())
     }
 
     /// Binds the configured address of the console, the API, health and metrics. [`BackgroundTasks::begin`] serves them; crawlers
@@ -194,9 +205,7 @@ impl BackgroundTasks {
         let Some(address) = settings.admin.address else {
             return Ok(());
         };
-        let token = settings.admin.token_file.as_deref();
-        let token = token.map(Token::load_or_create).transpose();
-        let token = token.map_err(|error| error.to_string())?;
+        let app = self.app(proxy)?;
         let certificate = settings.admin.tls.as_ref().map(Certificate::load);
         let certificate = certificate.transpose().map_err(|error| error.to_string())?;
         let listener = Listener::bind(address, ListenerKind::Console);
@@ -207,7 +216,6 @@ impl BackgroundTasks {
         let scheme = certificate.as_ref().map_or("http", |_| "https");
         info!("console: {scheme}://{address}/");
         tell_of_access(&settings.admin);
-        let app = AppState::new(Arc::clone(proxy), self.service(proxy), token);
         let connections = settings.admin.connections;
         let serving = listener.serve(router(app), connections, certificate.clone());
         self.servers.push(Box::pin(serving));
@@ -246,16 +254,21 @@ impl BackgroundTasks {
     }
 
     /// Answers requests at `path`, unless another process does.
-    pub(super) async fn listen(&mut self, proxy: &Arc<Proxy>, path: &Path) {
+    ///
+    /// # Errors
+    /// When the token of the admin side is not available.
+    pub(super) async fn listen(&mut self, proxy: &Arc<Proxy>, path: &Path) -> Result<(), String> {
+        let app = self.app(proxy)?;
         match Socket::bind(path).await {
             Ok(socket) => {
                 info!(socket = %path.display(), "other commands reach this process here");
-                self.tasks.spawn(socket.serve(self.service(proxy)));
+                self.tasks.spawn(socket.serve(app));
             }
             Err(error) => {
                 warn!("other commands cannot reach this process: {error}");
             }
         }
+        Ok(())
     }
 
     /// Lets commands that read the store have the records of this run written before. A run that cannot listen goes on: such a
@@ -267,8 +280,7 @@ impl BackgroundTasks {
         };
         match Socket::bind_run(store).await {
             Ok(socket) => {
-                let service = RunService(Arc::clone(proxy));
-                self.tasks.spawn(socket.serve(Arc::new(service)));
+                self.tasks.spawn(socket.serve_run(Arc::clone(proxy)));
             }
             Err(error) => debug!("commands that read the store cannot reach this run: {error}"),
         }

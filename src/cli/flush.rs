@@ -15,14 +15,14 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::{small_runtime, terminal};
-use crate::admin::{self, Answer, AskError, Request};
+use crate::admin::{self, AskError, Flush, Request};
 use crawlgate_config::Config;
 
 /// Time for all processes to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Has the running processes write the records that they hold for the configured store, by this request.
-pub(super) fn before_reading(config: &Config, request: Request) {
+/// Has the running processes write the records that they hold for the configured store.
+pub(super) fn before_reading(config: &Config, what: Flush) {
     let (Some(socket), Some(store)) = (&config.admin.socket, &config.store.path) else {
         return;
     };
@@ -36,7 +36,7 @@ pub(super) fn before_reading(config: &Config, request: Request) {
     let Ok(runtime) = small_runtime() else {
         return;
     };
-    let failures = runtime.block_on(flush(sockets, &request));
+    let failures = runtime.block_on(flush(sockets, what));
     if !failures.is_empty() {
         let failures = failures.join("; ");
         terminal::eprint(&format!("the newest decisions may be missing: {failures}"));
@@ -44,26 +44,26 @@ pub(super) fn before_reading(config: &Config, request: Request) {
 }
 
 /// Asks all processes at once, and returns the failures.
-async fn flush(sockets: Vec<PathBuf>, request: &Request) -> Vec<String> {
+async fn flush(sockets: Vec<PathBuf>, what: Flush) -> Vec<String> {
     let mut asked = JoinSet::new();
     for socket in sockets {
-        let request = request.clone();
-        asked.spawn(async move { flush_at(&socket, &request).await.err() });
+        asked.spawn(async move { flush_at(&socket, what).await.err() });
     }
     asked.join_all().await.into_iter().flatten().collect()
 }
 
-async fn flush_at(socket: &Path, request: &Request) -> Result<(), String> {
-    let mut answer = admin::ask(socket, request, PATIENCE).await;
+async fn flush_at(socket: &Path, what: Flush) -> Result<(), String> {
+    let mut answer = admin::ask(socket, Request::flush(what), PATIENCE).await;
     if matches!(&answer, Err(AskError::Failed { error, .. }) if is_cut_off(error.kind())) {
         // A process that ends cuts its connections off, and has written all records before. The second attempt finds it gone.
-        answer = admin::ask(socket, request, PATIENCE).await;
+        answer = admin::ask(socket, Request::flush(what), PATIENCE).await;
     }
     let place = socket.display();
     match answer {
-        Ok(Answer::Flushed) => Ok(()),
-        Ok(Answer::Failed { error }) => Err(format!("the process at {place} answers: {error}")),
-        Ok(_) => Err(format!("the process at {place} is of another version")),
+        Ok(()) => Ok(()),
+        Err(AskError::Refused { detail, .. }) => {
+            Err(format!("the process at {place} answers: {detail}"))
+        }
         Err(AskError::NotRunning(_) | AskError::OtherUser(_)) => Ok(()),
         Err(AskError::Failed { error, .. }) => match error.kind() {
             // The socket of another user, or a path at which no process can listen.

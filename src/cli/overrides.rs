@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use serde::Deserialize;
+use serde_json::json;
 
 use self::list::{Listed, lines, table};
 use super::join::name;
 use super::{fail, terminal, words};
 use crate::admin::query::Asserted;
-use crate::admin::{self, Answer, AskError, NewOverride, Request};
+use crate::admin::{self, AskError, Reach, Request, encoded};
 use crawlgate_config::Config;
 use crawlgate_policy::overrides::{self, Override, OverrideId};
 use crawlgate_store::{self as store, Access, Removed, Store, StoreErrorKind};
@@ -119,6 +121,13 @@ impl From<Action> for overrides::Action {
     }
 }
 
+/// The answer of the process to a new override.
+#[derive(Deserialize)]
+struct Added {
+    id: String,
+    reach: Option<Reach>,
+}
+
 /// Runs `crawlgate override`; exits 0, or 2 on failure.
 #[must_use]
 pub fn run(args: &OverrideArgs, config: &Config) -> ExitCode {
@@ -141,23 +150,21 @@ pub fn run(args: &OverrideArgs, config: &Config) -> ExitCode {
 async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String> {
     let mut new = new(args, now)?;
     if config.fleet.is_on() {
-        let request = Request::AddOverride(NewOverride {
-            origin: args.origin.clone(),
-            pattern: args.pattern.clone(),
-            action: overrides::Action::from(args.action).as_str().to_owned(),
-            until: args.until.clone(),
-            by: args.by.clone(),
-            reason: args.reason.clone(),
+        let body = json!({
+            "origin": args.origin,
+            "pattern": args.pattern,
+            "action": overrides::Action::from(args.action).as_str(),
+            "until": args.until,
+            "by": args.by,
+            "reason": args.reason,
         });
-        match fleet::through_process(config, &request).await? {
-            Some(Answer::OverrideAdded { id, reach }) => {
+        let request = Request::post("/api/v1/overrides", body);
+        match fleet::through_process(config, request).await? {
+            Some(Added { id, reach }) => {
                 let id = OverrideId::in_store(&id).unwrap_or(new.id);
                 let added = Override { id, ..new };
                 terminal::print(format!("override {}\n", sentence(&added)).as_bytes())?;
                 return fleet::say(reach.as_ref());
-            }
-            Some(other) => {
-                return Err(format!("the process gives an unexpected answer: {other:?}"));
             }
             None => {
                 new.id = OverrideId::Shared(DecisionId::mint(now));
@@ -247,15 +254,10 @@ async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), 
     let unknown = || format!("{id}: no such override; see `crawlgate override list --all`");
     let known = OverrideId::in_store(id).ok_or_else(unknown)?;
     if config.fleet.is_on() {
-        let request = Request::RemoveOverride {
-            id: known.to_string(),
-            by: by.clone(),
-        };
+        let target = format!("/api/v1/overrides/{known}?by={}", encoded(&by));
         // For one that is not there, the store tells the reason below.
-        if let Some(Answer::OverrideRemoved {
-            was_there: true,
-            reach,
-        }) = fleet::through_process(config, &request).await?
+        if let Some::<Option<Reach>>(reach) =
+            fleet::through_process(config, Request::delete(target)).await?
         {
             terminal::print(format!("override {known} removed\n").as_bytes())?;
             return fleet::say(reach.as_ref());
@@ -285,7 +287,7 @@ fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, String> {
 /// Tells the running process, if there is one, to read the overrides now.
 async fn tell(config: &Config) -> Result<(), String> {
     let answer = match &config.admin.socket {
-        Some(socket) => Some(admin::ask(socket, &Request::OverridesChanged, TIMEOUT).await),
+        Some(socket) => Some(admin::ask(socket, Request::overrides_changed(), TIMEOUT).await),
         None => None,
     };
     let said = match answer {
@@ -297,7 +299,7 @@ async fn tell(config: &Config) -> Result<(), String> {
             "a process that uses this store takes it over within a second and brings it to the fleet; without one, the one that \
              starts next does. [admin] socket is \"\", so this command cannot tell how far it reaches\n"
         }
-        Some(Ok(_)) => "the running process takes it over now\n",
+        Some(Ok(())) => "the running process takes it over now\n",
         None | Some(Err(AskError::NotRunning(_))) => {
             "a process that uses this store takes it over within a second\n"
         }

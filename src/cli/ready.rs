@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::{fail, small_runtime, terminal};
-use crate::admin::{self, Answer, AskError, Readiness, Request};
+use crate::admin::{self, AskError, Readiness, Request};
 use crawlgate_config::Config;
 
 /// Exit code for a process that is not ready or does not run.
@@ -43,10 +43,8 @@ async fn ask(config: &Config) -> Result<Vec<String>, String> {
     let no_socket =
         "[admin] socket is \"\": name one and restart, or ask /ready at [admin] address";
     let socket = config.admin.socket.as_ref().ok_or(no_socket)?;
-    match admin::ask(socket, &Request::Ready, TIMEOUT).await {
-        Ok(Answer::Readiness(found)) => Ok(reasons(found)),
-        Ok(Answer::Failed { error }) => Err(error),
-        Ok(other) => Err(format!("the process gives an unexpected answer: {other:?}")),
+    match admin::ask(socket, Request::get("/ready"), TIMEOUT).await {
+        Ok(found) => Ok(reasons(found)),
         Err(error @ AskError::NotRunning(_)) => Ok(vec![error.to_string()]),
         Err(AskError::Failed { error, .. }) if error.kind() == ErrorKind::TimedOut => {
             Ok(vec!["the process does not answer".to_owned()])

@@ -144,7 +144,7 @@ async fn serve(
     tell_exemptions(&kept);
     let mut tasks = BackgroundTasks::start(&proxy).await?;
     if let Some(path) = &kept.admin.socket {
-        tasks.listen(&proxy, path).await;
+        tasks.listen(&proxy, path).await?;
     }
     // Bound before the start is recorded, as a process without a port never serves; connections wait meanwhile.
     let listeners = listeners(&kept).await?;

@@ -23,6 +23,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "explain",
             "gate",
             "proxy",
+            "override_sync",
             "admin",
             "cli",
         ],

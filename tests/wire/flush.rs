@@ -190,14 +190,18 @@ fn a_process_that_does_not_know_the_request_leaves_commands_working_with_a_note(
         let (mut stream, _) = listener.accept().unwrap();
         let mut asked = String::new();
         BufReader::new(&stream).read_line(&mut asked).unwrap();
-        let answer = b"{\"answer\":\"failed\",\"error\":\"not a question: \\u001b[1munknown\"}\n";
-        stream.write_all(answer).unwrap();
+        let body = r#"{"status":404,"detail":"not a question: \u001b[1munknown"}"#;
+        let fields = "Content-Type: application/problem+json\r\nConnection: close";
+        let length = body.len();
+        let answer =
+            format!("HTTP/1.1 404 Not Found\r\n{fields}\r\nContent-Length: {length}\r\n\r\n{body}");
+        stream.write_all(answer.as_bytes()).unwrap();
         asked
     });
     let (urls, error) = listed(&gate);
     assert_eq!(urls, [url]);
     assert!(error.contains(NOTE), "{error}");
-    assert_eq!(older.join().unwrap(), "{\"command\":\"flush\"}\n");
+    assert_eq!(older.join().unwrap(), "POST /process/flush HTTP/1.1\r\n");
     assert!(error.contains("answers: not a question: "), "{error}");
     assert!(!error.contains('\u{1b}'), "{error:?}");
 }

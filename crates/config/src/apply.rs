@@ -31,10 +31,14 @@ pub(crate) fn apply<'t>(
         ..Context::default()
     };
     let has_listeners = top.count("listener") > 0;
-    read(&mut config.listen, top, &cx, |listen, table| listen.check(table, has_listeners));
+    read(&mut config.listen, top, &cx, |listen, table| {
+        listen.check(table, has_listeners)
+    });
     let all = tables("listener", &LISTENERS, &mut config.listeners, top, &cx);
     cx.listeners = all.map(|all| all.iter().map(|one| Arc::clone(&one.name)).collect());
-    read(&mut config.limits, top, &cx, |limits, table| limits.check(table));
+    read(&mut config.limits, top, &cx, |limits, table| {
+        limits.check(table)
+    });
     let all = tables("signing", &IDENTITIES, &mut config.signing, top, &cx);
     cx.identities = all.map(|all| all.iter().map(|one| Arc::clone(&one.name)).collect());
     let cx = &cx;
@@ -67,8 +71,12 @@ pub(crate) fn apply<'t>(
         }
     });
     let has_store = config.store.path.is_some();
-    read(&mut config.audit, top, cx, |audit, table| audit.check(table));
-    read(&mut config.ship, top, cx, |ship, table| ship.check(table, has_store));
+    read(&mut config.audit, top, cx, |audit, table| {
+        audit.check(table)
+    });
+    read(&mut config.ship, top, cx, |ship, table| {
+        ship.check(table, has_store)
+    });
     let is_per_address = config.pace.per_address;
     begin(&mut config.fleet, top, |fleet, table| {
         fleet.begin(table);

@@ -72,6 +72,8 @@ pub(super) fn role_of(method: &Method, route: &str) -> Role {
 pub enum Actor {
     /// Any program that reaches the address: no credentials are configured.
     Anyone,
+    /// The user that the process runs as, or root, at the socket.
+    Local,
     /// A holder of the token that operators share.
     TokenHolder,
     /// A user of `[[admin.user]]`, as it was when the request came.
@@ -83,7 +85,7 @@ impl Actor {
     #[must_use]
     pub fn role(&self) -> Role {
         match self {
-            Actor::Anyone | Actor::TokenHolder => Role::Operate,
+            Actor::Anyone | Actor::Local | Actor::TokenHolder => Role::Operate,
             Actor::User(user) => user.role,
         }
     }
@@ -98,7 +100,7 @@ impl Actor {
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         match self {
-            Actor::Anyone | Actor::TokenHolder => None,
+            Actor::Anyone | Actor::Local | Actor::TokenHolder => None,
             Actor::User(user) => Some(&user.name),
         }
     }
@@ -116,7 +118,7 @@ impl Actor {
         match self {
             Actor::Anyone => !admin.is_for_users(),
             // Only a restart changes the token.
-            Actor::TokenHolder => true,
+            Actor::Local | Actor::TokenHolder => true,
             Actor::User(user) => admin.users.contains(user),
         }
     }

@@ -21,6 +21,7 @@ mod snapshots;
 mod status;
 
 use std::convert::Infallible;
+use std::fmt;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, RawQuery};
@@ -131,6 +132,6 @@ fn by_of(actor: &Actor, named: Option<&str>, does: &str) -> Result<String, Probl
 }
 
 /// Returns the problem for work that the process could not do.
-fn failed(why: String) -> Problem {
-    Problem::new(StatusCode::CONFLICT, why)
+fn failed(why: impl fmt::Display) -> Problem {
+    Problem::new(StatusCode::CONFLICT, why.to_string())
 }

@@ -33,7 +33,7 @@ pub(super) fn decisions_of(connections: usize) -> usize {
 
 /// The connection slots.
 #[derive(Debug)]
-pub(super) struct Connections {
+pub(in crate::admin) struct Connections {
     ordinary: Arc<ConnectionLimit<()>>,
     spare: Arc<ConnectionLimit<()>>,
     max: usize,
@@ -50,7 +50,7 @@ pub(super) enum SlotKind {
 
 /// A connection's slot, given back on drop.
 #[derive(Debug)]
-pub(super) struct ConnectionSlot {
+pub(in crate::admin) struct ConnectionSlot {
     slot: Arc<Slot<()>>,
     kind: SlotKind,
 }
@@ -61,7 +61,7 @@ pub(super) struct ActiveRequest(Arc<Slot<()>>);
 
 impl Connections {
     /// Creates so many slots, at least one.
-    pub(super) fn new(max: usize) -> Connections {
+    pub(in crate::admin) fn new(max: usize) -> Connections {
         Connections {
             ordinary: Arc::default(),
             spare: Arc::default(),
@@ -70,7 +70,7 @@ impl Connections {
     }
 
     /// Returns a slot for a new connection; none if even the spare ones are busy.
-    pub(super) fn slot(&self) -> Option<ConnectionSlot> {
+    pub(in crate::admin) fn slot(&self) -> Option<ConnectionSlot> {
         let ordinary = self.ordinary.slot(self.max);
         let (slot, kind) = match ordinary {
             Some(slot) => (slot, SlotKind::Ordinary),
@@ -83,7 +83,7 @@ impl Connections {
     }
 
     /// Asks the connection that has been idle for longest to leave, if one is idle.
-    pub(super) fn make_room(&self) {
+    pub(in crate::admin) fn make_room(&self) {
         self.ordinary.make_room();
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Before any page: the requested name is one of ours (another name that leads to this address is DNS rebinding), the
 //! sender has right credentials if any are configured ([`access`](super::access)), a change comes from our own pages, not
-//! from another site's page in the operator's browser, and the sender's role allows the act. After any page: headers that
+//! from another site's page in the operator's browser, and the sender's role allows the act. A sender at the Unix socket is
+//! the operator. After any page: headers that
 //! forbid loading from elsewhere, framing and caching.
 //!
 //! `/live` and `/ready` reveal nothing useful to an attacker, and programs without a name or credentials ask them: these
@@ -24,6 +25,7 @@ use tracing::info;
 use super::AppState;
 use super::access::{Actor, Refusal, role_of};
 use super::decide;
+use super::listener::LocalPeer;
 use super::problem::{self, Problem};
 use super::refusals::Reason;
 use crawlgate_config::Role;
@@ -147,6 +149,10 @@ pub async fn authorise(State(app): State<AppState>, request: Request, next: Next
 
 /// Returns the sender of a request, or the answer that refuses it.
 async fn sender(app: &AppState, request: &Parts) -> Result<Actor, Response> {
+    // The kernel vouches for it, and no browser opens a socket.
+    if request.extensions.get::<LocalPeer>().is_some() {
+        return Ok(Actor::Local);
+    }
     let authority = authority(&request.uri, &request.headers)
         .map_err(|why| Problem::bad(why).into_response())?;
     let path = request.uri.path();

@@ -90,6 +90,19 @@ impl ListenerKind {
     }
 }
 
+/// The sender of the requests on a connection.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::admin) enum Peer {
+    /// At this address.
+    At(SocketAddr),
+    /// A process of our user or of root, at the Unix socket.
+    Local,
+}
+
+/// Marks a request of a local peer, in its extensions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LocalPeer;
+
 /// The bound port of the admin side.
 #[derive(Debug)]
 pub struct Listener {
@@ -205,7 +218,7 @@ async fn serve_connection(
 ) {
     set_options(&stream, peer);
     let Some(tls) = tls else {
-        return serve_http(stream, peer, slot, router).await;
+        return serve_http(stream, Peer::At(peer), slot, router).await;
     };
     let handshake = timeout(TIMEOUT, TlsAcceptor::from(tls).accept(stream));
     let shaken = tokio::select! {
@@ -213,7 +226,7 @@ async fn serve_connection(
         () = slot.has_to_leave() => return,
     };
     match shaken {
-        Ok(Ok(stream)) => serve_http(stream, peer, slot, router).await,
+        Ok(Ok(stream)) => serve_http(stream, Peer::At(peer), slot, router).await,
         Ok(Err(error)) => debug!(%peer, %error, "a TLS session with an admin client failed"),
         Err(_) => debug!(%peer, "a TLS handshake of an admin client takes too long"),
     }
@@ -232,8 +245,12 @@ fn set_options(stream: &TcpStream, peer: SocketAddr) {
 }
 
 /// Serves HTTP on a connection until either side closes it.
-async fn serve_http<S>(stream: S, peer: SocketAddr, slot: ConnectionSlot, router: Router)
-where
+pub(in crate::admin) async fn serve_http<S>(
+    stream: S,
+    peer: Peer,
+    slot: ConnectionSlot,
+    router: Router,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let kind = slot.kind();
@@ -241,7 +258,10 @@ where
         let mut router = router.clone();
         let active = slot.begin_request();
         let mut request = request.map(Body::new);
-        request.extensions_mut().insert(ConnectInfo(peer));
+        match peer {
+            Peer::At(address) => drop(request.extensions_mut().insert(ConnectInfo(address))),
+            Peer::Local => drop(request.extensions_mut().insert(LocalPeer)),
+        }
         request.extensions_mut().insert(kind);
         async move {
             let mut response = router.call(request).await?;
@@ -265,6 +285,6 @@ where
         () = slot.has_to_leave() => return,
     };
     if let Err(error) = served {
-        debug!(%peer, %error, "an admin connection ended early");
+        debug!(?peer, %error, "an admin connection ended early");
     }
 }

@@ -14,10 +14,10 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use super::AppState;
 use super::health::readiness;
 use super::refusals::Refusals;
-use crate::admin::Service;
+use super::{AppState, TryCounts};
+use crate::admin;
 use crate::proxy::Proxy;
 use crate::version::{COMMIT, DATE, TARGET, VERSION};
 use crawlgate_system::metrics::exposition::Format;
@@ -36,19 +36,20 @@ pub(super) struct Instruments {
 }
 
 impl Instruments {
-    /// Registers all instruments of a proxy, its process, the service beside it and the admin side.
+    /// Registers all instruments of a process, its proxy and the admin side.
     pub(super) fn of(
-        proxy: &Arc<Proxy>,
-        service: &dyn Service,
+        process: &admin::Process,
+        tries: &TryCounts,
         refusals: &Refusals,
     ) -> Instruments {
         let is_ready = Arc::<AtomicBool>::default();
         let mut registry = Registry::default();
-        proxy.register(&mut registry);
-        service.register(&mut registry);
+        process.proxy.register(&mut registry);
+        tries.register(&mut registry);
+        process.register(&mut registry);
         refusals.register(&mut registry);
         registry.register_collector(Box::new(ScrapedGauges {
-            proxy: Arc::downgrade(proxy),
+            proxy: Arc::downgrade(&process.proxy),
             is_ready: Arc::clone(&is_ready),
         }));
         registry.register_collector(Box::new(Process));

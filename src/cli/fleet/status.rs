@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::require;
-use crate::admin::{self, Answer, AskError, Request};
+use crate::admin::{self, AskError, Request};
 use crate::cli::terminal::{self, printable};
 use crate::cli::{join, small_runtime};
 use crawlgate_config::Config;
@@ -39,10 +39,8 @@ pub(super) fn run(args: &StatusArgs, config: &Config) -> Result<(), String> {
 
 async fn view(config: &Config) -> Result<FleetView, String> {
     if let Some(socket) = &config.admin.socket {
-        match admin::ask(socket, &Request::Fleet, TIMEOUT).await {
-            Ok(Answer::Fleet(view)) => return Ok(*view),
-            Ok(Answer::Failed { error }) => return Err(error),
-            Ok(other) => return Err(format!("the process gives an unexpected answer: {other:?}")),
+        match admin::ask(socket, Request::get("/api/v1/fleet"), TIMEOUT).await {
+            Ok(view) => return Ok(view),
             Err(AskError::NotRunning(_)) => {}
             Err(error) => return Err(error.to_string()),
         }

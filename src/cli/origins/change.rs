@@ -3,8 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use http::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+
 use super::{NOTHING, open};
-use crate::admin::{self, Answer, AskError, Request};
+use crate::admin::{self, AskError, RefreshedState, Request, encoded};
 use crate::cli::terminal::{print, printable};
 use crawlgate_config::Config;
 use crawlgate_origins::identity::Identity;
@@ -13,6 +17,12 @@ use crawlgate_store::Access;
 
 /// Time for the process besides the fetches.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// The answer of the process to a fetch.
+#[derive(Deserialize)]
+struct Refreshed {
+    states: Vec<RefreshedState>,
+}
 
 /// Asks the process to fetch robots.txt.
 pub(super) async fn refresh(
@@ -27,12 +37,12 @@ pub(super) async fn refresh(
     let patience = config.robots.fetch_timeout * 2 + GRACE;
     let mut code = 0;
     for origin in origins {
-        let asked = Request::Refresh {
-            origin: origin.to_string(),
-            identity: identity.map(Identity::to_string),
-        };
-        match ask(socket, &asked, patience).await? {
-            Some(Answer::Refreshed { states }) => {
+        let asked = Request::post(
+            "/api/v1/refresh",
+            json!({ "origin": origin.to_string(), "identity": identity.map(Identity::to_string) }),
+        );
+        match admin::ask(socket, asked, patience).await {
+            Ok(Refreshed { states }) => {
                 if states.is_empty() {
                     code = NOTHING;
                     print(format!("{origin}: nothing was fetched: no such state, or the file may not be fetched\n").as_bytes())?;
@@ -54,14 +64,14 @@ pub(super) async fn refresh(
                     print(format!("{origin}{}\n", printable(&text)).as_bytes())?;
                 }
             }
-            Some(other) => return Err(unexpected(&other)),
-            None => {
+            Err(AskError::NotRunning(_)) => {
                 return Err(format!(
                     "it cannot be fetched: no crawlgate listens at {}; start `crawlgate serve`, or let the next \
                      request fetch it when that is due; `crawlgate origins forget {origin}` makes it due at once",
                     socket.display()
                 ));
             }
+            Err(error) => return Err(error.to_string()),
         }
     }
     Ok(code)
@@ -75,17 +85,12 @@ pub(super) async fn forget(
 ) -> Result<u8, String> {
     let mut code = 0;
     for origin in origins {
-        let asked = Request::Forget {
-            origin: origin.to_string(),
-            identity: identity.map(Identity::to_string),
-        };
         let answer = match config.admin.socket.as_deref() {
-            Some(socket) => ask(socket, &asked, GRACE).await?,
+            Some(socket) => ask_to_forget(socket, origin, identity).await?,
             None => None,
         };
         let (was_known, by) = match answer {
-            Some(Answer::Forgotten { was_known }) => (was_known, "the running process"),
-            Some(other) => return Err(unexpected(&other)),
+            Some(was_known) => (was_known, "the running process"),
             None => {
                 // Open an existing store only: `forget` creates none.
                 open(config, Access::Read)?;
@@ -106,22 +111,20 @@ pub(super) async fn forget(
     Ok(code)
 }
 
-/// Returns the answer, or none if no process listens.
-async fn ask(
+/// Has the running process forget; none if no process listens. True if something was known.
+async fn ask_to_forget(
     socket: &Path,
-    request: &Request,
-    patience: Duration,
-) -> Result<Option<Answer>, String> {
-    match admin::ask(socket, request, patience).await {
-        Ok(Answer::Failed { error }) => Err(error),
-        Ok(answer) => Ok(Some(answer)),
+    origin: &Origin,
+    identity: Option<&Identity>,
+) -> Result<Option<bool>, String> {
+    let mut target = format!("/api/v1/origins/{}", encoded(&origin.to_string()));
+    if let Some(identity) = identity {
+        target = format!("{target}?identity={}", encoded(&identity.to_string()));
+    }
+    match admin::ask(socket, Request::delete(target), GRACE).await {
+        Ok(()) => Ok(Some(true)),
+        Err(AskError::Refused { status, .. }) if status == StatusCode::NOT_FOUND => Ok(Some(false)),
         Err(AskError::NotRunning(_)) => Ok(None),
         Err(error) => Err(error.to_string()),
     }
-}
-
-fn unexpected(answer: &Answer) -> String {
-    format!(
-        "the running process gives an unexpected answer, {answer:?}: is it of the same version?"
-    )
 }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::contents::File;
 use super::diff::{self, SnapshotRef};
 use super::{NOTHING, identity, origin};
-use crate::admin;
 use crate::admin::view::{FetchEntry, OriginEntry};
+use crate::admin::{self, encoded};
 use crate::cli::terminal::escaped_on_terminal;
 use crate::cli::terminal::{json_line, print, printable};
 use crate::explain::states::{about, ago, cause, lives, other_answer, stance, to_come};
@@ -149,11 +149,17 @@ struct Report {
     history: Vec<FetchEntry>,
 }
 
-/// The pace of an origin without a backoff.
-#[derive(Debug, Serialize)]
+/// The part that only a running process knows.
+#[derive(Deserialize)]
+struct OfProcess {
+    pace: Option<PaceEntry>,
+}
+
+/// The pace of an origin: in the report without a backoff.
+#[derive(Debug, Serialize, Deserialize)]
 struct PaceEntry {
     interval_ms: u64,
-    source: &'static str,
+    source: String,
     clamped: bool,
 }
 
@@ -161,7 +167,7 @@ impl PaceEntry {
     fn of(pace: EffectivePace) -> PaceEntry {
         PaceEntry {
             interval_ms: u64::try_from(pace.interval.as_millis()).unwrap_or(u64::MAX),
-            source: pace.source.as_str(),
+            source: pace.source.as_str().to_owned(),
             clamped: pace.clamped,
         }
     }
@@ -175,17 +181,12 @@ fn crawl_delay(state: &State, config: &Config) -> Option<Arc<CrawlDelay>> {
 /// Returns the interval of an origin in backoff, which only a running process knows.
 async fn trouble(origin: &Origin, config: &Config) -> Option<Duration> {
     let socket = config.admin.socket.as_ref()?;
-    let asked = admin::Request::Pace {
-        origin: origin.to_string(),
-    };
-    match admin::ask(socket, &asked, TIMEOUT).await {
-        Ok(admin::Answer::Pace {
-            interval_ms: Some(millis),
-            source: Some(source),
-        }) if source == Source::Backoff.as_str() => Some(Duration::from_millis(millis)),
-        // No backoff, or no running process.
-        _ => None,
-    }
+    let asked = admin::Request::get(format!("/api/v1/origins/{}", encoded(origin.as_str())));
+    // None without a running process.
+    let report: OfProcess = admin::ask(socket, asked, TIMEOUT).await.ok()?;
+    let pace = report.pace?;
+    let is_backoff = pace.source == Source::Backoff.as_str();
+    is_backoff.then(|| Duration::from_millis(pace.interval_ms))
 }
 
 /// Describes the pace in words: the one in force, and the robots.txt's crawl delay.

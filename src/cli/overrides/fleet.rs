@@ -2,27 +2,31 @@
 
 use std::time::Duration;
 
-use crate::admin::{self, Answer, AskError, Reach, Request};
+use http::StatusCode;
+use serde::de::DeserializeOwned;
+
+use crate::admin::{self, AskError, Reach, Request};
 use crate::cli::terminal;
 use crawlgate_config::Config;
 
 /// Time for a running process to bring a change to the fleet, and to hear that it is in force.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Has the running process do it; `None` if no process runs.
+/// Has the running process do it; `None` if no process runs, or it does not know the override.
 ///
 /// # Errors
 /// When the process cannot do it, or does not answer. It may have done it then.
-pub(super) async fn through_process(
+pub(super) async fn through_process<T: DeserializeOwned>(
     config: &Config,
-    request: &Request,
-) -> Result<Option<Answer>, String> {
+    request: Request,
+) -> Result<Option<T>, String> {
     let Some(socket) = &config.admin.socket else {
         return Ok(None);
     };
     match admin::ask(socket, request, TIMEOUT).await {
-        Ok(Answer::Failed { error }) => Err(error),
         Ok(answer) => Ok(Some(answer)),
+        Err(AskError::Refused { status, .. }) if status == StatusCode::NOT_FOUND => Ok(None),
+        Err(AskError::Refused { detail, .. }) => Err(detail),
         Err(AskError::NotRunning(_)) => Ok(None),
         Err(error) => Err(format!(
             "{error}; `crawlgate override list` tells whether it was done"

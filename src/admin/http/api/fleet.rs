@@ -3,12 +3,10 @@
 use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
-use http::StatusCode;
 
-use super::{QueryParams, failed};
+use super::QueryParams;
 use crate::admin::http::AppState;
 use crate::admin::http::problem::Problem;
-use crate::admin::{Answer, Request};
 use crawlgate_turns::fleet::overview::FleetView;
 
 pub(super) fn routes() -> Router<AppState> {
@@ -29,15 +27,6 @@ pub(super) async fn fleet(
     QueryParams(params): QueryParams,
 ) -> Result<Json<FleetView>, Problem> {
     params.finish(&[])?;
-    if app.proxy().gate().fleet().is_none() {
-        let why = "this instance is alone: there is no [fleet] engine";
-        return Err(Problem::new(StatusCode::NOT_FOUND, why));
-    }
-    match app.service().answer(Request::Fleet).await {
-        Answer::Fleet(view) => Ok(Json(*view)),
-        Answer::Failed { error } => Err(failed(error)),
-        other => Err(failed(format!(
-            "the process gives an unexpected answer: {other:?}"
-        ))),
-    }
+    let alone = || Problem::missing("this instance is alone: there is no [fleet] engine");
+    app.process().fleet().await.map(Json).ok_or_else(alone)
 }

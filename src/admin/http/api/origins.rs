@@ -7,12 +7,12 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use super::{DEFAULT_ITEMS, MAX_ITEMS, Page, QueryParams, failed};
+use crate::admin::RefreshedState;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::{Actor, AppState};
 use crate::admin::query::params::cursor;
 use crate::admin::query::{self, STATES};
 use crate::admin::view::{FetchEntry, OriginEntry};
-use crate::admin::{self, Answer, Request};
 use crawlgate_origins::identity::Identity;
 use crawlgate_robots::Origin;
 use crawlgate_store::{FETCHES_KEPT, OriginQuery};
@@ -195,17 +195,10 @@ pub(super) async fn forget(
     params.finish(&["identity"])?;
     let origin = named(&origin)?;
     actor.tell_of("forget", &origin.to_string());
-    let asked = Request::Forget {
-        origin: origin.to_string(),
-        identity: identity.map(|identity| identity.to_string()),
-    };
-    match app.service().answer(asked).await {
-        Answer::Forgotten { was_known: true } => Ok(StatusCode::NO_CONTENT),
-        Answer::Forgotten { was_known: false } => Err(unknown(&origin)),
-        Answer::Failed { error } => Err(failed(error)),
-        other => Err(failed(format!(
-            "the process gives an unexpected answer: {other:?}"
-        ))),
+    match app.process().forget(&origin, identity.as_ref()).await {
+        Ok(true) => Ok(StatusCode::NO_CONTENT),
+        Ok(false) => Err(unknown(&origin)),
+        Err(error) => Err(failed(error)),
     }
 }
 
@@ -235,7 +228,7 @@ pub(super) struct Refreshed {
     /// The reason why a fetch failed, if one did; an earlier copy holds for as long as its state allows.
     failure: Option<String>,
     /// The result for each identity.
-    states: Vec<admin::RefreshedState>,
+    states: Vec<RefreshedState>,
 }
 
 /// Fetch the robots.txt of an origin now, even if its state is fresh
@@ -255,27 +248,19 @@ pub(super) async fn refresh(
     Json(refresh): Json<Refresh>,
 ) -> Result<Json<Refreshed>, Problem> {
     params.finish(&[])?;
-    let origin = named(&refresh.origin)?.to_string();
+    let origin = named(&refresh.origin)?;
     let identity = identity(refresh.identity)?;
-    actor.tell_of("refresh", &origin);
-    let asked = Request::Refresh {
-        origin: origin.clone(),
-        identity: identity.map(|identity| identity.to_string()),
-    };
-    match app.service().answer(asked).await {
-        Answer::Refreshed { states } => Ok(Json(Refreshed {
-            origin,
-            state: states
-                .first()
-                .map(|one| one.state.clone())
-                .unwrap_or_default(),
-            absence: states.first().and_then(|one| one.absence.clone()),
-            failure: states.iter().find_map(|one| one.failure.clone()),
-            states,
-        })),
-        Answer::Failed { error } => Err(failed(error)),
-        other => Err(failed(format!(
-            "the process gives an unexpected answer: {other:?}"
-        ))),
-    }
+    actor.tell_of("refresh", &origin.to_string());
+    let refreshed = app.process().refresh(&origin, identity.as_ref()).await;
+    let states = refreshed.map_err(failed)?;
+    Ok(Json(Refreshed {
+        origin: origin.to_string(),
+        state: states
+            .first()
+            .map(|one| one.state.clone())
+            .unwrap_or_default(),
+        absence: states.first().and_then(|one| one.absence.clone()),
+        failure: states.iter().find_map(|one| one.failure.clone()),
+        states,
+    }))
 }

@@ -9,11 +9,14 @@ use http::header::LOCATION;
 use serde::{Deserialize, Serialize};
 
 use super::{BASE, QueryParams, by_of};
+use crate::admin::Reach;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::{Actor, AppState};
+use crate::admin::query::Asserted;
 use crate::admin::view::OverrideEntry;
-use crate::admin::{self, Answer, Reach, Request};
-use crawlgate_policy::overrides::{self, OverrideId};
+use crate::override_sync::OverrideSync;
+use crawlgate_policy::overrides::{self, Override, OverrideId};
+use crawlgate_store::StoreError;
 
 pub(super) fn routes() -> Router<AppState> {
     Router::new()
@@ -136,26 +139,21 @@ pub(super) async fn add(
     Json(new): Json<NewOverride>,
 ) -> Result<Response, Problem> {
     params.finish(&[])?;
-    let new = admin::NewOverride {
-        origin: new.origin,
-        pattern: new.pattern,
+    let asserted = Asserted {
+        origin: &new.origin,
+        pattern: new.pattern.as_deref(),
         action: match new.action {
             Action::Allow => overrides::Action::Allow,
             Action::AllowUsage => overrides::Action::AllowUsage,
             Action::Deny => overrides::Action::Deny,
-        }
-        .as_str()
-        .to_owned(),
-        until: new.until,
-        by: by_of(&actor, new.by.as_deref(), "answers for it")?,
-        reason: new.reason,
+        },
+        until: &new.until,
+        by: &by_of(&actor, new.by.as_deref(), "answers for it")?,
+        reason: &new.reason,
     };
-    let asserted = new.asserted()?.read(app.now())?;
-    let (id, reach) = app.add_override(new).await?;
-    let kept = app.require_store()?.overrides().await?;
-    let kept = kept.into_iter().find(|one| one.id.to_string() == id);
-    let override_ = OverrideEntry::of(&kept.unwrap_or(asserted), app.now());
-    let location = format!("{BASE}/overrides/{id}");
+    let (added, reach) = app.add_override(asserted.read(app.now())?).await?;
+    let override_ = OverrideEntry::of(&added, app.now());
+    let location = format!("{BASE}/overrides/{}", added.id);
     let added = AddedOverride { override_, reach };
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(added)).into_response())
 }
@@ -191,20 +189,13 @@ pub(super) async fn remove(
 }
 
 impl AppState {
-    /// Adds an override to the store and puts it in force, before this resolves. Returns its identifier, and how far it
-    /// has reached in the fleet.
+    /// Adds an override to the store and puts it in force, before this resolves. Returns it with its identifier, and how far
+    /// it has reached in the fleet.
     ///
     /// # Errors
     /// When there is no store, or it cannot be written.
-    pub async fn add_override(
-        &self,
-        new: admin::NewOverride,
-    ) -> Result<(String, Option<Reach>), Problem> {
-        self.require_store()?;
-        match self.service().answer(Request::AddOverride(new)).await {
-            Answer::OverrideAdded { id, reach } => Ok((id, reach)),
-            other => Err(refused(other)),
-        }
+    pub async fn add_override(&self, new: Override) -> Result<(Override, Option<Reach>), Problem> {
+        self.override_sync()?.add(new).await.map_err(busy)
     }
 
     /// Takes the override with this identifier out of force, before this resolves.
@@ -230,26 +221,20 @@ impl AppState {
             Problem::missing(format!("{id}: {why}"))
         };
         let known = OverrideId::in_store(id).ok_or_else(unknown)?;
-        self.require_store()?;
-        let id = known.to_string();
-        match self
-            .service()
-            .answer(Request::RemoveOverride { id, by })
-            .await
-        {
-            Answer::OverrideRemoved {
-                was_there: true,
-                reach,
-            } => Ok((known, reach)),
-            Answer::OverrideRemoved { .. } => Err(unknown()),
-            other => Err(refused(other)),
+        let removed = self.override_sync()?.remove(known, by).await;
+        match removed.map_err(busy)? {
+            (true, reach) => Ok((known, reach)),
+            (false, _) => Err(unknown()),
         }
+    }
+
+    fn override_sync(&self) -> Result<&OverrideSync, Problem> {
+        self.require_store()?;
+        let kept = self.process().override_sync.as_deref();
+        kept.ok_or_else(|| Problem::busy("the overrides are not read yet"))
     }
 }
 
-fn refused(answer: Answer) -> Problem {
-    match answer {
-        Answer::Failed { error } => Problem::busy(error),
-        other => Problem::busy(format!("the process gives an unexpected answer: {other:?}")),
-    }
+fn busy(error: StoreError) -> Problem {
+    Problem::busy(error.to_string())
 }

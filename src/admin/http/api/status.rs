@@ -5,11 +5,11 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde::Serialize;
 
-use super::{QueryParams, failed};
+use super::QueryParams;
+use crate::admin::Status;
 use crate::admin::http::AppState;
 use crate::admin::http::health::{Readiness, readiness};
 use crate::admin::http::problem::Problem;
-use crate::admin::{Answer, Request, Status};
 
 pub(super) fn routes() -> Router<AppState> {
     Router::new().route("/status", get(status))
@@ -57,15 +57,6 @@ pub(super) async fn status(
     QueryParams(params): QueryParams,
 ) -> Result<Json<StatusReport>, Problem> {
     params.finish(&[])?;
-    let status = match app.service().answer(Request::Status).await {
-        Answer::Status(status) => status,
-        Answer::Failed { error } => return Err(failed(error)),
-        other => {
-            return Err(failed(format!(
-                "the process gives an unexpected answer: {other:?}"
-            )));
-        }
-    };
     let store = match app.store() {
         None => None,
         Some(store) => {
@@ -80,7 +71,7 @@ pub(super) async fn status(
     };
     let places = app.proxy().addresses();
     Ok(Json(StatusReport {
-        status,
+        status: app.process().status(),
         listening: places.iter().map(ToString::to_string).collect(),
         readiness: readiness(app.proxy()).await,
         store,

@@ -16,8 +16,8 @@ use super::layout::Page;
 use super::note::{NoteForm, mark_of};
 use super::overrides::{OverrideForm, OverridesPage};
 use super::reviewer::remembered;
-use crate::admin::query;
-use crate::admin::{Answer, NewOverride, Reach, Request};
+use crate::admin::query::{self, Asserted, action};
+use crate::admin::{ProcessError, Reach};
 use crawlgate_policy::overrides::words;
 use crawlgate_robots::Origin;
 use crawlgate_store::{Acknowledgement, Review, Reviewed};
@@ -100,23 +100,28 @@ pub(super) async fn add_override(
 ) -> Result<Response, Problem> {
     let by = actor.acts_as(Some(&form.by))?.unwrap_or_default();
     let pattern = form.pattern.trim();
-    let new = NewOverride {
-        origin: form.origin.trim().to_owned(),
-        pattern: Some(pattern.to_owned()).filter(|pattern| !pattern.is_empty()),
-        action: form.action.clone(),
-        until: form.until.trim().to_owned(),
-        by,
-        reason: form.reason.clone(),
+    let asserted = action(&form.action).and_then(|action| {
+        let asserted = Asserted {
+            origin: form.origin.trim(),
+            pattern: Some(pattern).filter(|pattern| !pattern.is_empty()),
+            action,
+            until: form.until.trim(),
+            by: &by,
+            reason: &form.reason,
+        };
+        asserted.read(app.now())
+    });
+    let new = match asserted {
+        Ok(new) => new,
+        Err(wrong) => {
+            let faults = FieldErrors::all(vec![wrong]);
+            let status = faults.status(&headers)?;
+            let page = OverridesPage::with_form(&app, &actor, form, faults).await?;
+            return Ok((status, Page(page)).into_response());
+        }
     };
-    let asserted = new.asserted().and_then(|asserted| asserted.read(app.now()));
-    if let Err(wrong) = asserted {
-        let faults = FieldErrors::all(vec![wrong]);
-        let status = faults.status(&headers)?;
-        let page = OverridesPage::with_form(&app, &actor, form, faults).await?;
-        return Ok((status, Page(page)).into_response());
-    }
-    let (id, reach) = app.add_override(new).await?;
-    let back = format!("/overrides?added={id}{}", partly(reach));
+    let (added, reach) = app.add_override(new).await?;
+    let back = format!("/overrides?added={}{}", added.id, partly(reach));
     Ok(Redirect::to(&back).into_response())
 }
 
@@ -168,22 +173,16 @@ pub(super) async fn refresh(
     actor: Actor,
     Posted(form): Posted<OriginForm>,
 ) -> Result<Redirect, Problem> {
-    let origin = named(&form.of)?.to_string();
-    let back = origin_link(&origin);
-    actor.tell_of("refresh", &origin);
-    let identity = None;
-    let asked = Request::Refresh { origin, identity };
-    match app.service().answer(asked).await {
-        Answer::Refreshed { states } => {
-            let done = if states.iter().any(|one| one.failure.is_some()) {
-                "failed"
-            } else {
-                "refreshed"
-            };
-            Ok(Redirect::to(&format!("{back}&done={done}")))
-        }
-        other => Err(refused(other)),
-    }
+    let origin = named(&form.of)?;
+    let back = origin_link(&origin.to_string());
+    actor.tell_of("refresh", &origin.to_string());
+    let states = app.process().refresh(&origin, None).await.map_err(busy)?;
+    let done = if states.iter().any(|one| one.failure.is_some()) {
+        "failed"
+    } else {
+        "refreshed"
+    };
+    Ok(Redirect::to(&format!("{back}&done={done}")))
 }
 
 /// `POST /origin/forget`
@@ -192,20 +191,13 @@ pub(super) async fn forget(
     actor: Actor,
     Posted(form): Posted<OriginForm>,
 ) -> Result<Redirect, Problem> {
-    let origin = named(&form.of)?.to_string();
-    let name = encoded(&origin);
-    actor.tell_of("forget", &origin);
-    let identity = None;
-    let asked = Request::Forget { origin, identity };
-    match app.service().answer(asked).await {
-        Answer::Forgotten { .. } => Ok(Redirect::to(&format!("/origins?forgotten={name}"))),
-        other => Err(refused(other)),
-    }
+    let origin = named(&form.of)?;
+    let name = encoded(&origin.to_string());
+    actor.tell_of("forget", &origin.to_string());
+    app.process().forget(&origin, None).await.map_err(busy)?;
+    Ok(Redirect::to(&format!("/origins?forgotten={name}")))
 }
 
-fn refused(answer: Answer) -> Problem {
-    match answer {
-        Answer::Failed { error } => Problem::busy(error),
-        other => Problem::busy(format!("the process gives an unexpected answer: {other:?}")),
-    }
+fn busy(error: ProcessError) -> Problem {
+    Problem::busy(error.to_string())
 }

@@ -2,14 +2,12 @@
 
 use askama::Template;
 use axum::extract::{RawQuery, State};
-use http::StatusCode;
 
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{bad_request, params};
 use super::format::{Timestamp, line, number};
 use super::layout::{Layout, Page, PageResult, Section};
-use crate::admin::{Answer, Request};
 use crawlgate_system::clock::Moment;
 use crawlgate_turns::fleet::overview::{EngineView, FleetCounts, FleetView, LinkView, MemberView};
 
@@ -73,17 +71,8 @@ pub(super) async fn page(
     RawQuery(query): RawQuery,
 ) -> PageResult<FleetPage> {
     params(query.as_deref()).finish(&[]).map_err(bad_request)?;
-    if app.proxy().gate().fleet().is_none() {
-        let why = "This instance is alone: there is no [fleet] engine.";
-        return Err(Problem::new(StatusCode::NOT_FOUND, why));
-    }
-    let view = match app.service().answer(Request::Fleet).await {
-        Answer::Fleet(view) => *view,
-        other => {
-            let why = format!("the process gives an unexpected answer: {other:?}");
-            return Err(Problem::new(StatusCode::CONFLICT, why));
-        }
-    };
+    let view = app.process().fleet().await;
+    let alone = || Problem::missing("This instance is alone: there is no [fleet] engine.");
     let now = app.now();
     let FleetView {
         instance,
@@ -91,7 +80,7 @@ pub(super) async fn page(
         engine,
         members,
         counts,
-    } = view;
+    } = view.ok_or_else(alone)?;
     let checks = [
         link.as_ref().map(link_check),
         engine.as_ref().map(engine_check),

@@ -1,5 +1,7 @@
 //! Times, numbers and foreign text, as pages write them.
 
+pub(super) use crate::admin::encoded;
+
 use std::fmt;
 
 use crate::explain::states::{ago, to_come};
@@ -99,11 +101,6 @@ pub(super) fn number(number: u64) -> String {
         grouped.push(digit);
     }
     grouped
-}
-
-/// Encodes a value as part of a URL's query.
-pub(super) fn encoded(text: &str) -> String {
-    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
 #[cfg(test)]

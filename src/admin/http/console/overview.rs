@@ -17,7 +17,7 @@ use super::format::{Timestamp, line, number};
 use super::layout::{Layout, Page, PageResult, Section};
 use super::origins::OriginRow;
 use super::shipping::ShipRow;
-use crate::admin::{Answer, Request, Status, WitnessReport};
+use crate::admin::{Status, WitnessReport};
 use crate::audit::summary::sum;
 use crawlgate_config::{Recorded, format_moment};
 use crawlgate_policy::{Outcome, Reason};
@@ -171,10 +171,7 @@ pub(super) async fn page(
     let denied: Vec<Hourly> = hours.iter().filter(is_denied).cloned().collect();
     let (most_disallowed, disallowed_of) = most_disallowed(&app).await?;
     let readiness = readiness(app.proxy()).await;
-    let status = match app.service().answer(Request::Status).await {
-        Answer::Status(status) => status,
-        _ => Status::default(),
-    };
+    let status = app.process().status();
     let (witnesses, witnessed) = witnesses(&status, now);
     let mut chart = Chart::of(&denied, now, step, bars);
     let start = format_moment(chart.start);

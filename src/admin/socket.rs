@@ -1,32 +1,39 @@
-//! The process's end of the socket.
+//! The process's end of the socket: the pages and the API, and a few routes for the other commands of this program alone.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::future::Future;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use axum::extract::State;
+use axum::routing::post;
+use http::StatusCode;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
+use super::client::{Flush, OVERRIDES_CHANGED};
+use super::http::connections::Connections;
+use super::http::listener::{Peer, serve_http};
+use super::http::problem::{self, Problem};
+use super::http::{AppState, router};
 use super::run_socket::{run_socket, run_sockets};
-use super::{Answer, LONGEST_REQUEST, Request};
+use crate::audit::LogFailed;
+use crate::proxy::Proxy;
 use crawlgate_net::socket_file::SocketFile;
-use crawlgate_system::metrics::Registry;
 
-/// Requests that are open at once.
+/// Connections that are open at once.
 const OPEN: usize = 16;
 
-/// Time for a request to arrive, and for its answer to be read.
-const TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for the records to reach the store: a little less than a command waits for the answer.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(900);
 
 /// Time for a process that may listen already to accept a connection.
 const PROBE: Duration = Duration::from_secs(1);
@@ -34,13 +41,38 @@ const PROBE: Duration = Duration::from_secs(1);
 /// Pause after `accept` fails, as when descriptors run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 
-/// The work that a process does on request.
-pub trait Service: Send + Sync + 'static {
-    /// Does the work, and answers.
-    fn answer(&self, request: Request) -> Pin<Box<dyn Future<Output = Answer> + Send + '_>>;
+/// Returns what the socket of `crawlgate serve` has.
+fn served(app: &AppState) -> Router {
+    let changed = |State(app): State<AppState>| async move {
+        app.process().take_over_overrides().await;
+        StatusCode::NO_CONTENT
+    };
+    let changed = Router::new().route(OVERRIDES_CHANGED, post(changed));
+    router(app.clone())
+        .merge(changed.with_state(app.clone()))
+        .merge(flushes(app.proxy()))
+}
 
-    /// Registers the instruments of its own.
-    fn register(&self, _: &mut Registry) {}
+/// Returns the routes that have the records written.
+fn flushes(proxy: &Arc<Proxy>) -> Router {
+    let records = |State(proxy): State<Arc<Proxy>>| flush(async move { proxy.log().flush().await });
+    let counts =
+        |State(proxy): State<Arc<Proxy>>| flush(async move { proxy.log().flush_counts().await });
+    Router::new()
+        .route(Flush::Records.route(), post(records))
+        .route(Flush::Counts.route(), post(counts))
+        .with_state(Arc::clone(proxy))
+}
+
+/// Waits until the records made so far are written.
+async fn flush(
+    written: impl Future<Output = Result<(), LogFailed>>,
+) -> Result<StatusCode, Problem> {
+    match timeout(FLUSH_TIMEOUT, written).await {
+        Ok(Ok(())) => Ok(StatusCode::NO_CONTENT),
+        Ok(Err(failure)) => Err(Problem::busy(failure.to_string())),
+        Err(_) => Err(Problem::busy("the store takes too long")),
+    }
 }
 
 /// A socket of this process. Its file is removed on drop.
@@ -103,27 +135,40 @@ impl Socket {
         &self.file.path
     }
 
-    /// Answers requests until this future is dropped.
-    pub async fn serve(self, service: Arc<dyn Service>) {
-        let open = Arc::new(Semaphore::new(OPEN));
+    /// Serves the pages, the API and the other commands, until this future is dropped: connections end with it.
+    pub async fn serve(self, app: AppState) {
+        self.serve_at(served(&app)).await;
+    }
+
+    /// Has the records of a run written for commands that read the store, until this future is dropped.
+    pub async fn serve_run(self, proxy: Arc<Proxy>) {
+        self.serve_at(flushes(&proxy).fallback(problem::not_found))
+            .await;
+    }
+
+    /// Serves these routes to our user and root.
+    pub(super) async fn serve_at(self, router: Router) {
+        let slots = Connections::new(OPEN);
+        let mut open = JoinSet::new();
         loop {
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
+            let accepted = self.listener.accept().await;
+            while open.try_join_next().is_some() {}
+            match accepted {
+                Ok((stream, _)) => {
+                    let router = match may_ask(&stream) {
+                        true => router.clone(),
+                        false => strangers(),
+                    };
+                    // A client that finds the process busy is not kept waiting.
+                    if let Some(slot) = slots.slot() {
+                        open.spawn(serve_http(stream, Peer::Local, slot, router));
+                    }
+                }
                 Err(error) => {
                     debug!(%error, "a connection to the admin socket cannot be accepted");
+                    slots.make_room();
                     sleep(ACCEPT_RETRY).await;
-                    continue;
                 }
-            };
-            // A client that finds the process busy is not kept waiting.
-            if let Ok(slot) = Arc::clone(&open).try_acquire_owned() {
-                let service = Arc::clone(&service);
-                tokio::spawn(async move {
-                    if let Err(error) = serve_connection(stream, &*service).await {
-                        debug!(%error, "a question on the admin socket was given up");
-                    }
-                    drop(slot);
-                });
             }
         }
     }
@@ -197,33 +242,16 @@ async fn clear(path: &Path) -> Result<(), BindError> {
     }
 }
 
-/// Reads one request and answers it.
-async fn serve_connection(mut stream: UnixStream, service: &dyn Service) -> io::Result<()> {
-    let answer = if may_ask(&stream)? {
-        let mut line = Vec::new();
-        let mut question = BufReader::new((&mut stream).take(LONGEST_REQUEST));
-        timeout(TIMEOUT, question.read_until(b'\n', &mut line)).await??;
-        match serde_json::from_slice(&line) {
-            Ok(request) => service.answer(request).await,
-            Err(error) => Answer::Failed {
-                error: format!("not a question: {error}"),
-            },
-        }
-    } else {
-        warn!("a process of another user sent a request on the admin socket and was refused");
-        Answer::Failed {
-            error: "only the user that crawlgate runs as, and root, may ask".to_owned(),
-        }
-    };
-    let mut line = serde_json::to_vec(&answer)?;
-    line.push(b'\n');
-    timeout(TIMEOUT, stream.write_all(&line)).await??;
-    Ok(())
+fn may_ask(stream: &UnixStream) -> bool {
+    let them = stream.peer_cred().map(|peer| peer.uid());
+    them.is_ok_and(|them| them == 0 || them == rustix::process::geteuid().as_raw())
 }
 
-fn may_ask(stream: &UnixStream) -> io::Result<bool> {
-    let them = stream.peer_cred()?.uid();
-    Ok(them == 0 || them == rustix::process::geteuid().as_raw())
+/// Returns what another user finds.
+fn strangers() -> Router {
+    warn!("a process of another user sent a request on the admin socket and was refused");
+    let why = "only the user that crawlgate runs as, and root, may ask";
+    Router::new().fallback(move || async move { Problem::new(StatusCode::FORBIDDEN, why) })
 }
 
 /// Returns the way out of a failure to make the socket.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use tracing::{debug, warn};
 
 use super::OverrideSync;
-use crate::admin::query;
 use crawlgate_origins::identity::Identity;
 use crawlgate_robots::Origin;
+use crawlgate_turns::fleet::coordinator::CoordinatorError;
 use crawlgate_turns::fleet::{Fleet, News};
 
 /// A message to all instances. As text: `forget https://site.example * a1`.
@@ -25,7 +25,7 @@ struct Message {
 
 /// The kinds of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum MessageKind {
+pub enum MessageKind {
     /// Fetch the robots.txt now.
     Refresh,
     /// Drop its state.
@@ -64,7 +64,7 @@ impl Message {
             origin: Origin::parse(words.next()?).ok()?.0,
             identity: match words.next()? {
                 ALL => None,
-                named => Some(query::identity(named).ok()?),
+                named => Some(Identity::parse(named)?),
             },
             from: words.next()?.to_owned(),
         })
@@ -72,22 +72,26 @@ impl Message {
 }
 
 impl OverrideSync {
-    /// Tells all other instances; returns why that was impossible.
-    pub(in crate::cli) async fn announce(
+    /// Tells all other instances.
+    ///
+    /// # Errors
+    /// When the engine does not take the message.
+    pub async fn announce(
         &self,
         kind: MessageKind,
         origin: &Origin,
         identity: Option<&Identity>,
-    ) -> Option<String> {
-        let fleet = self.proxy.gate().fleet()?;
+    ) -> Result<(), CoordinatorError> {
+        let Some(fleet) = self.proxy.gate().fleet() else {
+            return Ok(());
+        };
         let message = Message {
             kind,
             origin: origin.clone(),
             identity: identity.cloned(),
             from: fleet.name().to_owned(),
         };
-        let announced = fleet.coordinator().announce(&message.to_text()).await;
-        announced.err().map(|error| error.to_string())
+        fleet.coordinator().announce(&message.to_text()).await
     }
 
     /// Does what the other instances were told to do.
@@ -141,7 +145,7 @@ mod tests {
                 let message = Message {
                     kind,
                     origin: origin.clone(),
-                    identity: identity.map(|named| query::identity(named).unwrap()),
+                    identity: identity.map(|named| Identity::parse(named).unwrap()),
                     from: "a1/7".to_owned(),
                 };
                 assert_eq!(

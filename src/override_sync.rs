@@ -9,8 +9,11 @@
 //! that one is removed or ends.
 
 mod known;
-pub(super) mod news;
+mod news;
 mod reach;
+
+pub use self::news::MessageKind;
+pub use self::reach::{LateMember, Reach};
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +25,6 @@ use tokio::sync::{Mutex, Notify};
 use tokio::time::sleep;
 use tracing::{error, info, warn};
 
-use crate::admin::Reach;
 use crate::proxy::Proxy;
 use crawlgate_policy::overrides::{Override, OverrideId};
 use crawlgate_store::{FleetOverrides, Removed, Store, StoreError};
@@ -43,7 +45,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const OF_ANOTHER_VERSION: &str = "another version of crawlgate";
 
 /// The overrides of a process, kept in step with its store and its fleet.
-pub(super) struct OverrideSync {
+pub struct OverrideSync {
     proxy: Arc<Proxy>,
     store: Arc<dyn Store>,
     /// Set while the engine may lack an override of the store.
@@ -87,7 +89,7 @@ impl OverrideSync {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub(super) async fn start(
+    pub async fn start(
         proxy: &Arc<Proxy>,
         store: &Arc<dyn Store>,
     ) -> Result<Arc<OverrideSync>, StoreError> {
@@ -108,7 +110,7 @@ impl OverrideSync {
     ///
     /// # Errors
     /// When it cannot be kept.
-    pub(super) async fn add(&self, new: Override) -> Result<(Override, Option<Reach>), StoreError> {
+    pub async fn add(&self, new: Override) -> Result<(Override, Option<Reach>), StoreError> {
         let Some(fleet) = self.proxy.gate().fleet() else {
             let id = self.store.add_override(new.clone()).await?;
             self.take_over(&mut *self.loaded.lock().await).await?;
@@ -130,7 +132,7 @@ impl OverrideSync {
     ///
     /// # Errors
     /// When the removal cannot be kept.
-    pub(super) async fn remove(
+    pub async fn remove(
         &self,
         id: OverrideId,
         by: String,
@@ -151,12 +153,12 @@ impl OverrideSync {
     }
 
     /// Gives back to the fleet what this process does not use any more, when it ends.
-    pub(super) async fn give_back(&self) {
+    pub async fn give_back(&self) {
         self.proxy.gate().clients().leave().await;
     }
 
     /// Takes over what changes in the store, for as long as it is polled. `changed` tells of a change by another process.
-    pub(super) async fn follow_store(self: Arc<Self>, changed: Arc<Notify>) {
+    pub async fn follow_store(self: Arc<Self>, changed: Arc<Notify>) {
         let mut fails = false;
         loop {
             let seen = self.loaded.lock().await.version;
@@ -189,7 +191,7 @@ impl OverrideSync {
     ///
     /// # Errors
     /// When they cannot be read. Those in force stay.
-    pub(super) async fn take_over_now(&self) -> Result<(), StoreError> {
+    pub async fn take_over_now(&self) -> Result<(), StoreError> {
         self.take_over(&mut *self.loaded.lock().await).await
     }
 

@@ -39,7 +39,7 @@ use super::error::TelemetryError;
 use super::headers::read_headers;
 use super::span::Tracer;
 use crawlgate_config::{Config, TelemetryConfig};
-use crawlgate_egress;
+use crawlgate_egress as egress;
 use crawlgate_text::causes;
 
 /// Maximum time of one delivery.

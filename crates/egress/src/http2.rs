@@ -18,10 +18,9 @@ mod status;
 mod websocket;
 
 pub(super) use self::body::Body;
+#[cfg(test)]
+pub(super) use self::connection::tests;
 pub(super) use self::connection::{Bounds, Connection};
 pub(super) use self::exchange::{Rejected, open};
 pub(super) use self::fields_limit::TOO_LONG;
 pub(super) use self::websocket::Switched;
-
-#[cfg(test)]
-pub(super) mod tests;

@@ -129,7 +129,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Holding for client::TlsStream<S> {
 }
 
 /// A plain stream stands for a session in tests: it sends at once.
-#[cfg(test)]
+#[cfg(any(test, feature = "test-support"))]
 impl Holding for tokio::io::DuplexStream {
     fn poll_hold(
         &mut self,

@@ -220,3 +220,6 @@ impl std::fmt::Debug for Connection {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+pub(in super::super) mod tests;

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::*;
 
 /// An end of a connection on which an origin permits so many streams.
-pub(in super::super) fn origin(most: u32) -> DuplexStream {
+pub(in super::super::super) fn origin(most: u32) -> DuplexStream {
     let (ours, theirs) = duplex(64 * 1024);
     tokio::spawn(async move {
         let mut builder = h2::server::Builder::new();
@@ -18,7 +18,7 @@ pub(in super::super) fn origin(most: u32) -> DuplexStream {
 }
 
 /// Connects to the other end of this one.
-pub(in super::super) async fn connect(io: DuplexStream, changed: &Arc<Notify>) -> Connection {
+pub(in super::super::super) async fn connect(io: DuplexStream, changed: &Arc<Notify>) -> Connection {
     let bounds = Bounds {
         streams: 100,
         window: 65_535,
@@ -31,7 +31,7 @@ pub(in super::super) async fn connect(io: DuplexStream, changed: &Arc<Notify>) -
 }
 
 /// Waits for a change until `is_so`.
-pub(in super::super) async fn until(changed: &Notify, is_so: impl Fn() -> bool) {
+pub(in super::super::super) async fn until(changed: &Notify, is_so: impl Fn() -> bool) {
     loop {
         let next = changed.notified();
         if is_so() {

@@ -36,7 +36,7 @@ use crawlgate_turns::fleet::{Fleet, HeartbeatListener};
 const LAST_CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Opens the configured store, if there is one.
-pub(super) fn open_store(config: &Config) -> Result<Option<Arc<dyn Store>>, String> {
+pub(super) fn open_store(config: &Config) -> Result<Option<Arc<Store>>, String> {
     if config.store.path.is_none() {
         return Ok(None);
     }
@@ -65,7 +65,7 @@ pub(super) struct BackgroundTasks {
 
 /// The store, the key of its log, its witnesses, and the place that has it, too.
 struct LogParts {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     key: Arc<LogKey>,
     witnesses: Arc<Witnesses>,
     shipper: Option<Arc<Shipper>>,
@@ -112,11 +112,7 @@ impl BackgroundTasks {
     }
 
     /// Starts the tasks of a store: witnesses, shipping, overrides, retention.
-    async fn attach_store(
-        &mut self,
-        proxy: &Arc<Proxy>,
-        store: &Arc<dyn Store>,
-    ) -> Result<(), String> {
+    async fn attach_store(&mut self, proxy: &Arc<Proxy>, store: &Arc<Store>) -> Result<(), String> {
         let settings = proxy.settings();
         let key = store::log_key(&settings).map_err(|error| error.to_string())?;
         let witnesses = Witnesses::of(&settings, store, &key, self.clock.clone()).await;

@@ -287,7 +287,7 @@ fn tell_shut(admin: &AdminConfig) {
 pub(super) fn build(
     config: Config,
     suffix: Option<u32>,
-    open: impl FnOnce(&Config, Option<Arc<dyn Store>>, &Clock) -> Result<Log, LogError>,
+    open: impl FnOnce(&Config, Option<Arc<Store>>, &Clock) -> Result<Log, LogError>,
 ) -> Result<Arc<Proxy>, String> {
     let clock = Clock::system();
     let authority =

@@ -44,7 +44,6 @@ const PAIRS: &[&str] = &[
     "egress::failure <-> egress::http2",
     "egress::ftp <-> egress::response_body",
     "proxy::exchange_state <-> proxy::http2::stream",
-    "store::log_key <-> store::sqlite::open",
     "turns::pace::limiter <-> turns::pace::turn",
 ];
 

@@ -8,11 +8,10 @@
 //! The writer keeps an entry that is no decision among the others, with its place: its number in the block.
 
 use super::columns::{Origins, Predicted};
-use super::frame::{BlockError, Packer, Section};
+use super::frame::{BlockError, MAX_ENTRIES, MAX_OCTETS, Packer, Section};
 use super::shape::{self, Parts, RARE};
 use super::varint::{put, put_signed};
 use super::words::Dictionary;
-use super::{MAX_ENTRIES, MAX_OCTETS};
 use crawlgate_record::{self as entry, Entry, Outline, Verdict, key};
 
 /// Makes blocks, one after the other, of entries in their order.

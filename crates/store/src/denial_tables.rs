@@ -18,7 +18,7 @@ const LIST: Duration = Duration::from_secs(10);
 const LAST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Refreshes the tables until the future is dropped; `max_size` returns the setting in force.
-pub(super) async fn refresh(store: &dyn Store, max_size: impl Fn() -> Option<u64>, clock: &Clock) {
+pub(super) async fn refresh(store: &Store, max_size: impl Fn() -> Option<u64>, clock: &Clock) {
     let (mut counted, mut is_told) = (None, false);
     loop {
         let outcome = refresh_due(store, max_size(), clock.now(), &mut counted).await;
@@ -32,7 +32,7 @@ pub(super) async fn refresh(store: &dyn Store, max_size: impl Fn() -> Option<u64
 
 /// Lists the newest denials, and counts the rules if the last count is an hour old.
 async fn refresh_due(
-    store: &dyn Store,
+    store: &Store,
     max_size: Option<u64>,
     now: Moment,
     counted: &mut Option<Moment>,
@@ -47,7 +47,7 @@ async fn refresh_due(
 }
 
 /// Refreshes the tables of denials at the end of a process, after its last record.
-pub async fn finish_tables(store: &dyn Store, max_size: Option<u64>) {
+pub async fn finish_tables(store: &Store, max_size: Option<u64>) {
     let refreshed = async {
         store.list_denials(max_size).await?;
         store.count_denied_rules(max_size).await
@@ -66,7 +66,7 @@ fn tell(error: &StoreError) {
 mod tests {
     use super::*;
     use crate::Access;
-    use crate::sqlite::Sqlite;
+    use crate::Store;
     use crate::tests::{NOON, ROW, record};
     use crawlgate_config::Synchronous;
 
@@ -74,7 +74,7 @@ mod tests {
     async fn denials_are_listed_each_time_and_rules_counted_each_hour() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("crawlgate.db");
-        let store = Sqlite::open(&path, Access::Write, Synchronous::Normal).unwrap();
+        let store = Store::open(&path, Access::Write, Synchronous::Normal).unwrap();
         let shell = rusqlite::Connection::open(path).unwrap();
         let tables = || {
             let text = "SELECT (SELECT count(*) FROM denials), (SELECT coalesce(sum(count), 0) FROM rules)";

@@ -28,7 +28,7 @@ const BREATH: Duration = Duration::from_millis(20);
 ///
 /// The caller that ends it signs once more after the last record ([`Store::checkpoint`]).
 pub async fn maintain(
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     key: Arc<LogKey>,
     settings: impl Fn() -> AuditConfig + Send + Sync,
     clock: Clock,
@@ -48,7 +48,7 @@ pub async fn maintain(
 }
 
 struct Maintenance {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     key: Arc<LogKey>,
     /// Time of the last checkpoint by this process.
     signed: Option<Moment>,
@@ -61,7 +61,7 @@ struct Maintenance {
 }
 
 impl Maintenance {
-    fn new(store: Arc<dyn Store>, key: Arc<LogKey>) -> Self {
+    fn new(store: Arc<Store>, key: Arc<LogKey>) -> Self {
         Self {
             store,
             key,
@@ -286,7 +286,7 @@ impl WarnOnce {
 mod tests {
     use super::*;
     use crate::Batch;
-    use crate::sqlite::Sqlite;
+    use crate::Store;
     use crate::tests::{ROW, Row};
     use crawlgate_config::{Config, Places};
 
@@ -294,7 +294,7 @@ mod tests {
     async fn the_log_is_signed_at_intervals_and_old_records_go() {
         const DAY: Duration = Duration::from_secs(86_400);
         let noon = Moment::from_millis(1_795_176_000_000);
-        let store = Arc::new(Sqlite::temporary());
+        let store = Arc::new(Store::temporary());
         let config = AuditConfig {
             keep: Some(DAY),
             checkpoint_every: Duration::from_secs(600),
@@ -308,7 +308,7 @@ mod tests {
             store.write(batch).await.unwrap();
         };
         let key = Arc::new(LogKey::generate(None).unwrap());
-        let mut maintenance = Maintenance::new(Arc::clone(&store) as Arc<dyn Store>, key);
+        let mut maintenance = Maintenance::new(Arc::clone(&store), key);
         let clock = Clock::manual(noon);
         // The drop is a record of its own, after the checkpoint.
         let cases = [
@@ -334,7 +334,7 @@ mod tests {
         const DAY: Duration = Duration::from_secs(86_400);
         let noon = Moment::from_millis(1_795_176_000_000);
         {
-            let store: Arc<dyn Store> = Arc::new(Sqlite::temporary());
+            let store: Arc<Store> = Arc::new(Store::temporary());
             let config = AuditConfig {
                 keep: Some(DAY * 30),
                 ..Config::builtin(&Places::default()).audit

@@ -17,6 +17,7 @@
 pub(super) mod check;
 pub(super) mod daily;
 pub(super) mod recent;
+mod refresh;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 

@@ -25,10 +25,10 @@ use super::denials;
 use super::digests;
 use super::entries::Blocks;
 use super::error::{Failure, said};
+use super::file::PATIENCE;
 use super::header::Header;
-use super::hours;
+use super::miscounted;
 use super::objects;
-use super::open::PATIENCE;
 use super::schema::{self, APPLICATION, SchemaVersion};
 use super::{entries, open, read, still};
 use crate::log_key::log_key_file;
@@ -122,7 +122,7 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
                     "{}: {}; that one can check it. If no newer crawlgate ever ran here, the number is damaged, and \
                      `crawlgate store rebuild` mends it",
                     path.display(),
-                    open::numbered_beyond(version.into())
+                    open::numbered_beyond(version)
                 ),
             });
         }
@@ -238,10 +238,8 @@ fn structure(connection: &Connection, faults: &mut Faults) -> Result<(), Failure
 /// Finds parts of the schema that are missing or foreign.
 fn schema(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     // A damaged version tells no schema to compare with. The other checks find that fault.
-    if let SchemaVersion::Known(steps) = schema::read_version(connection)? {
-        faults
-            .damaged
-            .extend(schema::differences(connection, steps)?);
+    if schema::read_version(connection)? == SchemaVersion::Present {
+        faults.damaged.extend(schema::differences(connection)?);
     }
     Ok(())
 }
@@ -393,7 +391,7 @@ fn objects(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> 
 
 /// Finds decisions that the store counts by hour or by day, and has no record of.
 fn counts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    if let Some(counted) = hours::miscounted(connection, &Blocks::default())? {
+    if let Some(counted) = miscounted::miscounted(connection, &Blocks::default())? {
         faults.altered.push(format!(
             "records are missing at the end of the log: {counted}; bring back a backup, or let `crawlgate audit fork` begin \
              a new log, which says so"

@@ -10,7 +10,7 @@ use super::daily::digest_of;
 use super::recent::{NAMES, RunEntries, values};
 
 /// Returns the faults of the tables, a sentence for each.
-pub(in crate::sqlite) fn faults(connection: &Connection) -> Result<Vec<String>, Failure> {
+pub(crate) fn faults(connection: &Connection) -> Result<Vec<String>, Failure> {
     let mut faults = Vec::new();
     let wrong = wrong_denials(connection)?;
     if wrong > 0 {

@@ -11,7 +11,7 @@ use super::super::entries::{self, Blocks, oldest};
 use super::super::error::Failure;
 use super::super::rows::{integer, number, time};
 use super::super::search::add_counts;
-use super::super::write::begin;
+use super::super::transaction::begin;
 use super::{DENY, Room, note, noted};
 use crate::search::GroupCounts;
 use crate::{DecisionQuery, GroupCount, HOUR};
@@ -37,17 +37,14 @@ const SIZE: &str = "denied_size";
 
 /// The days that a refresh counts.
 #[derive(Debug)]
-pub(in crate::sqlite) struct Refresh {
+pub(crate) struct Refresh {
     /// The starts of the days.
-    pub(in crate::sqlite) days: Vec<u64>,
+    pub(crate) days: Vec<u64>,
     extent: (u64, u64),
 }
 
 /// Returns the days that are to be counted. `None` if the log is as it was.
-pub(in crate::sqlite) fn look(
-    connection: &Connection,
-    blocks: &Blocks,
-) -> Result<Option<Refresh>, Failure> {
+pub(crate) fn look(connection: &Connection, blocks: &Blocks) -> Result<Option<Refresh>, Failure> {
     let (first, size) = entries::extent(connection)?;
     let (known_first, known) = (noted(connection, FIRST)?, noted(connection, SIZE)?);
     if (known_first, known) == (first, size) {
@@ -121,7 +118,7 @@ fn passed_over(read: Result<(), Failure>) -> Result<bool, Failure> {
 
 /// The count of a day, some segments at a time.
 #[derive(Debug)]
-pub(in crate::sqlite) struct Count {
+pub(crate) struct Count {
     day: u64,
     groups: GroupCounts,
     /// The segment to go on from, and the last one; `None` before the first step.
@@ -131,7 +128,7 @@ pub(in crate::sqlite) struct Count {
 
 impl Count {
     /// Returns the count of a day before it begins.
-    pub(in crate::sqlite) fn of(day: u64) -> Self {
+    pub(crate) fn of(day: u64) -> Self {
         Self {
             day,
             groups: GroupCounts::of_rules_and_reasons(),
@@ -141,7 +138,7 @@ impl Count {
     }
 
     /// Counts the denials of the next segments. False at the end.
-    pub(in crate::sqlite) fn step(
+    pub(crate) fn step(
         &mut self,
         connection: &Connection,
         blocks: &Blocks,
@@ -185,7 +182,7 @@ fn segments(connection: &Connection, day: u64) -> Result<(u64, u64), Failure> {
 
 impl Refresh {
     /// Writes the count of a day in the place of an earlier one.
-    pub(in crate::sqlite) fn put(
+    pub(crate) fn put(
         &self,
         connection: &mut Connection,
         count: Count,
@@ -228,11 +225,7 @@ impl Refresh {
     }
 
     /// Drops the days without an entry, and those that the table has no room for, and notes that the log was counted.
-    pub(in crate::sqlite) fn note(
-        &self,
-        connection: &mut Connection,
-        room: Room,
-    ) -> Result<(), Failure> {
+    pub(crate) fn note(&self, connection: &mut Connection, room: Room) -> Result<(), Failure> {
         let transaction = begin(connection)?;
         if let Some(oldest) = oldest::oldest_kept(&transaction)? {
             prune(&transaction, oldest)?;
@@ -275,7 +268,7 @@ fn drop_day(transaction: &Transaction<'_>, day: u64) -> Result<(), Failure> {
 }
 
 /// Returns the largest size of the log of which a day was counted.
-pub(in crate::sqlite) fn counted_size(connection: &Connection) -> Result<u64, Failure> {
+pub(crate) fn counted_size(connection: &Connection) -> Result<u64, Failure> {
     let largest: i64 = connection
         .prepare_cached("SELECT coalesce(max(size), 0) FROM denied_day")?
         .query_row([], |row| row.get(0))?;
@@ -283,7 +276,7 @@ pub(in crate::sqlite) fn counted_size(connection: &Connection) -> Result<u64, Fa
 }
 
 /// Empties the tables of days, for the next refresh.
-pub(in crate::sqlite) fn count_anew(transaction: &Transaction<'_>) -> Result<(), Failure> {
+pub(crate) fn count_anew(transaction: &Transaction<'_>) -> Result<(), Failure> {
     transaction.execute_batch("DELETE FROM denied_daily; DELETE FROM denied_day")?;
     note(transaction, FIRST, 0)?;
     note(transaction, SIZE, 0)
@@ -305,7 +298,7 @@ fn beyond(connection: &Connection, most: u64) -> Result<Vec<u64>, Failure> {
 }
 
 /// Drops the days that end before `oldest`, the time of the oldest kept entry.
-pub(in crate::sqlite) fn prune(connection: &Connection, oldest: Moment) -> Result<(), Failure> {
+pub(crate) fn prune(connection: &Connection, oldest: Moment) -> Result<(), Failure> {
     let end = time(oldest).saturating_sub(integer(DAY));
     for text in [
         "DELETE FROM denied_daily WHERE day <= ?1",

@@ -13,7 +13,7 @@ use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::super::search::places;
 use super::super::sql::columns::{COLUMNS, Column, Source, of_line};
-use super::super::write::begin;
+use super::super::transaction::begin;
 use super::{DENY, Room, note, noted};
 use crate::DecisionQuery;
 use crate::search::Search;
@@ -79,14 +79,14 @@ type Row = (u64, Vec<Value>);
 
 /// The rows that a refresh adds.
 #[derive(Debug)]
-pub(in crate::sqlite) struct Refresh {
+pub(crate) struct Refresh {
     rows: Vec<Row>,
     window: Window,
     most: u64,
 }
 
 /// Reads the denials that the table lacks, the newest first. `None` if it lacks none.
-pub(in crate::sqlite) fn look(
+pub(crate) fn look(
     connection: &Connection,
     blocks: &Blocks,
     room: Room,
@@ -262,7 +262,7 @@ pub(super) fn values(
 
 impl Refresh {
     /// Splits the rows into those of each transaction; the window is noted after them.
-    pub(in crate::sqlite) fn into_parts(self) -> (Vec<Vec<Row>>, Done) {
+    pub(crate) fn into_parts(self) -> (Vec<Vec<Row>>, Done) {
         let done = Done {
             window: self.window,
             most: self.most,
@@ -277,7 +277,7 @@ impl Refresh {
 }
 
 /// Adds rows, unless retention has dropped their entries meanwhile.
-pub(in crate::sqlite) fn put(connection: &mut Connection, rows: &[Row]) -> Result<(), Failure> {
+pub(crate) fn put(connection: &mut Connection, rows: &[Row]) -> Result<(), Failure> {
     let mut text = "INSERT OR REPLACE INTO recent_denial (seq".to_owned();
     for name in NAMES {
         let _ = write!(text, ", {name}"); // a String takes all
@@ -299,7 +299,7 @@ pub(in crate::sqlite) fn put(connection: &mut Connection, rows: &[Row]) -> Resul
 }
 
 /// Drops the rows behind the end of the log.
-pub(in crate::sqlite) fn cut_off(connection: &Connection, size: u64) -> Result<(), Failure> {
+pub(crate) fn cut_off(connection: &Connection, size: u64) -> Result<(), Failure> {
     connection
         .prepare_cached("DELETE FROM recent_denial WHERE seq > ?1")?
         .execute([integer(size)])?;
@@ -307,10 +307,7 @@ pub(in crate::sqlite) fn cut_off(connection: &Connection, size: u64) -> Result<(
 }
 
 /// Drops the rows of dropped entries: those before an index.
-pub(in crate::sqlite) fn drop_before(
-    transaction: &Transaction<'_>,
-    end: u64,
-) -> Result<(), Failure> {
+pub(crate) fn drop_before(transaction: &Transaction<'_>, end: u64) -> Result<(), Failure> {
     transaction
         .prepare_cached("DELETE FROM recent_denial WHERE seq <= ?1")?
         .execute([integer(end)])?;
@@ -319,14 +316,14 @@ pub(in crate::sqlite) fn drop_before(
 
 /// The end of a refresh.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::sqlite) struct Done {
+pub(crate) struct Done {
     window: Window,
     most: u64,
 }
 
 impl Done {
     /// Drops the rows that the table has no room for, and notes the window.
-    pub(in crate::sqlite) fn note(self, connection: &mut Connection) -> Result<(), Failure> {
+    pub(crate) fn note(self, connection: &mut Connection) -> Result<(), Failure> {
         let transaction = begin(connection)?;
         transaction
             .prepare_cached(

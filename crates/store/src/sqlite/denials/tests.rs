@@ -8,21 +8,21 @@ use tempfile::TempDir;
 
 use super::super::entries::{Blocks, extent};
 use super::super::sql::{Cell, Rows, Session};
-use super::super::{Sqlite, repair};
+use super::super::{Store, repair};
 use super::*;
 use crate::tests::{NOON, ROW, Row, origin_update, record, successful, update_origin};
-use crate::{Access, DecisionQuery, Retention, Store as _};
+use crate::{Access, DecisionQuery, Retention};
 use crawlgate_config::Synchronous;
 use crawlgate_system::clock::Moment;
 use crawlgate_tlog::SEGMENT;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-fn open(path: &Path) -> Sqlite {
-    Sqlite::open(path, Access::Write, Synchronous::Normal).unwrap()
+fn open(path: &Path) -> Store {
+    Store::open(path, Access::Write, Synchronous::Normal).unwrap()
 }
 
-fn new() -> (TempDir, PathBuf, Sqlite) {
+fn new() -> (TempDir, PathBuf, Store) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crawlgate.db");
     let store = open(&path);
@@ -82,7 +82,7 @@ fn asked(path: &Path, text: &str) -> Vec<Vec<Value>> {
 }
 
 /// Writes records of a time: each third allows, each second names another rule.
-async fn write(store: &Sqlite, count: usize, time: Moment) {
+async fn write(store: &Store, count: usize, time: Moment) {
     let mut rows = vec![Row { time, ..ROW }; count];
     for row in rows.iter_mut().step_by(3) {
         (row.verdict, row.reason) = ("allow", "robots_allow");
@@ -315,7 +315,7 @@ async fn several_processes_refresh_one_store() {
     let listed = recent::look(&connection, &blocks, Room::of(None));
     let (parts, done) = listed.unwrap().unwrap().into_parts();
     write(&other, 900, NOON).await;
-    let refresh = async |store: &Sqlite| {
+    let refresh = async |store: &Store| {
         store.list_denials(None).await.unwrap();
         store.count_denied_rules(None).await.unwrap();
     };
@@ -371,7 +371,7 @@ async fn other_rows_than_those_of_the_log_are_told_and_a_rebuild_makes_them_anew
     for (told, alteration) in alterations {
         let (_folder, path, store) = new();
         write(&store, 1_200, NOON).await;
-        let refresh = async |store: &Sqlite| {
+        let refresh = async |store: &Store| {
             store.list_denials(None).await.unwrap();
             store.count_denied_rules(None).await.unwrap();
         };

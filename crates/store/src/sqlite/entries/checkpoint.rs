@@ -12,7 +12,7 @@ use crawlgate_tlog::{Checkpoint, KeyKind, Note, Signature, VerifierKey};
 
 /// Signs the root of the present tree, unless it is signed already. The caller commits to the disk before the note
 /// leaves the process.
-pub(in crate::sqlite) fn sign(
+pub(crate) fn sign(
     transaction: &Transaction<'_>,
     head: &Head,
     sign: impl FnOnce(End) -> Note,
@@ -27,7 +27,7 @@ pub(in crate::sqlite) fn sign(
 }
 
 /// Keeps a signed root, unless a witness knows more of the log.
-pub(in crate::sqlite) fn put(
+pub(crate) fn put(
     transaction: &Transaction<'_>,
     size: u64,
     note: &Note,
@@ -58,7 +58,7 @@ pub(in crate::sqlite) fn put(
 
 /// Adds the line of a witness to the checkpoint of this size, unless it has one of that witness. False if there is no such
 /// checkpoint.
-pub(in crate::sqlite) fn cosign(
+pub(crate) fn cosign(
     transaction: &Transaction<'_>,
     size: u64,
     line: &Signature,
@@ -83,10 +83,7 @@ pub(in crate::sqlite) fn cosign(
 }
 
 /// Returns the witnesses that know a checkpoint of a log which the store does not have, and its size.
-pub(in crate::sqlite) fn ahead(
-    connection: &Connection,
-    log: &str,
-) -> Result<Vec<(String, u64)>, Failure> {
+pub(crate) fn ahead(connection: &Connection, log: &str) -> Result<Vec<(String, u64)>, Failure> {
     let mut all = connection
         .prepare_cached("SELECT witness, size FROM ahead WHERE log = ?1 ORDER BY witness")?;
     let all = all.query_map([log], |row| Ok((row.get(0)?, number(row.get(1)?))))?;
@@ -94,7 +91,7 @@ pub(in crate::sqlite) fn ahead(
 }
 
 /// Notes that a witness knows a checkpoint of a log, of this size, which the store does not have, or that it knows none.
-pub(in crate::sqlite) fn note_ahead(
+pub(crate) fn note_ahead(
     transaction: &Transaction<'_>,
     witness: &str,
     log: &str,
@@ -112,16 +109,14 @@ pub(in crate::sqlite) fn note_ahead(
 }
 
 /// Returns the newest checkpoint.
-pub(in crate::sqlite) fn last(
-    connection: &Connection,
-) -> Result<Option<StoredCheckpoint>, Failure> {
+pub(crate) fn last(connection: &Connection) -> Result<Option<StoredCheckpoint>, Failure> {
     let mut last = connection
         .prepare_cached("SELECT size, time, note FROM checkpoint ORDER BY size DESC LIMIT 1")?;
     Ok(last.query_row([], stored).optional()?)
 }
 
 /// Returns all checkpoints, by their sizes.
-pub(in crate::sqlite) fn all(connection: &Connection) -> Result<Vec<StoredCheckpoint>, Failure> {
+pub(crate) fn all(connection: &Connection) -> Result<Vec<StoredCheckpoint>, Failure> {
     let mut all =
         connection.prepare_cached("SELECT size, time, note FROM checkpoint ORDER BY size")?;
     let all = all.query_map([], stored)?;
@@ -137,10 +132,7 @@ fn stored(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredCheckpoint> {
 }
 
 /// Returns the key with this public half under the name that a checkpoint has, if it has signed the checkpoint.
-pub(in crate::sqlite) fn signer(
-    checkpoint: &StoredCheckpoint,
-    public: [u8; 32],
-) -> Option<VerifierKey> {
+pub(crate) fn signer(checkpoint: &StoredCheckpoint, public: [u8; 32]) -> Option<VerifierKey> {
     let note = Note::parse(checkpoint.note.as_bytes()).ok()?;
     let name = Checkpoint::from_text(note.text())?.origin;
     let key = VerifierKey::new(name, KeyKind::Ed25519, public);

@@ -300,7 +300,7 @@ fn cpu_of_others() -> Duration {
     Duration::from_nanos(sum)
 }
 
-async fn update_origin(store: &dyn Store, origins: u64) {
+async fn update_origin(store: &Store, origins: u64) {
     const AT_ONCE: u64 = 10_000;
     let now = Clock::system().now();
     let mut first = 0;

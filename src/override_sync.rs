@@ -47,7 +47,7 @@ const OF_ANOTHER_VERSION: &str = "another version of crawlgate";
 /// The overrides of a process, kept in step with its store and its fleet.
 pub struct OverrideSync {
     proxy: Arc<Proxy>,
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     /// Set while the engine may lack an override of the store.
     has_more: AtomicBool,
     loaded: Mutex<LoadedOverrides>,
@@ -91,7 +91,7 @@ impl OverrideSync {
     /// When they cannot be read.
     pub async fn start(
         proxy: &Arc<Proxy>,
-        store: &Arc<dyn Store>,
+        store: &Arc<Store>,
     ) -> Result<Arc<OverrideSync>, StoreError> {
         let override_sync = OverrideSync {
             proxy: Arc::clone(proxy),

@@ -57,7 +57,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The shipping of a log.
 #[derive(Debug)]
 pub struct Shipper {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     config: Arc<Config>,
     to: Target,
     mark: ShipMark,
@@ -101,7 +101,7 @@ impl Shipper {
     /// When the store or the trusted roots cannot be read; the message names the way out.
     pub async fn of(
         config: &Arc<Config>,
-        store: &Arc<dyn Store>,
+        store: &Arc<Store>,
         key: &LogKey,
         clock: Clock,
     ) -> Result<Option<Arc<Self>>, ShipError> {

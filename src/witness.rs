@@ -85,7 +85,7 @@ impl Witnesses {
     /// When the store or the trusted roots cannot be read; the message names the way out.
     pub async fn of(
         config: &Config,
-        store: &Arc<dyn Store>,
+        store: &Arc<Store>,
         key: &Arc<LogKey>,
         clock: Clock,
     ) -> Result<Self, WitnessError> {
@@ -131,7 +131,7 @@ impl Witnesses {
     /// When the trusted roots cannot be read.
     pub async fn ask(
         config: &Config,
-        store: &Arc<dyn Store>,
+        store: &Arc<Store>,
         key: &Arc<LogKey>,
         now: Moment,
     ) -> Result<Vec<(String, Result<Option<u64>, Failure>)>, WitnessError> {

@@ -17,7 +17,7 @@ use crawlgate_system::clock::{Clock, Moment};
 use super::DAY;
 
 /// Asks each question three times, and prints the slowest answer.
-pub(super) async fn ask(store: &Arc<dyn Store>) {
+pub(super) async fn ask(store: &Arc<Store>) {
     let (now, all) = (Clock::system().now(), newest(100));
     let one = store.decisions(newest(1)).await.unwrap().remove(0);
     let id = crawlgate_record::id_of(&one.entry).unwrap();

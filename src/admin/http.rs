@@ -120,7 +120,7 @@ impl AppState {
     }
 
     /// Returns the store, if there is one.
-    pub fn store(&self) -> Option<&Arc<dyn Store>> {
+    pub fn store(&self) -> Option<&Arc<Store>> {
         self.proxy().log().store()
     }
 
@@ -128,7 +128,7 @@ impl AppState {
     ///
     /// # Errors
     /// 404 if the process has no store.
-    pub fn require_store(&self) -> Result<&Arc<dyn Store>, Problem> {
+    pub fn require_store(&self) -> Result<&Arc<Store>, Problem> {
         let why = "there is no store: [store] path is \"\"; name a file there and restart";
         self.store().ok_or_else(|| Problem::missing(why))
     }

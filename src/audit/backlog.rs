@@ -14,7 +14,7 @@ use crawlgate_system::metrics::{Collector, Unit, show};
 #[derive(Debug)]
 pub(super) struct Backlog {
     pub(super) queue: Option<Arc<Queue>>,
-    pub(super) store: Option<Arc<dyn Store>>,
+    pub(super) store: Option<Arc<Store>>,
 }
 
 impl Collector for Backlog {

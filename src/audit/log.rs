@@ -78,7 +78,7 @@ pub struct Log {
     /// `None` if decisions are recorded nowhere.
     writer: Option<Writer>,
     /// The store of origin updates, settings and records.
-    store: Option<Arc<dyn Store>>,
+    store: Option<Arc<Store>>,
     live: Live,
     clock: Clock,
     is_strict: AtomicBool,
@@ -104,7 +104,7 @@ impl Log {
     /// The file cannot be opened for appending, is written by another process, or does not look like a log.
     pub fn open(
         config: &Config,
-        store: Option<Arc<dyn Store>>,
+        store: Option<Arc<Store>>,
         clock: &Clock,
     ) -> Result<Self, LogError> {
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
@@ -133,7 +133,7 @@ impl Log {
 
     fn start(
         config: &Config,
-        store: Option<Arc<dyn Store>>,
+        store: Option<Arc<Store>>,
         sinks: Vec<Box<dyn Sink>>,
         clock: &Clock,
         bounds: Bounds,
@@ -413,7 +413,7 @@ impl Log {
 
     /// Returns the store behind the log, if there is one.
     #[must_use]
-    pub fn store(&self) -> Option<&Arc<dyn Store>> {
+    pub fn store(&self) -> Option<&Arc<Store>> {
         self.store.as_ref()
     }
 

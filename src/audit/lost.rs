@@ -23,7 +23,7 @@ pub(crate) fn told(records: Records, follows: &str) -> String {
 ///
 /// # Errors
 /// When the store cannot be read for another reason than damage.
-pub(crate) async fn end_of_dropped(store: &dyn Store, enough: u64) -> Result<u64, StoreError> {
+pub(crate) async fn end_of_dropped(store: &Store, enough: u64) -> Result<u64, StoreError> {
     let mut query = DecisionQuery {
         newest_first: true,
         limit: PAGE,
@@ -48,7 +48,7 @@ pub(crate) async fn end_of_dropped(store: &dyn Store, enough: u64) -> Result<u64
 }
 
 /// Returns the same from all records that can be read: reading in their order passes damaged blocks.
-async fn end_in_readable(store: &dyn Store, mut dropped: u64) -> Result<u64, StoreError> {
+async fn end_in_readable(store: &Store, mut dropped: u64) -> Result<u64, StoreError> {
     let mut after = 0;
     loop {
         let records = match store.records(after, PAGE).await {

@@ -89,7 +89,7 @@ impl Prover {
     ///
     /// # Errors
     /// When no such checkpoint covers the record `seq`, or the store cannot be read.
-    pub async fn of(seq: u64, store: &dyn Store, trusted: &Trusted) -> Result<Self, Unproven> {
+    pub async fn of(seq: u64, store: &Store, trusted: &Trusted) -> Result<Self, Unproven> {
         let index = seq.saturating_sub(1);
         let checkpoints = store.checkpoints().await?;
         let covering = trusted.covering(index, &checkpoints);
@@ -130,7 +130,7 @@ impl Prover {
     pub async fn show(
         &self,
         decision: &StoredDecision,
-        store: &dyn Store,
+        store: &Store,
     ) -> Result<ProvenRecord, Unproven> {
         let size = self.covering.checkpoint.size;
         let altered = |why: &dyn fmt::Display| Unproven::Altered {
@@ -186,7 +186,7 @@ impl Prover {
 async fn text(
     document: Document,
     digest: Option<Digest>,
-    store: &dyn Store,
+    store: &Store,
     missing: &mut Vec<Missing>,
 ) -> Result<Option<Vec<u8>>, Unproven> {
     let Some(digest) = digest else {

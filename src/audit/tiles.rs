@@ -51,7 +51,7 @@ pub struct MissingHashes;
 /// # Errors
 /// When the store fails or lacks records.
 pub async fn content(
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     resource: Resource,
     size: u64,
 ) -> Result<Option<Vec<u8>>, TilesError> {
@@ -93,10 +93,7 @@ pub async fn content(
 ///
 /// # Errors
 /// When the store fails or lacks records.
-pub async fn entries(
-    store: &Arc<dyn Store>,
-    tile: Tile,
-) -> Result<Option<Vec<Vec<u8>>>, TilesError> {
+pub async fn entries(store: &Arc<Store>, tile: Tile) -> Result<Option<Vec<Vec<u8>>>, TilesError> {
     let first = tile.index() * BUNDLE;
     let width = usize::from(tile.width());
     let is_dropped = async || store.extent().await.map(|extent| first < extent.first);

@@ -40,7 +40,7 @@ pub(super) enum Output {
     /// The store.
     Store {
         /// The store.
-        store: Arc<dyn Store>,
+        store: Arc<Store>,
         /// True if the store has the batch at hand.
         written: bool,
     },

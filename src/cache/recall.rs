@@ -24,7 +24,7 @@ const ALIKE: Duration = Duration::from_secs(1);
 /// written before the robots.txt that it rests on.
 #[derive(Clone)]
 pub struct PersistentStates {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     /// None: the states are another process's, and only read.
     log: Option<Arc<Log>>,
     /// True if the latest read failed and the failure was logged.
@@ -44,7 +44,7 @@ impl PersistentStates {
 
     /// Returns the states that other processes keep in `store`. Nothing is written there.
     #[must_use]
-    pub fn of_others(store: Arc<dyn Store>) -> PersistentStates {
+    pub fn of_others(store: Arc<Store>) -> PersistentStates {
         PersistentStates {
             store,
             log: None,

@@ -43,7 +43,7 @@ const NO_CHECKPOINT: &str =
 /// # Errors
 /// When nothing is signed yet, or the store cannot be read.
 async fn newest_trusted(
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     trusted: &Trusted,
 ) -> Result<Option<CoveringCheckpoint>, String> {
     let checkpoints = store.checkpoints().await;
@@ -291,7 +291,7 @@ fn state(config: &Config) -> Result<Result<Option<State>, LogFault>, String> {
     })
 }
 
-async fn checkpoint(store: &Arc<dyn Store>) -> Result<CheckResult, String> {
+async fn checkpoint(store: &Arc<Store>) -> Result<CheckResult, String> {
     let failed = |error: StoreError| error.to_string();
     let checkpoints = store.checkpoints().await.map_err(failed)?;
     let last = checkpoints.last().ok_or(NO_CHECKPOINT)?;
@@ -300,7 +300,7 @@ async fn checkpoint(store: &Arc<dyn Store>) -> Result<CheckResult, String> {
 }
 
 /// Prints the newest checkpoint that a quorum of the configured witnesses have cosigned.
-async fn cosigned(store: &Arc<dyn Store>, config: &Config) -> Result<CheckResult, String> {
+async fn cosigned(store: &Arc<Store>, config: &Config) -> Result<CheckResult, String> {
     let witnesses = &config.audit.witnesses;
     if witnesses.is_empty() {
         return Err("no [[audit.witness]] is configured".to_owned());
@@ -324,7 +324,7 @@ async fn cosigned(store: &Arc<dyn Store>, config: &Config) -> Result<CheckResult
     Ok(CheckResult::Clean)
 }
 
-async fn consistency(store: &Arc<dyn Store>, old: u64, new: u64) -> Result<CheckResult, String> {
+async fn consistency(store: &Arc<Store>, old: u64, new: u64) -> Result<CheckResult, String> {
     let failed = |error: StoreError| error.to_string();
     let checkpoints = store.checkpoints().await.map_err(failed)?;
     let root = |size| {

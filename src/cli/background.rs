@@ -33,7 +33,7 @@ use crawlgate_turns::fleet::{Fleet, HeartbeatListener};
 const LAST_CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Opens the configured store, if there is one.
-pub(super) fn open_store(config: &Config) -> Result<Option<Arc<dyn Store>>, String> {
+pub(super) fn open_store(config: &Config) -> Result<Option<Arc<Store>>, String> {
     if config.store.path.is_none() {
         return Ok(None);
     }
@@ -63,7 +63,7 @@ pub(super) struct BackgroundTasks {
 
 /// The store, the key of its log, its witnesses, and the place that has it, too.
 struct LogParts {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     key: Arc<LogKey>,
     witnesses: Arc<Witnesses>,
     shipper: Option<Arc<Shipper>>,
@@ -111,11 +111,7 @@ impl BackgroundTasks {
     }
 
     /// Starts the tasks of a store: witnesses, shipping, overrides, retention.
-    async fn attach_store(
-        &mut self,
-        proxy: &Arc<Proxy>,
-        store: &Arc<dyn Store>,
-    ) -> Result<(), String> {
+    async fn attach_store(&mut self, proxy: &Arc<Proxy>, store: &Arc<Store>) -> Result<(), String> {
         let settings = proxy.settings();
         let key = store::log_key(&settings).map_err(|error| error.to_string())?;
         let witnesses = Witnesses::of(&settings, store, &key, self.clock.clone()).await;
@@ -286,9 +282,9 @@ impl BackgroundTasks {
         }
     }
 
-    /// Ends the tasks, signs the log, refreshes the tables in a store of at most `max_size` octets, and ships the rest of the log. Called
-    /// after the last record is written, so the checkpoint covers every record.
-    pub(super) async fn end(mut self, max_size: Option<u64>) {
+    /// Ends the tasks, signs the log, and ships the rest of the log. Called after the last record is written, so the
+    /// checkpoint covers every record.
+    pub(super) async fn end(mut self) {
         if let (Some(fleet), Some(override_sync)) = (&self.fleet, &self.override_sync) {
             override_sync.give_back().await;
             // Another heartbeat would make this instance a member again.
@@ -310,9 +306,6 @@ impl BackgroundTasks {
             store.checkpoint(key, self.clock.now()),
         )
         .await;
-        if let Ok(Ok(_)) = signed {
-            store::finish_tables(&*store, max_size).await;
-        }
         match signed {
             Ok(Ok(_)) => witnesses.offer_last().await,
             // The next process begins with a checkpoint.

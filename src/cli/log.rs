@@ -224,7 +224,7 @@ enum Format {
     /// For spreadsheets
     Csv,
     /// A table in a new file
-    Sqlite,
+    Store,
 }
 
 /// Runs `crawlgate log`; exits 0, or 2 on failure.
@@ -242,7 +242,7 @@ fn execute(args: &LogArgs, config: &Config, chosen: &LogSelection) -> Result<(),
         return Err("the options of the list stand without a command".to_owned());
     }
     args.list.check()?;
-    if args.list.format == Format::Sqlite || args.list.output.is_some() {
+    if args.list.format == Format::Store || args.list.output.is_some() {
         return export::export(&args.list, config, chosen);
     }
     let runtime = super::small_runtime()?;

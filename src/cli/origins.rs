@@ -154,6 +154,6 @@ fn execute(args: &OriginsArgs, config: &Config) -> Result<u8, String> {
     })
 }
 
-fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, String> {
+fn open(config: &Config, access: Access) -> Result<Arc<Store>, String> {
     store::open(config, access).map_err(|error| error.to_string())
 }

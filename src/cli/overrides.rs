@@ -280,7 +280,7 @@ async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), 
     tell(config).await
 }
 
-fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, String> {
+fn open(config: &Config, access: Access) -> Result<Arc<Store>, String> {
     store::open(config, access).map_err(|error| error.to_string())
 }
 

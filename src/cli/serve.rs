@@ -167,7 +167,7 @@ async fn serve(
     }
     notify(&[sd_notify::NotifyState::Stopping]);
     let ended = drain(&proxy, &mut signals).await;
-    tasks.end(proxy.settings().audit.max_size).await;
+    tasks.end().await;
     Ok(ended)
 }
 
@@ -287,7 +287,7 @@ fn tell_shut(admin: &AdminConfig) {
 pub(super) fn build(
     config: Config,
     suffix: Option<u32>,
-    open: impl FnOnce(&Config, Option<Arc<dyn Store>>, &Clock) -> Result<Log, LogError>,
+    open: impl FnOnce(&Config, Option<Arc<Store>>, &Clock) -> Result<Log, LogError>,
 ) -> Result<Arc<Proxy>, String> {
     let clock = Clock::system();
     let authority =

@@ -107,7 +107,7 @@ impl Sitemaps {
         place: Option<&str>,
         wanted: &OriginFilter,
         limit: usize,
-        store: &dyn Store,
+        store: &Store,
     ) -> Result<SitemapPage, StoreError> {
         let mut reading = Reading::default();
         let mut after = place.map(str::to_owned);
@@ -158,7 +158,7 @@ impl Sitemaps {
         found: &StoredOrigin,
         state: Arc<State>,
         limit: usize,
-        store: &dyn Store,
+        store: &Store,
     ) -> Result<SitemapPage, StoreError> {
         let mut reading = Reading {
             last: Some((found.place(), state)),
@@ -178,7 +178,7 @@ impl Sitemaps {
         wanted: &OriginFilter,
         limit: usize,
         reading: &mut Reading,
-        store: &dyn Store,
+        store: &Store,
     ) -> Result<Option<String>, StoreError> {
         let lines = self.lines(found, after, limit, reading, store).await?;
         if !lines.is_empty() && !is_repeated(found, wanted, store).await? {
@@ -199,7 +199,7 @@ impl Sitemaps {
         after: u32,
         limit: usize,
         reading: &mut Reading,
-        store: &dyn Store,
+        store: &Store,
     ) -> Result<Vec<(u32, Vec<u8>)>, StoreError> {
         let is_robots = found.identity.document() == Document::RobotsTxt;
         if !is_robots || found.state.copy().is_none() {
@@ -226,7 +226,7 @@ impl Sitemaps {
         mut done: u32,
         limit: usize,
         reading: &mut Reading,
-        store: &dyn Store,
+        store: &Store,
     ) -> Result<Option<String>, StoreError> {
         for (line, value) in lines {
             if reading.is_full(limit) {
@@ -250,7 +250,7 @@ impl Sitemaps {
         &self,
         found: &StoredOrigin,
         reading: &mut Reading,
-        store: &dyn Store,
+        store: &Store,
     ) -> Result<Option<Arc<State>>, StoreError> {
         let place = found.place();
         if let Some((last, state)) = &reading.last
@@ -281,7 +281,7 @@ impl Sitemaps {
         &self,
         value: &[u8],
         reading: &mut Reading,
-        store: &dyn Store,
+        store: &Store,
     ) -> Result<Access, StoreError> {
         let target = match read_url(value) {
             Ok(target) => target,
@@ -304,7 +304,7 @@ impl Sitemaps {
         &self,
         origin: &Origin,
         reading: &mut Reading,
-        store: &dyn Store,
+        store: &Store,
     ) -> Result<Option<Known>, StoreError> {
         let mut all = store.origin(origin).await?;
         all.retain(|one| one.identity.document() == Document::RobotsTxt);
@@ -372,7 +372,7 @@ impl Reading {
 async fn is_repeated(
     found: &StoredOrigin,
     wanted: &OriginFilter,
-    store: &dyn Store,
+    store: &Store,
 ) -> Result<bool, StoreError> {
     let digest = |one: &StoredOrigin| one.state.copy().map(|copy| copy.sha256);
     let name = found.identity.to_string();

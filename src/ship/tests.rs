@@ -17,7 +17,7 @@ const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 struct ShippedStore {
     folder: TempDir,
     config: Arc<Config>,
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     key: Arc<LogKey>,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Witness {
     pub(super) status: Arc<StatusCell>,
     url: Uri,
     client: Client,
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     key: Arc<LogKey>,
     quorum: Arc<Quorum>,
     /// The size at which the witness has last seen the log, as far as is known.
@@ -92,7 +92,7 @@ impl Witness {
     pub(super) fn new(
         config: &WitnessConfig,
         client: Client,
-        store: &Arc<dyn Store>,
+        store: &Arc<Store>,
         key: &Arc<LogKey>,
         quorum: &Arc<Quorum>,
     ) -> Result<Self, WitnessError> {

@@ -32,7 +32,6 @@ const ROOMS: &[(&str, &[&str])] = &[
 
 /// Files that import each other. None may be added.
 const PAIRS: &[&str] = &[
-    "store::log_key <-> store::sqlite::open",
     "turns::pace::limiter <-> turns::pace::turn",
 ];
 

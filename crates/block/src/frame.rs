@@ -7,7 +7,14 @@ use std::ops::Range;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe;
 
-use super::{MAX_ENTRIES, MAX_RAW};
+/// Maximum number of entries in a block.
+pub const MAX_ENTRIES: usize = 16_384;
+
+/// Octets of entries after which a block takes no more.
+pub const MAX_OCTETS: usize = 32 * 1024 * 1024;
+
+/// Maximum octets of all sections of a block, unpacked. More is refused before it is unpacked.
+pub(super) const MAX_RAW: usize = 64 * 1024 * 1024;
 
 /// The first octets of a block: its kind and its version.
 const MAGIC: &[u8; 4] = b"cgb1";

@@ -35,19 +35,10 @@ pub mod varint;
 pub mod words;
 mod write;
 
-pub use self::frame::{BlockError, unpack_frame};
+pub use self::frame::{BlockError, MAX_ENTRIES, MAX_OCTETS, unpack_frame};
 pub use self::keys::{Found, Keys, NO_WORD, Row};
 pub use self::read::{Block, Word, WordKind};
 pub use self::write::{BlockSummary, BlockWriter, PushError};
-
-/// Maximum number of entries in a block.
-pub const MAX_ENTRIES: usize = 16_384;
-
-/// Octets of entries after which a block takes no more.
-pub const MAX_OCTETS: usize = 32 * 1024 * 1024;
-
-/// Maximum octets of all sections of a block, unpacked. More is refused before it is unpacked.
-const MAX_RAW: usize = 64 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::{Pending, StoreError};
+use super::StoreError;
 
 /// Interval at which the store is read for changes by other processes.
 const LOOK: Duration = Duration::from_secs(1);
@@ -22,11 +22,14 @@ impl Announcer {
     }
 
     /// Waits until `version` is no longer `seen`, and returns it.
-    pub(super) async fn changed<'a>(
+    pub(super) async fn changed<V>(
         &self,
         seen: u64,
-        version: impl Fn() -> Pending<'a, u64>,
-    ) -> Result<u64, StoreError> {
+        version: impl Fn() -> V,
+    ) -> Result<u64, StoreError>
+    where
+        V: Future<Output = Result<u64, StoreError>>,
+    {
         // First, so that no announcement is missed between a look and the wait.
         let mut announced = self.0.subscribe();
         loop {
@@ -48,7 +51,6 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::sqlite::Sqlite;
     use crate::{Access, Store};
     use crawlgate_config::Synchronous;
     use crawlgate_policy::overrides::{Action, Override, OverrideId};
@@ -69,7 +71,9 @@ mod tests {
         }
     }
 
-    fn poll(pending: &mut Pending<'_, u64>) -> Poll<Result<u64, StoreError>> {
+    type Pending<'a> = Pin<Box<dyn Future<Output = Result<u64, StoreError>> + 'a>>;
+
+    fn poll(pending: &mut Pending<'_>) -> Poll<Result<u64, StoreError>> {
         Pin::new(pending).poll(&mut Context::from_waker(Waker::noop()))
     }
 
@@ -78,16 +82,14 @@ mod tests {
     async fn an_announcement_ends_the_wait_at_once() {
         let announcer = Announcer::default();
         let present = AtomicU64::new(7);
-        let version = || -> Pending<'_, u64> {
-            Box::pin(std::future::ready(Ok(present.load(Ordering::Relaxed))))
-        };
-        let mut changes: Pending<'_, u64> = Box::pin(announcer.changed(7, version));
+        let version = || std::future::ready(Ok(present.load(Ordering::Relaxed)));
+        let mut changes: Pending<'_> = Box::pin(announcer.changed(7, version));
         assert_eq!(poll(&mut changes), Poll::Pending);
         present.store(8, Ordering::Relaxed);
         assert_eq!(poll(&mut changes), Poll::Pending, "not announced");
         announcer.announce();
         assert_eq!(poll(&mut changes), Poll::Ready(Ok(8)));
-        let mut later: Pending<'_, u64> = Box::pin(announcer.changed(7, version));
+        let mut later: Pending<'_> = Box::pin(announcer.changed(7, version));
         assert_eq!(poll(&mut later), Poll::Ready(Ok(8)), "changed before");
     }
 
@@ -96,12 +98,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_look_follows_each_second() {
         let looks = AtomicU64::new(0);
-        let version = || -> Pending<'_, u64> {
+        let version = || -> Pending<'_> {
             looks.fetch_add(1, Ordering::Relaxed);
             Box::pin(std::future::ready(Ok(7)))
         };
         let announcer = Announcer::default();
-        let mut changes: Pending<'_, u64> = Box::pin(announcer.changed(7, version));
+        let mut changes: Pending<'_> = Box::pin(announcer.changed(7, version));
         assert_eq!(poll(&mut changes), Poll::Pending);
         for done in 1..=4 {
             tokio::time::advance(LOOK * 9 / 10).await;
@@ -117,11 +119,11 @@ mod tests {
     async fn a_write_by_another_process_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("crawlgate.db");
-        let open = || Sqlite::open(&path, Access::Write, Synchronous::Normal).unwrap();
+        let open = || Store::open(&path, Access::Write, Synchronous::Normal).unwrap();
         let (ours, theirs) = (open(), open());
-        let ours: Arc<dyn Store> = Arc::new(ours);
+        let ours: Arc<Store> = Arc::new(ours);
         let seen = ours.version().await.unwrap();
-        let mut changes = ours.changes(seen);
+        let mut changes: Pending<'_> = Box::pin(ours.changes(seen));
         assert_eq!(poll(&mut changes), Poll::Pending);
         theirs.add_override(deny()).await.unwrap();
         assert_ne!(changes.await.unwrap(), seen);

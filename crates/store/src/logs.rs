@@ -65,7 +65,7 @@ pub struct Log {
 #[derive(Clone, Debug)]
 enum Source {
     /// That of this process.
-    Running(Arc<dyn Store>),
+    Running(Arc<Store>),
     /// That of this gate, in a file.
     Own(PathBuf),
     /// The collected copy of a log of another machine.
@@ -126,7 +126,7 @@ impl Listed {
 impl Log {
     /// Returns the log of this process, which has its store open.
     #[must_use]
-    pub fn running(name: KeyName, store: Arc<dyn Store>) -> Self {
+    pub fn running(name: KeyName, store: Arc<Store>) -> Self {
         let source = Source::Running(store);
         Self { name, source }
     }
@@ -345,7 +345,7 @@ impl Logs {
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub async fn open(&self, log: &Log) -> Result<Arc<dyn Store>, StoreError> {
+    pub async fn open(&self, log: &Log) -> Result<Arc<Store>, StoreError> {
         match &log.source {
             Source::Running(store) => Ok(Arc::clone(store)),
             Source::Own(path) | Source::Copy(path) => self.copies.get(path).await,

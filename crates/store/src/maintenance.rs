@@ -1,5 +1,4 @@
-//! Maintenance of a store while a process serves: checkpoints at intervals, removal of expired data, and the tables for other
-//! programs.
+//! Maintenance of a store while a process serves: checkpoints at intervals, and removal of expired data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +8,6 @@ use tracing::{info, warn};
 
 use super::{
     Belief, HOUR, LogKey, Pruned, Reading, Retention, Store, StoreError, StoredCheckpoint,
-    denial_tables,
 };
 use crawlgate_config::{AuditConfig, format_bytes, format_moment};
 use crawlgate_system::clock::{Clock, Moment};
@@ -28,27 +26,21 @@ const BREATH: Duration = Duration::from_millis(20);
 ///
 /// The caller that ends it signs once more after the last record ([`Store::checkpoint`]).
 pub async fn maintain(
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     key: Arc<LogKey>,
     settings: impl Fn() -> AuditConfig + Send + Sync,
     clock: Clock,
 ) {
-    let max_size = || settings().max_size;
-    // By themselves: the first count of a long log takes longer than a checkpoint may wait.
-    let tables = denial_tables::refresh(&*store, max_size, &clock);
-    let maintaining = async {
-        let mut maintenance = Maintenance::new(Arc::clone(&store), key);
-        loop {
-            let settings = settings();
-            maintenance.look(&settings, &clock).await;
-            sleep(LOOK.min(settings.checkpoint_every.max(LEAST))).await;
-        }
-    };
-    tokio::join!(maintaining, tables);
+    let mut maintenance = Maintenance::new(store, key);
+    loop {
+        let settings = settings();
+        maintenance.look(&settings, &clock).await;
+        sleep(LOOK.min(settings.checkpoint_every.max(LEAST))).await;
+    }
 }
 
 struct Maintenance {
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     key: Arc<LogKey>,
     /// Time of the last checkpoint by this process.
     signed: Option<Moment>,
@@ -61,7 +53,7 @@ struct Maintenance {
 }
 
 impl Maintenance {
-    fn new(store: Arc<dyn Store>, key: Arc<LogKey>) -> Self {
+    fn new(store: Arc<Store>, key: Arc<LogKey>) -> Self {
         Self {
             store,
             key,
@@ -286,7 +278,7 @@ impl WarnOnce {
 mod tests {
     use super::*;
     use crate::Batch;
-    use crate::sqlite::Sqlite;
+    use crate::Store;
     use crate::tests::{ROW, Row};
     use crawlgate_config::{Config, Places};
 
@@ -294,7 +286,7 @@ mod tests {
     async fn the_log_is_signed_at_intervals_and_old_records_go() {
         const DAY: Duration = Duration::from_secs(86_400);
         let noon = Moment::from_millis(1_795_176_000_000);
-        let store = Arc::new(Sqlite::temporary());
+        let store = Arc::new(Store::temporary());
         let config = AuditConfig {
             keep: Some(DAY),
             checkpoint_every: Duration::from_secs(600),
@@ -308,7 +300,7 @@ mod tests {
             store.write(batch).await.unwrap();
         };
         let key = Arc::new(LogKey::generate(None).unwrap());
-        let mut maintenance = Maintenance::new(Arc::clone(&store) as Arc<dyn Store>, key);
+        let mut maintenance = Maintenance::new(Arc::clone(&store), key);
         let clock = Clock::manual(noon);
         // The drop is a record of its own, after the checkpoint.
         let cases = [
@@ -334,7 +326,7 @@ mod tests {
         const DAY: Duration = Duration::from_secs(86_400);
         let noon = Moment::from_millis(1_795_176_000_000);
         {
-            let store: Arc<dyn Store> = Arc::new(Sqlite::temporary());
+            let store: Arc<Store> = Arc::new(Store::temporary());
             let config = AuditConfig {
                 keep: Some(DAY * 30),
                 ..Config::builtin(&Places::default()).audit

@@ -30,7 +30,7 @@ pub enum Earlier {
 /// The review of all decisions that meet conditions.
 #[derive(Debug)]
 pub struct BulkReview<'s> {
-    store: &'s dyn Store,
+    store: &'s Store,
     query: DecisionQuery,
     /// The last record that was visited.
     done: u64,
@@ -63,7 +63,7 @@ impl<'s> BulkReview<'s> {
     /// # Errors
     /// When the store cannot be read.
     pub async fn begin(
-        store: &'s dyn Store,
+        store: &'s Store,
         query: DecisionQuery,
         earlier: Earlier,
     ) -> Result<Self, StoreError> {

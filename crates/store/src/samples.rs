@@ -190,7 +190,7 @@ impl Row<'_> {
 }
 
 /// Acknowledges a decision that is not acknowledged yet. False if there is no such decision.
-pub async fn acknowledge(store: &dyn Store, id: &str, note: Acknowledgement) -> bool {
+pub async fn acknowledge(store: &Store, id: &str, note: Acknowledgement) -> bool {
     let Some(decision) = store.decision(id).await.unwrap() else {
         return false;
     };

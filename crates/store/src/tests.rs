@@ -1,4 +1,4 @@
-//! Tests of the behaviour that any engine must have.
+//! Tests of what a store answers.
 
 mod counts;
 mod overrides;
@@ -8,21 +8,24 @@ mod retention;
 mod reviews;
 mod states;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 pub(crate) use super::samples::{
     DAY, NOON, ROW, Row, absent, acknowledge, origin, origin_update, successful,
 };
 use super::samples::{fresh, snapshot};
-use super::sqlite::Sqlite;
 use super::*;
 use crawlgate_origins::access::{Absence, Cause};
 use crawlgate_origins::state::{Outage, State};
-use crawlgate_policy::overrides::{Action, OverrideId};
+use crawlgate_policy::overrides::{Action, Override, OverrideId};
 use crawlgate_record::{Event, EventKind};
+use crawlgate_system::clock::Moment;
 use crawlgate_text::DecisionId;
 
 /// Returns an empty store.
-fn engine() -> Sqlite {
-    Sqlite::temporary()
+fn engine() -> Store {
+    Store::temporary()
 }
 
 fn outage(since: Moment) -> Outage {
@@ -57,7 +60,7 @@ pub(crate) fn lost() -> Batch {
 }
 
 /// Writes records and returns their identifiers.
-pub(super) async fn record(store: &dyn Store, rows: &[Row<'_>]) -> Vec<String> {
+pub(super) async fn record(store: &Store, rows: &[Row<'_>]) -> Vec<String> {
     let mut batch = Batch::default();
     let ids = rows.iter().map(|row| row.file(&mut batch)).collect();
     store.write(batch).await.unwrap();
@@ -74,7 +77,7 @@ pub(super) fn rows(count: u64) -> Vec<Row<'static>> {
         .collect()
 }
 
-pub(super) async fn update_origin(store: &dyn Store, origin_update: OriginUpdate) {
+pub(super) async fn update_origin(store: &Store, origin_update: OriginUpdate) {
     let batch = Batch {
         updates: vec![origin_update],
         ..Batch::default()
@@ -101,7 +104,7 @@ pub(super) fn unreachable(since: Moment) -> State {
 }
 
 /// Prunes until there is nothing more to drop, and returns the amounts.
-async fn prune(store: &dyn Store, retention: Retention, now: Moment) -> Pruned {
+async fn prune(store: &Store, retention: Retention, now: Moment) -> Pruned {
     let mut all = Pruned::default();
     loop {
         let step = store.prune(retention, now).await.unwrap();

@@ -20,7 +20,7 @@ pub(super) const MAX_PASSED: u64 = 20_000;
 /// A decision, with the log that it is in.
 pub(super) struct FoundDecision {
     pub(super) log: Log,
-    pub(super) store: Arc<dyn Store>,
+    pub(super) store: Arc<Store>,
     pub(super) decision: StoredDecision,
     /// The configuration of a gate that has the log.
     pub(super) config: Config,

@@ -65,7 +65,7 @@ impl OpenDenials {
     }
 
     /// Counts what has changed. If another request does so, or it takes long, the number stays as it is.
-    pub(super) async fn refresh(&self, store: &dyn Store) {
+    pub(super) async fn refresh(&self, store: &Store) {
         let Ok(mut counted) = self.counted.try_lock() else {
             return;
         };
@@ -77,7 +77,7 @@ impl OpenDenials {
 }
 
 impl PartCounts {
-    async fn refresh(&mut self, store: &dyn Store) -> Result<(), StoreError> {
+    async fn refresh(&mut self, store: &Store) -> Result<(), StoreError> {
         let extent = store.extent().await?;
         if extent.size != self.size {
             self.find_changes(store, extent.size).await?;
@@ -102,7 +102,7 @@ impl PartCounts {
     }
 
     /// Finds the parts that have changed since the log had fewer records.
-    async fn find_changes(&mut self, store: &dyn Store, size: u64) -> Result<(), StoreError> {
+    async fn find_changes(&mut self, store: &Store, size: u64) -> Result<(), StoreError> {
         let query = DecisionQuery {
             from: Some(self.size.saturating_add(1)),
             to: Some(size),
@@ -146,7 +146,7 @@ impl PartCounts {
 }
 
 /// Counts the open denials of a part.
-async fn count(store: &dyn Store, number: u64) -> Result<u64, StoreError> {
+async fn count(store: &Store, number: u64) -> Result<u64, StoreError> {
     let first = number.saturating_mul(PART);
     let query = DecisionQuery {
         verdict: Some(Verdict::Deny.as_str().to_owned()),
@@ -163,11 +163,10 @@ async fn count(store: &dyn Store, number: u64) -> Result<u64, StoreError> {
 mod tests {
     use super::*;
     use crawlgate_store::samples::{ROW, Row};
-    use crawlgate_store::sqlite::Sqlite;
-    use crawlgate_store::{Acknowledgement, Batch, Review};
+    use crawlgate_store::{Acknowledgement, Batch, Review, Store};
     use crawlgate_system::clock::Moment;
 
-    async fn record(store: &Sqlite, count: u64, row: Row<'_>) {
+    async fn record(store: &Store, count: u64, row: Row<'_>) {
         let mut batch = Batch::default();
         for _ in 0..count {
             row.file(&mut batch);
@@ -177,7 +176,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_number_follows_the_log_part_by_part() {
-        let store = Sqlite::temporary();
+        let store = Store::temporary();
         let mut counted = PartCounts::default();
         let mut open = async || {
             counted.refresh(&store).await.unwrap();

@@ -76,7 +76,7 @@ pub fn contradiction(size: u64) -> String {
 /// # Errors
 /// When the store cannot be read, or the destination cannot be written.
 pub async fn write(
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     destination: &dyn Destination,
     first: u64,
     (checkpoint, note): (&Checkpoint, &Note),
@@ -100,7 +100,7 @@ pub async fn write(
 
 /// An export under way.
 struct Export<'e> {
-    store: &'e Arc<dyn Store>,
+    store: &'e Arc<Store>,
     destination: &'e dyn Destination,
     /// Bodies that stand in the directory, or are gone.
     written: HashSet<Digest>,

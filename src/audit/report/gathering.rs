@@ -147,7 +147,7 @@ impl Part {
         }
     }
 
-    async fn begin(log: &Log, store: &dyn Store) -> Result<Self, StoreError> {
+    async fn begin(log: &Log, store: &Store) -> Result<Self, StoreError> {
         let extent = store.extent().await?;
         let first = store.records(extent.first, 1).await?;
         let first = first.first().filter(|_| extent.first < extent.size);

@@ -1,6 +1,7 @@
 //! The logs of a report: the facts of each, and what any of them has.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 
 use super::content::{CheckpointFacts, LogFacts};
 use super::gathering::Gathering;
@@ -9,9 +10,12 @@ use crate::audit::verify::covering::CoveringCheckpoint;
 use crawlgate_policy::overrides::Override;
 use crawlgate_record::Digest;
 use crawlgate_store::logs::{Log, Logs};
-use crawlgate_store::{FetchSums, Pending, Removed, Store, StoreError, StoredCheckpoint};
+use crawlgate_store::{FetchSums, Removed, Store, StoreError, StoredCheckpoint};
 use crawlgate_system::clock::Moment;
 use crawlgate_text::time_text;
+
+/// Boxed: a bound on the future of a closure names no lifetime of its argument.
+type Answer<'s, T> = Pin<Box<dyn Future<Output = Result<Option<T>, StoreError>> + Send + 's>>;
 
 /// The logs that were counted.
 pub(super) struct Readable<'l> {
@@ -34,7 +38,7 @@ impl<'l> Readable<'l> {
         &self,
         digests: &[Digest],
     ) -> Result<HashMap<Digest, Vec<u8>>, StoreError> {
-        self.look_up(digests, |store, digest| store.object(digest))
+        self.look_up(digests, |store, digest| Box::pin(store.object(digest)))
             .await
     }
 
@@ -43,7 +47,7 @@ impl<'l> Readable<'l> {
         &self,
         digests: &[Digest],
     ) -> Result<HashMap<Digest, String>, StoreError> {
-        self.look_up(digests, |store, digest| store.policy(digest))
+        self.look_up(digests, |store, digest| Box::pin(store.policy(digest)))
             .await
     }
 
@@ -76,7 +80,7 @@ impl<'l> Readable<'l> {
     async fn look_up<T>(
         &self,
         digests: &[Digest],
-        look: for<'s> fn(&'s dyn Store, Digest) -> Pending<'s, Option<T>>,
+        look: for<'s> fn(&'s Store, Digest) -> Answer<'s, T>,
     ) -> Result<HashMap<Digest, T>, StoreError> {
         let mut found = HashMap::new();
         for log in &self.counted {

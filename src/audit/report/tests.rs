@@ -8,15 +8,14 @@ mod table;
 use self::table::{HOUR, NOON, file, id, override_of_c};
 use super::*;
 use crawlgate_store::logs::{Log, Logs};
-use crawlgate_store::sqlite::Sqlite;
 use crawlgate_store::{Acknowledgement, Batch, LogKey, Store};
 use crawlgate_system::clock::Moment;
 use crawlgate_text::DecisionId;
 use crawlgate_tlog::VerifierKey;
 use std::sync::Arc;
 
-async fn store(copies: u64) -> Arc<Sqlite> {
-    let store = Sqlite::temporary();
+async fn store(copies: u64) -> Arc<Store> {
+    let store = Store::temporary();
     store.add_override(override_of_c()).await.unwrap();
     let mut batch = Batch::default();
     (0..copies).for_each(|copy| file(&mut batch, copy));
@@ -42,12 +41,12 @@ fn question() -> ReportQuery {
     }
 }
 
-async fn report(store: &Arc<Sqlite>, question: ReportQuery) -> Report {
+async fn report(store: &Arc<Store>, question: ReportQuery) -> Report {
     report_by(store, question, Vec::new()).await
 }
 
-async fn report_by(store: &Arc<Sqlite>, question: ReportQuery, keys: Vec<VerifierKey>) -> Report {
-    let log = Log::running("log".parse().unwrap(), Arc::clone(store) as Arc<dyn Store>);
+async fn report_by(store: &Arc<Store>, question: ReportQuery, keys: Vec<VerifierKey>) -> Report {
+    let log = Log::running("log".parse().unwrap(), Arc::clone(store));
     report_of(&Logs::one(log), question, keys).await
 }
 
@@ -395,7 +394,7 @@ async fn the_span_is_half_open() {
 
 #[tokio::test]
 async fn what_retention_has_dropped_is_told() {
-    let store = Arc::new(Sqlite::temporary());
+    let store = Arc::new(Store::temporary());
     let mut batch = Batch::default();
     (0..1_200).for_each(|copy| file(&mut batch, copy));
     store.write(batch).await.unwrap();

@@ -92,7 +92,7 @@ impl Acknowledged {
     /// When the store cannot be read.
     pub async fn end(
         self,
-        store: &dyn Store,
+        store: &Store,
         dropped: u64,
         faults: &mut Vec<LogFault>,
     ) -> Result<(), StoreError> {
@@ -130,7 +130,7 @@ impl Acknowledged {
 }
 
 /// Returns the record with a number, if it is there.
-async fn record(store: &dyn Store, seq: u64) -> Result<Option<StoredDecision>, StoreError> {
+async fn record(store: &Store, seq: u64) -> Result<Option<StoredDecision>, StoreError> {
     let records = store.records(seq.saturating_sub(1), 1).await?;
     Ok(records.into_iter().find(|record| record.seq == seq))
 }

@@ -59,7 +59,7 @@ pub enum LogStatus {
 impl LogStatus {
     async fn of(
         decision: &StoredDecision,
-        store: &dyn Store,
+        store: &Store,
         trusted: &Trusted,
     ) -> Result<Self, StoreError> {
         let index = decision.seq.saturating_sub(1);
@@ -122,7 +122,7 @@ impl<'a> Case<'a> {
     /// When the store cannot be read.
     pub async fn of(
         decision: &'a StoredDecision,
-        store: &dyn Store,
+        store: &Store,
         trusted: &Trusted,
     ) -> Result<Case<'a>, StoreError> {
         let in_log = LogStatus::of(decision, store, trusted).await?;
@@ -159,11 +159,7 @@ impl Case<'_> {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn compare(
-        &mut self,
-        store: &dyn Store,
-        (size, root): End,
-    ) -> Result<(), StoreError> {
+    pub async fn compare(&mut self, store: &Store, (size, root): End) -> Result<(), StoreError> {
         let seq = self.decision.seq;
         if self.in_log != LogStatus::Unsigned || seq > size {
             return Ok(());
@@ -236,7 +232,7 @@ impl Case<'_> {
 }
 
 /// Returns the fetch that brought the file, by its time.
-async fn fetch_of(evidence: &Evidence<'_>, store: &dyn Store) -> Result<Option<Fetch>, StoreError> {
+async fn fetch_of(evidence: &Evidence<'_>, store: &Store) -> Result<Option<Fetch>, StoreError> {
     let robots = evidence.robots.as_ref();
     let origin = robots.and_then(|robots| Origin::parse(&robots.url).ok());
     let fetched = robots.and_then(|robots| robots.fetched_at.as_deref());
@@ -317,7 +313,7 @@ impl Trusted {
     pub async fn of_store(
         named: &[String],
         config: &Config,
-        store: &dyn Store,
+        store: &Store,
     ) -> Result<Trusted, KeyError> {
         let mut trusted = Self::of(named, config)?;
         trusted.keys.follow(&store.rotations().await?);

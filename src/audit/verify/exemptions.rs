@@ -53,7 +53,7 @@ impl Exemptions {
     /// Returns what the log says of the exemption that a decision has.
     pub(super) async fn standing(
         &mut self,
-        store: &dyn Store,
+        store: &Store,
         decision: &StoredDecision,
     ) -> Result<ExemptionStatus, StoreError> {
         let Ok(Entry::Decision(entry)) = Entry::read(&decision.entry) else {
@@ -75,7 +75,7 @@ impl Exemptions {
     }
 
     /// Reads the settings behind those that are known.
-    async fn read_on(&mut self, store: &dyn Store) -> Result<(), StoreError> {
+    async fn read_on(&mut self, store: &Store) -> Result<(), StoreError> {
         let end = store.extent().await?.size;
         let mut after = self.read;
         loop {
@@ -155,8 +155,8 @@ mod tests {
     use super::*;
     use crawlgate_record::{self as entry, Bounds, Event, Exempt, Mode, Texts};
     use crawlgate_store::Batch;
+    use crawlgate_store::Store;
     use crawlgate_store::samples::{NOON, ROW};
-    use crawlgate_store::sqlite::Sqlite;
     use crawlgate_system::clock::Moment;
     use crawlgate_text::DecisionId;
 
@@ -213,7 +213,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_log_is_read_as_far_as_it_goes() {
-        let store = Sqlite::temporary();
+        let store = Store::temporary();
         let mut exemptions = Exemptions::default();
         let written = async |entry: Vec<u8>| {
             let mut batch = Batch::default();

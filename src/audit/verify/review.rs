@@ -25,7 +25,7 @@ const KEPT: usize = 64 << 20;
 /// A replay of decisions, one after the other.
 #[derive(Debug)]
 pub struct Replayer<'s> {
-    store: &'s dyn Store,
+    store: &'s Store,
     policies: HashMap<String, StoredObject<Arc<PolicySettings>>>,
     files: HashMap<FileKey, StoredObject<Arc<Snapshot>>>,
     bytes: usize,
@@ -142,7 +142,7 @@ struct Event {
 
 impl<'s> Replayer<'s> {
     /// Returns a review of decisions of `store`.
-    pub fn new(store: &'s dyn Store) -> Self {
+    pub fn new(store: &'s Store) -> Self {
         Self {
             store,
             policies: HashMap::new(),

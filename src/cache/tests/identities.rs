@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::audit::Log;
 use crawlgate_origins::identity::{OWN, OWN_STATES};
-use crawlgate_store::sqlite::Sqlite;
+use crawlgate_store::Store;
 use crawlgate_turns::client::Client;
 
 /// The answers of an origin, by User-Agent and by the identity that signs.
@@ -26,19 +26,14 @@ struct Site {
 impl Site {
     fn new(answers: impl Fn(&str) -> AccessResult + Send + Sync + 'static) -> Site {
         Site::on(
-            Arc::new(Sqlite::temporary()),
+            Arc::new(Store::temporary()),
             Clock::manual(START),
             whole(),
             Box::new(move |user_agent, _| answers(user_agent)),
         )
     }
 
-    fn on(
-        store: Arc<dyn store::Store>,
-        clock: Clock,
-        mut config: Config,
-        answers: Answers,
-    ) -> Site {
+    fn on(store: Arc<store::Store>, clock: Clock, mut config: Config, answers: Answers) -> Site {
         config.log.file = None;
         config.robots.cache.origins = 100;
         let log = Arc::new(Log::open(&config, Some(store), &clock).expect("a log"));
@@ -211,7 +206,7 @@ async fn a_refusal_to_a_signature_is_believed_only_if_another_one_and_none_is_re
         let signatures = Arc::<Mutex<Vec<String>>>::default();
         let seen = Arc::clone(&signatures);
         let site = Site::on(
-            Arc::new(Sqlite::temporary()),
+            Arc::new(Store::temporary()),
             Clock::manual(START),
             config.clone(),
             Box::new(move |user_agent, signed_as| {
@@ -332,7 +327,7 @@ async fn a_thousand_names_have_nine_states_in_memory_and_in_the_store() {
 
 #[tokio::test]
 async fn a_restart_knows_each_state_and_lets_no_further_one_in() {
-    let store: Arc<dyn store::Store> = Arc::new(Sqlite::temporary());
+    let store: Arc<store::Store> = Arc::new(Store::temporary());
     let clock = Clock::manual(START);
     let answers = |user_agent: &str| match user_agent.split(' ').next() {
         Some("bad") => absent(404),

@@ -75,7 +75,11 @@ async fn a_state_that_the_store_cannot_drop_is_not_forgotten() {
     life.lab.end(file(200));
     life.lab.stance(&a).await;
     life.log.flush().await.expect("it is written");
-    world.store.fails_reads.store(true, Ordering::Relaxed);
+    world
+        .store
+        .faults
+        .fails_reads
+        .store(true, Ordering::Relaxed);
     assert!(life.lab.cache.forget(&a, None).await.is_err());
     assert_eq!(file_of(&life.lab.stance(&a).await), Some(200));
 }

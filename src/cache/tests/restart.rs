@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::world::{World, days, is_disallowed};
 use super::*;
-use crawlgate_store::{Store, StoreErrorKind};
+use crawlgate_store::StoreErrorKind;
 
 #[tokio::test]
 async fn a_fresh_state_is_not_fetched_again() {
@@ -267,13 +267,13 @@ async fn a_thousand_first_requests_after_a_restart_ask_the_store_once() {
     let world = World::new();
     let a = origin("a");
     world.once(&a, file(200)).await;
-    let asked = world.store.asked.load(Ordering::Relaxed);
+    let asked = world.store.faults.asked.load(Ordering::Relaxed);
     let life = world.life();
     let views = (0..1000).map(|_| life.lab.stance(&a));
     for view in views.collect::<Vec<_>>() {
         assert_eq!(file_of(&view.await), Some(200));
     }
-    assert_eq!(world.store.asked.load(Ordering::Relaxed) - asked, 1);
+    assert_eq!(world.store.faults.asked.load(Ordering::Relaxed) - asked, 1);
     assert_eq!(life.lab.fetches(), 0);
 }
 
@@ -282,7 +282,11 @@ async fn an_evicted_state_comes_back_unchanged_even_before_it_is_written() {
     let mut world = World::new();
     world.change = |config| config.cache.origins = 1;
     let [a, b] = ["a", "b"].map(origin);
-    world.store.holds_writes.store(true, Ordering::Relaxed);
+    world
+        .store
+        .faults
+        .holds_writes
+        .store(true, Ordering::Relaxed);
     let life = world.life();
     life.lab.learn(&a).await;
     life.lab.learn(&b).await;
@@ -290,7 +294,11 @@ async fn an_evicted_state_comes_back_unchanged_even_before_it_is_written() {
     assert_eq!(world.kept(&a).await, None, "the store has not heard of it");
     assert_eq!(file_of(&life.lab.stance(&a).await), Some(1));
     assert_eq!(life.lab.fetches(), 2);
-    world.store.holds_writes.store(false, Ordering::Relaxed);
+    world
+        .store
+        .faults
+        .holds_writes
+        .store(false, Ordering::Relaxed);
     life.end();
     assert!(world.kept(&a).await.is_some());
 }
@@ -301,7 +309,11 @@ async fn an_unreadable_store_defers_requests() {
     let a = origin("a");
     world.once(&a, down()).await;
     world.clock.advance(Duration::from_secs(20 * 3600));
-    world.store.fails_reads.store(true, Ordering::Relaxed);
+    world
+        .store
+        .faults
+        .fails_reads
+        .store(true, Ordering::Relaxed);
     let life = world.life();
     for _ in 0..3 {
         assert!(matches!(life.lab.stance(&a).await, Stance::Unknown));
@@ -313,7 +325,11 @@ async fn an_unreadable_store_defers_requests() {
         0,
         "a fetch could only start from nothing"
     );
-    world.store.fails_reads.store(false, Ordering::Relaxed);
+    world
+        .store
+        .faults
+        .fails_reads
+        .store(false, Ordering::Relaxed);
     let stance = life.lab.stance(&a).await;
     assert!(matches!(stance, Stance::Unknown), "not asked again at once");
     world.clock.advance(config().timing.retry_min);
@@ -328,7 +344,11 @@ async fn a_file_that_the_store_has_lost_is_fetched_anew() {
     let world = World::new();
     let a = origin("a");
     world.once(&a, file(200)).await;
-    world.store.loses_texts.store(true, Ordering::Relaxed);
+    world
+        .store
+        .faults
+        .loses_texts
+        .store(true, Ordering::Relaxed);
     let (stance, fetches) = world.once(&a, file(203)).await;
     assert_eq!(file_of(&stance), Some(203), "it is no empty file");
     assert_eq!(fetches, 1);
@@ -350,7 +370,11 @@ fn a_process_that_ends_while_it_asks_the_store_leaves_it_as_it_was() {
     runtime().block_on(world.once(&a, down()));
     let before = runtime().block_on(world.kept(&a));
     world.clock.advance(days(1));
-    world.store.hangs_reads.store(true, Ordering::Relaxed);
+    world
+        .store
+        .faults
+        .hangs_reads
+        .store(true, Ordering::Relaxed);
     let life = world.life();
     let ends = runtime();
     ends.block_on(async {
@@ -359,7 +383,11 @@ fn a_process_that_ends_while_it_asks_the_store_leaves_it_as_it_was() {
     });
     drop(ends);
     assert!(life.lab.known(&a).is_none());
-    world.store.hangs_reads.store(false, Ordering::Relaxed);
+    world
+        .store
+        .faults
+        .hangs_reads
+        .store(false, Ordering::Relaxed);
     life.end();
     assert_eq!(runtime().block_on(world.kept(&a)), before);
 }

@@ -102,7 +102,7 @@ struct LogResult {
 /// if several are verified.
 pub(super) async fn verify(
     args: &VerifyArgs,
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     trusted: &Trusted,
     state: Result<Option<State>, LogFault>,
     config: &Config,
@@ -157,7 +157,7 @@ pub(super) async fn verify(
 
 /// Verifies the whole log for a report, and the decisions of a span.
 pub(in crate::cli) async fn verification(
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     trusted: &Trusted,
     config: &Config,
     (since, until): (Moment, Moment),
@@ -204,7 +204,7 @@ impl LogResult {
 }
 
 async fn examine(
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     trusted: &Trusted,
     state: Result<Option<State>, LogFault>,
     span: &Span,
@@ -258,7 +258,7 @@ async fn examine(
 
 /// Steps through all records of the store.
 async fn walk(
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     span: &Span,
     verifier: &mut LogVerifier,
     counts: &mut DecisionCounts,
@@ -320,7 +320,7 @@ fn subtrees(roots: &[StoredRoot], from: u64) -> impl Iterator<Item = Subtree> {
 }
 
 /// Compares the checkpoints in dropped ground, each by a proof that the log continues it.
-async fn bridge(verifier: &mut LogVerifier, store: &Arc<dyn Store>, faults: &mut Vec<LogFault>) {
+async fn bridge(verifier: &mut LogVerifier, store: &Arc<Store>, faults: &mut Vec<LogFault>) {
     let sizes: Vec<u64> = verifier.unreached().collect();
     for size in sizes {
         // A checkpoint without a proof stays uncompared, and the result says so.

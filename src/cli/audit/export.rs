@@ -43,7 +43,7 @@ pub(super) struct ExportArgs {
 /// Writes what is new up to the newest checkpoint.
 pub(super) async fn write(
     args: &ExportArgs,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     config: &Config,
 ) -> Result<CheckResult, String> {
     let trusted = Trusted::of_store(&args.key, config, &**store).await;

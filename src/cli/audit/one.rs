@@ -21,7 +21,7 @@ use crawlgate_tlog::leaf_hash;
 pub(super) async fn verify(
     id: &str,
     args: &VerifyArgs,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     config: &Config,
     trusted: &Trusted,
     state: Option<State>,

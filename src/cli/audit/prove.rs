@@ -60,7 +60,7 @@ pub(super) struct ProveArgs {
 /// Writes the evidence that the arguments ask for.
 pub(super) async fn prove(
     args: &ProveArgs,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     config: &Config,
 ) -> Result<CheckResult, String> {
     let failed = |error: StoreError| error.to_string();
@@ -156,7 +156,7 @@ impl EvidenceWriter {
     async fn show(
         &mut self,
         decision: &StoredDecision,
-        store: &Arc<dyn Store>,
+        store: &Arc<Store>,
     ) -> Result<Option<ProvenRecord>, String> {
         let shown = match self.prover.show(decision, &**store).await {
             Ok(shown) => shown,
@@ -182,7 +182,7 @@ impl EvidenceWriter {
         &mut self,
         query: DecisionQuery,
         last: u64,
-        store: &Arc<dyn Store>,
+        store: &Arc<Store>,
     ) -> Result<(), String> {
         let mut text = Vec::new();
         let mut lines = LinesWriter::new(&self.prover.header(), &mut text);

@@ -50,7 +50,7 @@ pub(super) struct TilesArgs {
 /// Writes the tree of the newest checkpoint.
 pub(super) async fn write(
     args: &TilesArgs,
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     config: &Config,
 ) -> Result<CheckResult, String> {
     let failed = |error: StoreError| error.to_string();
@@ -148,7 +148,7 @@ impl LeafTiles {
 /// Writes the tiles of level 0 with their entries, and adds the roots of full ones to `roots`. Returns `None` once a
 /// bundle is found altered.
 async fn write_bundles(
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     folder: &Folder<'_>,
     (size, end_of_dropped): (u64, u64),
     roots: &mut Roots,

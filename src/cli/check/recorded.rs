@@ -204,7 +204,7 @@ struct Answer<'a> {
 
 impl Answer<'_> {
     /// Adds the requests of one log.
-    async fn read(&mut self, store: &dyn Store) -> Result<(), Stopped> {
+    async fn read(&mut self, store: &Store) -> Result<(), Stopped> {
         let mut review = Replayer::new(store);
         let mut query = DecisionQuery {
             since: Some(self.asked.since),

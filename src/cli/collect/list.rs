@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::cli::{small_runtime, terminal};
 use crawlgate_config::{Config, Synchronous, format_bytes};
 use crawlgate_store::collection::{CollectedLog, Collection};
-use crawlgate_store::sqlite::Sqlite;
 use crawlgate_store::{Access, Store, StoreError, StoredCheckpoint};
 use crawlgate_text::time_text;
 
@@ -43,8 +42,8 @@ pub(super) fn list(collection: &Collection, config: &Config) -> Result<bool, Str
 }
 
 async fn row(log: &CollectedLog, config: &Config) -> Result<[String; 6], StoreError> {
-    let store = Sqlite::open(&log.path, Access::Read, Synchronous::Normal)?;
-    let store: Arc<dyn Store> = Arc::new(store);
+    let store = Store::open(&log.path, Access::Read, Synchronous::Normal)?;
+    let store: Arc<Store> = Arc::new(store);
     let extent = store.extent().await?;
     let newest = store.checkpoints().await?.pop();
     let last = store.records(extent.size.saturating_sub(1), 1).await?.pop();

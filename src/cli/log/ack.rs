@@ -63,7 +63,7 @@ pub(super) async fn ack(args: &AckArgs, config: &Config) -> Result<(), String> {
 
 /// Stores `note` for each decision, and reports each result: a failure does not stop the others.
 async fn by_ids(
-    store: &dyn Store,
+    store: &Store,
     ids: &[String],
     note: &Acknowledgement,
     replace: bool,
@@ -85,7 +85,7 @@ async fn by_ids(
 }
 
 async fn by_id(
-    store: &dyn Store,
+    store: &Store,
     id: &str,
     note: &Acknowledgement,
     replace: bool,
@@ -129,7 +129,7 @@ fn differs(id: &str, present: Option<&Acknowledgement>, replace: bool) -> String
 
 /// Stores `note` for all decisions that meet the conditions.
 async fn by_conditions(
-    store: &dyn Store,
+    store: &Store,
     args: &AckArgs,
     note: &Acknowledgement,
 ) -> Result<(), String> {
@@ -217,13 +217,13 @@ fn is_agreed(meant: &str) -> Result<bool, String> {
 mod tests {
     use super::*;
     use crawlgate_store::Batch;
+    use crawlgate_store::Store;
     use crawlgate_store::samples::ROW;
-    use crawlgate_store::sqlite::Sqlite;
     use crawlgate_system::clock::Moment;
 
     #[tokio::test]
     async fn a_note_stands_until_it_is_replaced_on_purpose() {
-        let store = Sqlite::temporary();
+        let store = Store::temporary();
         let mut batch = Batch::default();
         let id = ROW.file(&mut batch);
         store.write(batch).await.unwrap();

@@ -13,7 +13,7 @@ pub(super) fn export(
     config: &Config,
     chosen: &LogSelection,
 ) -> Result<(), String> {
-    let (Some(file), Format::Sqlite) = (&args.output, args.format) else {
+    let (Some(file), Format::Store) = (&args.output, args.format) else {
         return Err("--format sqlite and --output FILE belong together".to_owned());
     };
     let plain = ListArgs {

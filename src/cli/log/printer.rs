@@ -88,7 +88,7 @@ impl LogPrinter {
     /// Returns the heading above the first row.
     pub(super) fn heading(&self) -> Result<Vec<u8>, String> {
         match self.format {
-            Format::Jsonl | Format::Sqlite => Ok(Vec::new()),
+            Format::Jsonl | Format::Store => Ok(Vec::new()),
             Format::Csv => {
                 let names = self.names.map(|_| LOG.to_owned()).into_iter();
                 let heading = names.chain(HEADING.map(str::to_owned));
@@ -117,7 +117,7 @@ impl LogPrinter {
     pub(super) fn rows(&mut self, page: &[Listed]) -> Result<Vec<u8>, String> {
         self.is_empty &= page.is_empty();
         match self.format {
-            Format::Jsonl | Format::Sqlite => {
+            Format::Jsonl | Format::Store => {
                 let lines = page.iter().map(|one| match self.names {
                     Some(_) => one.line() + "\n",
                     None => format!("{}\n", one.entry.record),

@@ -19,7 +19,7 @@ pub(super) fn text(tallies: &[GroupCount], key: Key, format: Format) -> Result<V
     };
     match format {
         Format::Table => Ok(table(tallies, names).into_bytes()),
-        Format::Jsonl | Format::Sqlite => Ok(tallies
+        Format::Jsonl | Format::Store => Ok(tallies
             .iter()
             .flat_map(|tally| line(tally, names))
             .collect()),

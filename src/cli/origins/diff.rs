@@ -51,7 +51,7 @@ pub(super) async fn diff(
     points: &[SnapshotRef],
     found: &StoredOrigin,
     fetches: &[Fetch],
-    store: &dyn Store,
+    store: &Store,
     now: Moment,
 ) -> Result<u8, String> {
     let versions = versions(fetches, found);
@@ -140,7 +140,7 @@ fn find(point: &SnapshotRef, versions: &[Version], now: Moment) -> Result<Versio
     in_force.copied().ok_or_else(missing)
 }
 
-async fn text_of(version: Version, store: &dyn Store) -> Result<String, String> {
+async fn text_of(version: Version, store: &Store) -> Result<String, String> {
     let text = store.snapshot(version.sha256).await;
     let text = text.map_err(|error| error.to_string())?.ok_or_else(|| {
         format!(

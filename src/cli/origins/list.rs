@@ -21,7 +21,7 @@ pub(super) struct ListArgs {
 }
 
 /// Writes the list.
-pub(super) async fn list(args: &ListArgs, store: &dyn Store, now: Moment) -> Result<u8, String> {
+pub(super) async fn list(args: &ListArgs, store: &Store, now: Moment) -> Result<u8, String> {
     let paging = &args.paging;
     let part = async |after, limit| {
         let query = OriginQuery {

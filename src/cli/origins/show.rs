@@ -58,7 +58,7 @@ pub(super) struct ShowArgs {
 /// Shows the origin.
 pub(super) async fn show(
     args: &ShowArgs,
-    store: &dyn Store,
+    store: &Store,
     config: &Config,
     now: Moment,
 ) -> Result<u8, String> {

@@ -32,7 +32,7 @@ pub(super) struct SitemapsArgs {
 /// Writes the list.
 pub(super) async fn sitemaps(
     args: &SitemapsArgs,
-    store: &dyn Store,
+    store: &Store,
     config: &Config,
     now: Moment,
 ) -> Result<u8, String> {

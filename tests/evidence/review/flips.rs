@@ -8,7 +8,7 @@ use crawlgate::audit::DecisionId;
 use crawlgate_config::Synchronous;
 use crawlgate_record::{Event, EventKind};
 use crawlgate_store::log_key::log_key_file;
-use crawlgate_store::sqlite::{Sqlite, repair};
+use crawlgate_store::sqlite::repair;
 use crawlgate_store::{Access, Batch, Store};
 use crawlgate_tlog::SEGMENT;
 
@@ -116,7 +116,7 @@ fn octets(path: &Path, file: &[u8], table: &str) -> Vec<usize> {
 }
 
 /// All that a store answers about its log. The time of a checkpoint is its own clock's, and no signature covers it.
-async fn answers(store: &Sqlite) -> Result<Vec<String>, crawlgate_store::StoreError> {
+async fn answers(store: &Store) -> Result<Vec<String>, crawlgate_store::StoreError> {
     let mut all = Vec::new();
     let extent = store.extent().await?;
     all.push(format!("{extent:?}"));
@@ -154,7 +154,7 @@ fn no_flipped_bit_of_the_log_is_silent() {
     let file = fs::read(&path).unwrap();
     let answered = |path: &Path| {
         let runtime = tokio::runtime::Builder::new_current_thread().build();
-        let store = Sqlite::open(path, Access::Read, Synchronous::Normal)?;
+        let store = Store::open(path, Access::Read, Synchronous::Normal)?;
         runtime.unwrap().block_on(answers(&store))
     };
     let before = answered(&path).unwrap();

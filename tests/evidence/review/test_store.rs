@@ -9,7 +9,6 @@ use crawlgate_config::Synchronous;
 use crawlgate_policy::Decision;
 use crawlgate_robots::Origin;
 use crawlgate_store::log_key::log_key_file;
-use crawlgate_store::sqlite::Sqlite;
 use crawlgate_store::{
     Access, Batch, Fetch, LogKey, Object, ObjectKind, OriginUpdate, Retention, Store,
     StoredCheckpoint,
@@ -69,12 +68,12 @@ impl TestStore {
         crawlgate_store::state_file::state_file(&self.file())
     }
 
-    fn store(&self) -> Sqlite {
-        Sqlite::open(&self.file(), Access::Write, Synchronous::Normal).unwrap()
+    fn store(&self) -> Store {
+        Store::open(&self.file(), Access::Write, Synchronous::Normal).unwrap()
     }
 
     /// Runs an operation on the store.
-    pub fn ask<T>(&self, work: impl AsyncFnOnce(&dyn Store) -> T) -> T {
+    pub fn ask<T>(&self, work: impl AsyncFnOnce(&Store) -> T) -> T {
         let store = self.store();
         self.runtime.block_on(work(&store))
     }

@@ -5,9 +5,9 @@ use std::fs;
 use super::DECISIONS;
 use super::place::{Place, Serve, Whole, overwrite};
 
-const IS_NEWER: &str = "its schema is 15, but its tables are those of 14, the last that is known here: a newer crawlgate has \
+const IS_NEWER: &str = "its schema is 16, but its tables are those of 15, the last that is known here: a newer crawlgate has \
     written the store, or the number is damaged";
-const IS_OLDER: &str = "its schema is 3, but its tables are those of 14";
+const IS_OLDER: &str = "its schema is 3, but its tables are those of 15";
 const BEGINS: &str = "the beginning of the file is damaged";
 
 /// A store in which one fact is damaged, and the expected outcome.
@@ -126,7 +126,7 @@ fn of_the_file() -> Vec<Fact> {
     vec![
         Fact {
             name: "a version that is higher",
-            damage: |place| sql(place, "PRAGMA user_version = 15"),
+            damage: |place| sql(place, "PRAGMA user_version = 16"),
             check: "that one can check it",
             refused: Some(IS_NEWER),
             then: Then::Rebuilt(&[], DECISIONS, 2),
@@ -147,7 +147,7 @@ fn of_the_file() -> Vec<Fact> {
         },
         Fact {
             name: "a newer store",
-            damage: |place| sql(place, "CREATE TABLE later (one); PRAGMA user_version = 15"),
+            damage: |place| sql(place, "CREATE TABLE later (one); PRAGMA user_version = 16"),
             check: "a newer crawlgate has written the store",
             refused: Some("run that version, or name another file"),
             then: Then::MoveAway("run that version, or name another file", "db"),

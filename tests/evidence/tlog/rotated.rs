@@ -22,7 +22,7 @@ use super::stored::decisions;
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Writes the evidence of a record.
-async fn evidence(store: &dyn Store, config: &Config, seq: u64) -> String {
+async fn evidence(store: &Store, config: &Config, seq: u64) -> String {
     let trusted = Trusted::of_store(&[], config, store).await.unwrap();
     let prover = Prover::of(seq, store, &trusted).await.unwrap();
     let record = store.records(seq - 1, 1).await.unwrap().remove(0);
@@ -83,7 +83,7 @@ fn a_reader_who_knows_one_key_of_the_log_needs_no_other() {
         reason: "yearly".to_owned(),
     };
     let (early, late, keys) = runtime.unwrap().block_on(async {
-        let store: Arc<dyn Store> = open(&config, Access::Write).unwrap();
+        let store: Arc<Store> = open(&config, Access::Write).unwrap();
         let held = log_key(&config).unwrap();
         store.write(decisions(1..2)).await.unwrap();
         store.checkpoint(Arc::clone(&held), now).await.unwrap();
@@ -147,7 +147,7 @@ async fn a_person_who_has_a_replaced_key_alone_forges_no_evidence() {
         by: "Grace".to_owned(),
         reason: "stolen".to_owned(),
     };
-    let store: Arc<dyn Store> = open(&config, Access::Write).unwrap();
+    let store: Arc<Store> = open(&config, Access::Write).unwrap();
     let stolen = log_key(&config).unwrap();
     store.write(decisions(1..2)).await.unwrap();
     store.checkpoint(Arc::clone(&stolen), now).await.unwrap();

@@ -15,7 +15,6 @@ use crawlgate::audit::tiles;
 use crawlgate_config::Synchronous;
 use crawlgate_record::{Bounds, Decision, Entry};
 use crawlgate_store::log_key::{LogKey, log_key_file};
-use crawlgate_store::sqlite::Sqlite;
 use crawlgate_store::{Access, Batch, Store};
 use crawlgate_system::clock::Moment;
 use crawlgate_tlog::{Checkpoint, Note, Prover, Resource, Tile, leaf_hash};
@@ -72,7 +71,7 @@ impl TestStore {
         self.entries
             .extend(batch.entries.iter().map(<[u8]>::to_vec));
         let store = self.path("crawlgate.db");
-        let store = Sqlite::open(&store, Access::Write, Synchronous::Normal).unwrap();
+        let store = Store::open(&store, Access::Write, Synchronous::Normal).unwrap();
         // Only now: a key without a store is that of a store that is lost.
         let key = self.key();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -184,8 +183,8 @@ impl TestStore {
     pub(crate) fn made_one_by_one(&self) {
         let size = self.entries.len() as u64;
         let store = self.path("crawlgate.db");
-        let store: Arc<dyn Store> =
-            Arc::new(Sqlite::open(&store, Access::Read, Synchronous::Normal).unwrap());
+        let store: Arc<Store> =
+            Arc::new(Store::open(&store, Access::Read, Synchronous::Normal).unwrap());
         let mut names = BTreeMap::new();
         note_files(&self.folder(), "", &mut names);
         let runtime = tokio::runtime::Builder::new_current_thread()

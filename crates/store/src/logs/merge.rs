@@ -386,7 +386,7 @@ impl Part<'_> {
     /// entry of the time.
     async fn begin(
         &mut self,
-        store: &dyn Store,
+        store: &Store,
         query: &DecisionQuery,
         reach: Option<u64>,
     ) -> Result<Option<Edge>, StoreError> {
@@ -452,7 +452,7 @@ fn start(newest_first: bool) -> u64 {
 }
 
 async fn entries(
-    store: &dyn Store,
+    store: &Store,
     kind: EntryKind,
     query: DecisionQuery,
 ) -> Result<Vec<StoredDecision>, StoreError> {
@@ -464,7 +464,7 @@ async fn entries(
 
 /// Returns the number of the first or the last decision of the time of a query, found without a search.
 async fn end_of(
-    store: &dyn Store,
+    store: &Store,
     query: &DecisionQuery,
     newest_first: bool,
 ) -> Result<Option<u64>, StoreError> {

@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 
 use super::lost;
-use crate::sqlite::Sqlite;
 use crate::{Access, Store, StoreError};
 use crawlgate_config::Synchronous;
 
@@ -26,7 +25,7 @@ struct OpenStore {
     path: PathBuf,
     /// The file that was opened: another one may have its place by now.
     file: FileId,
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
 }
 
 /// The device and the inode of a file.
@@ -37,7 +36,7 @@ impl OpenCopies {
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub(super) async fn get(&self, path: &Path) -> Result<Arc<dyn Store>, StoreError> {
+    pub(super) async fn get(&self, path: &Path) -> Result<Arc<Store>, StoreError> {
         if let Some(known) = self.known(path) {
             return Ok(known);
         }
@@ -45,7 +44,7 @@ impl OpenCopies {
         let open = move || -> Result<OpenStore, StoreError> {
             // Before the opening: a file that takes its place meanwhile is opened once more later.
             let file = file_at(&place).unwrap_or_default();
-            let store = Sqlite::open(&place, Access::Read, Synchronous::Full)?;
+            let store = Store::open(&place, Access::Read, Synchronous::Full)?;
             Ok(OpenStore {
                 path: place,
                 file,
@@ -60,7 +59,7 @@ impl OpenCopies {
         Ok(store)
     }
 
-    fn known(&self, path: &Path) -> Option<Arc<dyn Store>> {
+    fn known(&self, path: &Path) -> Option<Arc<Store>> {
         let file = file_at(path);
         let mut open = self.0.lock();
         let is_it = |one: &OpenStore| one.path == path && Some(one.file) == file;

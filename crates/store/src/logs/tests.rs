@@ -1,9 +1,8 @@
 mod reach;
 
 use super::*;
-use crate::sqlite::Sqlite;
 use crate::tests::{ROW, Row};
-use crate::{Batch, DecisionQuery, GroupBy};
+use crate::{Batch, DecisionQuery, GroupBy, Store};
 use crawlgate_system::clock::Moment;
 
 /// 2026-11-20T12:00:00Z
@@ -18,8 +17,8 @@ fn name(name: &str) -> KeyName {
 }
 
 /// Returns a store with a denial for each second.
-async fn store(seconds: &[u64]) -> Arc<dyn Store> {
-    let store = Sqlite::temporary();
+async fn store(seconds: &[u64]) -> Arc<Store> {
+    let store = Store::temporary();
     let mut batch = Batch::default();
     for second in seconds {
         let time = time(*second);
@@ -233,7 +232,7 @@ async fn a_log_that_cannot_be_read_is_named_and_harms_no_other() {
 #[tokio::test]
 async fn counts_of_all_logs_are_summed_before_the_most_frequent_are_chosen() {
     let rows = async |counts: &[(&'static str, u64)]| {
-        let store = Sqlite::temporary();
+        let store = Store::temporary();
         let mut batch = Batch::default();
         for (host, count) in counts {
             for n in 0..*count {
@@ -242,7 +241,7 @@ async fn counts_of_all_logs_are_summed_before_the_most_frequent_are_chosen() {
             }
         }
         store.write(batch).await.unwrap();
-        let store: Arc<dyn Store> = Arc::new(store);
+        let store: Arc<Store> = Arc::new(store);
         store
     };
     let logs = logs(vec![
@@ -324,7 +323,7 @@ async fn few_copies_stay_open_and_another_file_is_opened_anew() {
     let folder = tempfile::tempdir().unwrap();
     let place = |n: usize| folder.path().join(format!("{n}.db"));
     for n in 0..=MAX_OPEN {
-        let store = Sqlite::open(
+        let store = Store::open(
             &place(n),
             crate::Access::Write,
             crawlgate_config::Synchronous::Normal,

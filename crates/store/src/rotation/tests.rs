@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::public_keys::earlier_keys;
 use crate::sqlite::fork::Fork;
-use crate::sqlite::{Sqlite, repair};
+use crate::sqlite::repair;
 use crate::state_file::{self, StateFile};
 use crate::tests::{record, rows};
 use crate::{Access, Store, StoredCheckpoint, log_key, open, rotate_key};
@@ -56,7 +56,7 @@ impl Place {
         self.file("crawlgate.db")
     }
 
-    fn open(&self) -> Result<Arc<dyn Store>, StoreError> {
+    fn open(&self) -> Result<Arc<Store>, StoreError> {
         open(&self.config, Access::Write)
     }
 
@@ -92,7 +92,7 @@ fn is_signed(checkpoint: &StoredCheckpoint, by: &VerifierKey) -> bool {
 
 /// Appends a record and signs it as a process does that holds this key.
 async fn sign(
-    store: &dyn Store,
+    store: &Store,
     key: &Arc<LogKey>,
     now: Moment,
 ) -> Result<StoredCheckpoint, StoreError> {
@@ -418,7 +418,7 @@ async fn an_older_copy_from_before_a_rotation_is_refused_and_forks() {
 async fn only_one_of_two_rotations_at_once_begins_from_a_key() {
     let place = Place::new();
     place.begin().await;
-    let store = Sqlite::open(&place.db(), Access::Write, place.config.store.synchronous).unwrap();
+    let store = Store::open(&place.db(), Access::Write, place.config.store.synchronous).unwrap();
     let (held, done) = (place.key(), place.rotate(NOON).await);
     let late = store.rotate(held.successor().unwrap(), words(), NOON).await;
     let late = late.unwrap_err();

@@ -18,11 +18,13 @@ use tracing::error;
 use super::bounds;
 use super::entries::{self, Blocks, Head, StoredTree, checkpoint};
 use super::error::{Failure, said};
+use super::file::beside;
 use super::kind;
-use super::open::{self, beside, connect, probe};
+use super::open::{self, connect, probe};
 use super::rotations;
-use super::schema::{self, STEPS, SchemaVersion};
+use super::schema::{self, SchemaVersion};
 use super::still;
+use super::transaction;
 use super::write;
 use crate::collection::{COLLECT_ANEW, is_in_collection};
 use crate::log_key::{LogKey, StoredCheckpoint, log_key_file};
@@ -219,8 +221,8 @@ fn note(
     state_file: &StateFile,
     missing: &Missing,
 ) -> Result<(), Failure> {
-    let end = write::durably(connection, |connection| {
-        let transaction = write::begin(connection)?;
+    let end = transaction::durably(connection, |connection| {
+        let transaction = transaction::begin(connection)?;
         let mut head = Head::read(&transaction)?;
         write::event(&transaction, &mut head, missing.at, missing.event())?;
         transaction.commit()?;
@@ -402,7 +404,7 @@ fn to_examine(path: &Path) -> Result<Connection, Failure> {
 }
 
 fn is_ours(connection: &Connection) -> bool {
-    matches!(schema::read_version(connection), Ok(SchemaVersion::Known(steps)) if steps == STEPS.len())
+    matches!(schema::read_version(connection), Ok(SchemaVersion::Present))
 }
 
 fn size(path: &Path) -> u64 {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::entries::oldest::first_kept;
 use super::error::Failure;
 use super::rows::{integer, number};
-use super::write::begin;
+use super::transaction::begin;
 use crate::{Belief, Progress};
 use crawlgate_system::clock::Moment;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::error::Failure;
-use super::open::{LOG_SIZE, PAGE, PATIENCE, beside};
+use super::file::{CHECKPOINT, LOG_SIZE, PAGE, PATIENCE, beside};
 use super::robots;
 use super::rows::number;
 
@@ -86,13 +86,13 @@ pub(super) fn content(connection: &Connection) -> Result<u64, Failure> {
 /// Sets how often the log is carried over, by its part of the bound.
 pub(super) fn bound_log(connection: &Connection, parts: Option<Parts>) -> Result<(), Failure> {
     let (limit, pages) = match parts {
-        None => (LOG_SIZE, super::open::CHECKPOINT),
+        None => (LOG_SIZE, CHECKPOINT),
         Some(parts) => {
             let limit = i64::try_from(parts.log / 2)
                 .unwrap_or(LOG_SIZE)
                 .min(LOG_SIZE);
             let pages = i32::try_from(limit / 2 / i64::from(PAGE)).unwrap_or(i32::MAX);
-            (limit, pages.clamp(8, super::open::CHECKPOINT))
+            (limit, pages.clamp(8, CHECKPOINT))
         }
     };
     connection.pragma_update(None, "journal_size_limit", limit)?;

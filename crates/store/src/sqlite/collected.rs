@@ -14,7 +14,7 @@ use super::error::Failure;
 use super::kind::{MARK, is_collected};
 use super::origin_update::packed;
 use super::rows::{integer, number, time};
-use super::{agree, objects, open, read, rotations, write};
+use super::{agree, objects, open, read, rotations, transaction, write};
 use crate::log_key::StoredCheckpoint;
 use crate::public_keys;
 use crate::rotation::Rotation;
@@ -188,7 +188,7 @@ impl Collected {
             head,
             ..
         } = self;
-        let transaction = write::begin(connection).map_err(|failure| failure.at(path))?;
+        let transaction = transaction::begin(connection).map_err(|failure| failure.at(path))?;
         Ok(Filing {
             path,
             transaction,

@@ -24,11 +24,6 @@ type Digest = [u8; 16];
 /// The column with the digest.
 const COLUMN: &str = "digest";
 
-/// Columns that a later step has added, with the value that older rows have there. The digest leaves it out, so that it
-/// stays that of the row before this step.
-const LATER: [(&str, ValueRef<'_>); 2] =
-    [("id", ValueRef::Null), ("instance", ValueRef::Text(b""))];
-
 /// Returns the digest of a row read with all its columns.
 fn of(table: &str, row: &Row<'_>) -> rusqlite::Result<Digest> {
     of_first(table, row, 0)
@@ -50,12 +45,8 @@ fn of_first(table: &str, row: &Row<'_>, without: usize) -> rusqlite::Result<Dige
         if column == COLUMN {
             continue;
         }
-        let value = row.get_ref(place)?;
-        if LATER.contains(&(column, value)) {
-            continue;
-        }
         add(b'C', column.as_bytes());
-        match value {
+        match row.get_ref(place)? {
             ValueRef::Null => add(b'n', &[]),
             ValueRef::Integer(integer) => add(b'i', &integer.to_be_bytes()),
             ValueRef::Real(real) => add(b'r', &real.to_bits().to_be_bytes()),

@@ -39,9 +39,9 @@ pub(super) use self::head::{Head, Memory, reading};
 pub(super) use self::lines::Lines;
 pub(super) use self::read::{Blocks, Placed, Run, damaged, extent, runs, salvage, walk, with_ids};
 pub(super) use self::retention::append_event;
-pub(super) use self::schema::{TABLES, WITNESSES};
+pub(super) use self::schema::TABLES;
 pub(super) use self::tree::{StoredTree, roots};
-pub(super) use self::uses::{Uses, WEEK};
+pub(super) use self::uses::Uses;
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use crawlgate_system::descriptors::are_exhausted;
 
 /// A failure of work on the database.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// An error of the engine.
     Engine(rusqlite::Error),
     /// Content that differs from the written one.

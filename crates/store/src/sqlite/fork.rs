@@ -14,13 +14,14 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::agree::{self, Relation};
-use super::denials::{daily, recent};
 use super::entries::{self, Blocks, Head, checkpoint};
 use super::error::Failure;
-use super::hours;
+use super::file::beside;
 use super::kind;
-use super::open::{self, beside};
+use super::miscounted;
+use super::open;
 use super::repair::{beyond, refuse_if_open};
+use super::transaction;
 use super::write;
 use crate::log_key::{self, LogKey, log_key_file};
 use crate::public_keys;
@@ -113,7 +114,7 @@ impl Fork {
         let noted = noted(connection, state.as_ref(), key.as_ref())?;
         let (_, size) = entries::extent(connection)?;
         let size = size - u64::from(noted.is_some());
-        let counted = hours::miscounted(connection, &Blocks::default())?;
+        let counted = miscounted::miscounted(connection, &Blocks::default())?;
         if noted.is_none() {
             require_loss(
                 connection,
@@ -283,7 +284,7 @@ impl Fork {
     /// Appends the entry.
     fn note(&self, reason: &str, now: Moment) -> Result<(), Failure> {
         let mut connection = open::writer(&self.path, Synchronous::Full)?;
-        let transaction = write::begin(&mut connection)?;
+        let transaction = transaction::begin(&mut connection)?;
         let mut head = Head::read(&transaction)?;
         let (size, root) = self.lost;
         let reason = self.reason(reason);
@@ -296,9 +297,8 @@ impl Fork {
         write::event(&transaction, &mut head, now, kind)?;
         if self.counted.is_some() {
             // The entry says it from here on.
-            hours::recount(&transaction, &Blocks::default())?;
-            daily::count_anew(&transaction)?;
-            recent::cut_off(&transaction, head.size())?;
+            miscounted::recount(&transaction, &Blocks::default())?;
+            checkpoint::forget_size(&transaction)?;
         }
         transaction.commit()?;
         Ok(())

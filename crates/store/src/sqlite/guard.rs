@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use super::agree::{self, Depth};
 use super::bounds::log_size;
 use super::error::Failure;
+use super::file::Identity;
 use super::header::Header;
-use super::open::Identity;
 use super::schema::APPLICATION;
 use crate::{StoreError, StoreErrorKind, failed};
 

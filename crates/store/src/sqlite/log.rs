@@ -11,7 +11,7 @@ use tracing::{error, info};
 
 use super::bounds::{Parts, carry_over, log_size};
 use super::error::Failure;
-use super::open::LOG_SIZE;
+use super::file::LOG_SIZE;
 use super::rows::number;
 use crawlgate_config::format_bytes;
 

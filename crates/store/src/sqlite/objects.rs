@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::entries::WEEK;
 use super::error::Failure;
 use super::rows::{integer, time};
+use crate::types::WEEK;
 use crate::{Batch, Object, ObjectKind, Sha256};
 use crawlgate_record::{Asserted, Basis, time_of};
 use crawlgate_system::clock::Moment;

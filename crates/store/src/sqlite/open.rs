@@ -5,19 +5,17 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{
-    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
-};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::fchown;
 use tracing::warn;
 
 use super::error::Failure;
+use super::file::{CHECKPOINT, LOG_SIZE, PAGE, PATIENCE, beside, kind_of};
 use super::kind;
-use super::schema::{self, STEPS, SchemaVersion};
+use super::schema::{self, SchemaVersion, VERSION};
 use crate::collection::foreign_file;
 use crate::log_key::log_key_file;
 use crate::state_file;
@@ -25,18 +23,6 @@ use crate::{Access, StoreError, StoreErrorKind, failed};
 use crawlgate_config::Synchronous;
 use crawlgate_system::atomic_file::{owner_for, sync_folder};
 use crawlgate_system::descriptors::is_exhaustion;
-
-/// Time that one process waits for another's write.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Octets of a page: several records fit, so that little is left over behind the last one.
-pub(super) const PAGE: i32 = 8_192;
-
-/// Pages in the write-ahead log after which it is carried over into the database: 16 MiB.
-pub(super) const CHECKPOINT: i32 = 2_048;
-
-/// Octets to which a larger write-ahead log is cut back.
-pub(super) const LOG_SIZE: i64 = 32 * 1024 * 1024;
 
 /// Page cache of a connection, in KiB: of each reader, and of the writer.
 const CACHE: i32 = 4 * 1024;
@@ -75,10 +61,8 @@ pub(super) fn made_ready(path: &Path, synchronous: Synchronous) -> Result<Connec
         connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)?;
         connection.pragma_update(None, "journal_size_limit", LOG_SIZE)?;
         connection.pragma_update(None, "cache_size", -WRITER_CACHE)?;
-        if version != SchemaVersion::Known(STEPS.len()) {
-            schema::migrate(&mut connection, STEPS)?;
-        }
         if version == SchemaVersion::Empty {
+            schema::create(&mut connection)?;
             checkpoint_schema(&connection, path)?;
         }
         probe(&connection)?;
@@ -116,7 +100,7 @@ fn checkpoint_schema(connection: &Connection, path: &Path) -> Result<(), Failure
 
 /// Reads one row by way of each table and each index: an unusable one is better reported now than by every request.
 pub(super) fn probe(connection: &Connection) -> Result<(), Failure> {
-    const LOOKS: [&str; 28] = [
+    const LOOKS: [&str; 25] = [
         "meta",
         "snapshot NOT INDEXED",
         "snapshot WHERE sha256 >= x''",
@@ -137,9 +121,6 @@ pub(super) fn probe(connection: &Connection) -> Result<(), Failure> {
         "acknowledgement NOT INDEXED",
         "hourly",
         "fetch_hourly",
-        "recent_denial",
-        "denied_daily",
-        "denied_day",
         "origin INDEXED BY origin_state WHERE state >= ''",
         "object",
         "override NOT INDEXED",
@@ -190,15 +171,8 @@ pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
 /// Returns a connection if [`writer`] has prepared its database.
 pub(super) fn prepared(path: &Path, connection: Connection) -> Result<Connection, Failure> {
     match known(&connection, path)? {
-        SchemaVersion::Known(steps) if steps == STEPS.len() => Ok(connection),
         SchemaVersion::Empty => Err(missing(path).into()),
-        _ => Err(Failure::Store(StoreError {
-            kind: StoreErrorKind::Failed,
-            message: format!(
-                "{}: an older crawlgate has written the store; it is brought up to date when `crawlgate serve` starts",
-                path.display()
-            ),
-        })),
+        _ => Ok(connection),
     }
 }
 
@@ -266,54 +240,6 @@ fn refuse_other_than_files(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Names the kind of file in a file's place.
-pub(crate) fn kind_of(kind: fs::FileType) -> &'static str {
-    match () {
-        () if kind.is_dir() => "a directory",
-        () if kind.is_fifo() => "a named pipe",
-        () if kind.is_socket() => "a socket",
-        () if kind.is_char_device() || kind.is_block_device() => "a device",
-        () => "no file",
-    }
-}
-
-/// The identity of an open file, independent of its present name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Identity {
-    file: Inode,
-    /// The identity of the log: the engine goes on writing to a log without a name, too. The log exists as long as the
-    /// database is open.
-    log: Option<Inode>,
-}
-
-type Inode = (u64, u64);
-
-impl Identity {
-    /// Returns the identity of the file at `path`.
-    pub(super) fn of(path: &Path) -> io::Result<Self> {
-        let inode = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
-        Ok(Self {
-            file: inode(path)?,
-            log: inode(&beside(path, "-wal")).ok(),
-        })
-    }
-
-    /// Fails if `path` names another file by now, or none: writes to the open one would be lost.
-    pub(super) fn require(self, path: &Path) -> Result<(), StoreError> {
-        if Self::of(path).is_ok_and(|now| now == self) {
-            return Ok(());
-        }
-        Err(StoreError {
-            kind: StoreErrorKind::Missing,
-            message: format!(
-                "{}: the store or its log (-wal) was moved, replaced or deleted while it was open, and nothing can be \
-                 kept any more; put those very files back, or start crawlgate anew",
-                path.display()
-            ),
-        })
-    }
-}
-
 fn missing(path: &Path) -> StoreError {
     foreign_file(path).unwrap_or_else(|| StoreError {
         kind: StoreErrorKind::Missing,
@@ -343,41 +269,39 @@ fn known(connection: &Connection, path: &Path) -> Result<SchemaVersion, Failure>
     let path = path.display();
     match schema::read_version(connection)? {
         SchemaVersion::Newer(version) if schema::is_present(connection)? => {
-            Err(Failure::Damaged(numbered_beyond(version.into())))
+            Err(Failure::Damaged(numbered_beyond(version)))
         }
-        SchemaVersion::Known(steps) if steps < STEPS.len() && schema::is_present(connection)? => {
-            Err(misnumbered(schema::version(steps)))
+        // A database of another crawlgate has other tables.
+        SchemaVersion::Earlier(version) if schema::is_present(connection)? => {
+            Err(Failure::Damaged(format!(
+                "it says that its schema is {version}, but its tables are those of {VERSION}"
+            )))
         }
         // The schema is on the disk before the key is made.
         SchemaVersion::Empty if was_begun => Err(Failure::Damaged(
             "it holds no table, but the key that signs its log was made after its tables"
                 .to_owned(),
         )),
-        SchemaVersion::Former if schema::is_present(connection)? => {
-            let version = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-            Err(misnumbered(version))
-        }
-        SchemaVersion::Former => Err(Failure::Store(StoreError {
-            kind: StoreErrorKind::Corrupt,
-            message: format!(
-                "{path}: an unreleased crawlgate has written the store in a form that is no longer read; move it and the \
-                 files beside it away, or name another file with [store] path"
-            ),
-        })),
-        // All steps are taken at once, so 0 is damage; and there will never be as many as 1,000.
-        SchemaVersion::Known(0) => Err(Failure::Damaged("it has no schema".to_owned())),
+        // The number is written with the tables; and there will never be as many as 1,000.
+        SchemaVersion::Earlier(0) => Err(Failure::Damaged("it has no schema".to_owned())),
         SchemaVersion::Newer(1_000..) => Err(Failure::Damaged(
             "its schema number never existed".to_owned(),
         )),
         SchemaVersion::Foreign if was_begun => Err(Failure::Damaged(
             "its beginning is another program's database's".to_owned(),
         )),
+        SchemaVersion::Earlier(_) => Err(Failure::Store(StoreError {
+            kind: StoreErrorKind::Corrupt,
+            message: format!(
+                "{path}: an unreleased crawlgate has written the store in a form that is no longer read; move it and the \
+                 files beside it away, or name another file with [store] path"
+            ),
+        })),
         SchemaVersion::Newer(version) => Err(Failure::Store(StoreError {
             kind: StoreErrorKind::Newer,
             message: format!(
-                "{path}: a newer crawlgate has written the store (schema {version}, known here: up to {}); run that \
-                 version, or name another file with [store] path",
-                schema::present()
+                "{path}: a newer crawlgate has written the store (schema {version}, known here: up to {VERSION}); run that \
+                 version, or name another file with [store] path"
             ),
         })),
         SchemaVersion::Foreign => Err(Failure::Store(StoreError {
@@ -392,20 +316,11 @@ fn known(connection: &Connection, path: &Path) -> Result<SchemaVersion, Failure>
 
 /// Returns the words for a version number that is too high for the tables: of a newer crawlgate that has added none, or
 /// damaged.
-pub(super) fn numbered_beyond(version: i64) -> String {
-    let present = schema::present();
+pub(super) fn numbered_beyond(version: i32) -> String {
     format!(
-        "its schema is {version}, but its tables are those of {present}, the last that is known here: a newer crawlgate has \
+        "its schema is {version}, but its tables are those of {VERSION}, the last that is known here: a newer crawlgate has \
          written the store, or the number is damaged"
     )
-}
-
-/// Reports a damaged version number: a database of a newer or an older crawlgate has other tables.
-fn misnumbered(version: i64) -> Failure {
-    Failure::Damaged(format!(
-        "it says that its schema is {version}, but its tables are those of {}",
-        schema::present()
-    ))
 }
 
 /// Creates the file, and its directory if need be, readable by their owner alone. A file that root creates in the directory
@@ -470,11 +385,4 @@ fn refuse_emptied(path: &Path) -> Result<(), StoreError> {
         });
     }
     Ok(())
-}
-
-/// Returns the place of one of the engine's files beside the database.
-pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }

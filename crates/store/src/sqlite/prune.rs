@@ -11,13 +11,13 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::bounds::{self, Parts};
-use super::denials::{daily, recent};
 use super::entries::retention::{self, Oldest};
 use super::entries::{Blocks, Head, extent, fold, oldest};
 use super::error::Failure;
-use super::open::LOG_SIZE;
+use super::file::LOG_SIZE;
 use super::rows::{number, time};
-use super::write::{LogMemory, begin, event};
+use super::transaction::begin;
+use super::write::{LogMemory, event};
 use super::{fetches, hours, objects, robots, shipping};
 use crate::{Pruned, Retention, Sha256};
 use crawlgate_record::{DropCause, EventKind};
@@ -77,7 +77,6 @@ pub(super) fn step(
     if dropped.decisions > 0 {
         hours::prune(&transaction, oldest)?;
         fetches::prune(&transaction, oldest)?;
-        daily::prune(&transaction, oldest)?;
     }
     log.commit(transaction, head)?;
     let mut given_back = 0;
@@ -197,7 +196,6 @@ fn drop_block(
 ) -> Result<Pruned, Failure> {
     let end = oldest.first + oldest.count;
     retention::drop_before(transaction, blocks, end)?;
-    recent::drop_before(transaction, end)?;
     let oldest_kept = params
         .keep
         .map_or(Moment::default(), |keep| params.now - keep);

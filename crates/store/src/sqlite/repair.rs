@@ -21,14 +21,13 @@ pub(super) use self::evidence::beyond;
 pub(super) use self::salvage::refuse_if_open;
 pub use self::salvage::{Rebuilt, rebuild};
 use super::agree::{self, Relation};
-use super::denials;
 use super::digests;
 use super::entries::Blocks;
 use super::error::{Failure, said};
+use super::file::PATIENCE;
 use super::header::Header;
-use super::hours;
+use super::miscounted;
 use super::objects;
-use super::open::PATIENCE;
 use super::schema::{self, APPLICATION, SchemaVersion};
 use super::{entries, open, read, still};
 use crate::log_key::log_key_file;
@@ -122,7 +121,7 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
                     "{}: {}; that one can check it. If no newer crawlgate ever ran here, the number is damaged, and \
                      `crawlgate store rebuild` mends it",
                     path.display(),
-                    open::numbered_beyond(version.into())
+                    open::numbered_beyond(version)
                 ),
             });
         }
@@ -206,7 +205,7 @@ fn lenient(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
 type Check = fn(&Connection, &mut Faults) -> Result<(), Failure>;
 
 /// The checks of the database alone.
-const CHECKS: [Check; 13] = [
+const CHECKS: [Check; 12] = [
     structure,
     self::schema,
     references,
@@ -219,7 +218,6 @@ const CHECKS: [Check; 13] = [
     texts,
     self::objects,
     counts,
-    denials,
 ];
 
 /// Runs the engine's own check of its pages and indices.
@@ -238,10 +236,8 @@ fn structure(connection: &Connection, faults: &mut Faults) -> Result<(), Failure
 /// Finds parts of the schema that are missing or foreign.
 fn schema(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     // A damaged version tells no schema to compare with. The other checks find that fault.
-    if let SchemaVersion::Known(steps) = schema::read_version(connection)? {
-        faults
-            .damaged
-            .extend(schema::differences(connection, steps)?);
+    if schema::read_version(connection)? == SchemaVersion::Present {
+        faults.damaged.extend(schema::differences(connection)?);
     }
     Ok(())
 }
@@ -391,23 +387,14 @@ fn objects(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Finds decisions that the store counts by hour or by day, and has no record of.
+/// Finds decisions that the store counts, and has no record of.
 fn counts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    if let Some(counted) = hours::miscounted(connection, &Blocks::default())? {
+    if let Some(counted) = miscounted::miscounted(connection, &Blocks::default())? {
         faults.altered.push(format!(
             "records are missing at the end of the log: {counted}; bring back a backup, or let `crawlgate audit fork` begin \
              a new log, which says so"
         ));
     }
-    Ok(())
-}
-
-/// Finds denials, and counts of them, that are not what the log says. They are no measure of a log that was altered.
-fn denials(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    if !faults.altered.is_empty() {
-        return Ok(());
-    }
-    faults.damaged.extend(denials::check::faults(connection)?);
     Ok(())
 }
 

@@ -5,7 +5,8 @@ use rusqlite::Connection;
 use super::entries::{self, checkpoint};
 use super::error::Failure;
 use super::rotations;
-use super::write::{self, LogMemory};
+use super::transaction::begin;
+use super::write::LogMemory;
 use crate::failed;
 use crate::log_key::LogKey;
 use crate::rotation::{self, Rotation, RotationReason};
@@ -22,7 +23,7 @@ pub(super) fn rotate(
     words: &RotationReason,
     now: Moment,
 ) -> Result<(Rotation, End), Failure> {
-    let transaction = write::begin(connection)?;
+    let transaction = begin(connection)?;
     let rotations = rotations::all(&transaction)?;
     let keys = new.vkeys();
     let [successor, old, ..] = &keys[..] else {

@@ -1,4 +1,4 @@
-//! The schema of the database, and the steps from an older one.
+//! The schema of the database.
 //!
 //! People read the tables through the views below, in the `sqlite3` shell. Times are milliseconds since the epoch, UTC,
 //! in tables, and text in views. Decisions lie in entries ([`entries`](super::entries)).
@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::denials;
 use super::entries;
 use super::error::Failure;
 use super::fetches;
@@ -17,24 +16,19 @@ use crawlgate_text::json::printable;
 /// Marks a database as ours (`PRAGMA application_id`): "crlg".
 pub(super) const APPLICATION: i32 = 0x6372_6c67;
 
-/// The steps from an empty database to the present schema. The database's `user_version` is [`FORMER`] and the number of
-/// steps taken. A released step is never changed: a new one follows.
-pub(super) const STEPS: &[&str] = &[
-    FIRST,
+/// The version of the schema (`PRAGMA user_version`). Each change of the schema takes the next one.
+pub(super) const VERSION: i32 = 15;
+
+/// The parts of the schema.
+const PARTS: [&str; 5] = [
+    ORIGINS,
     entries::TABLES,
     COUNTS,
-    DIGESTS,
-    entries::WITNESSES,
     rotations::TABLE,
     fetches::TABLE,
-    FLEET,
-    denials::TABLES,
 ];
 
-/// Versions up to this one kept decisions in another form, before the first release.
-const FORMER: i32 = 5;
-
-const FIRST: &str = r#"
+const ORIGINS: &str = r#"
 CREATE TABLE meta (
     name TEXT PRIMARY KEY,
     value INTEGER NOT NULL
@@ -64,6 +58,8 @@ CREATE TABLE leftover (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX leftover_due ON leftover (due);
 
+-- A `digest` is the first 16 octets of the SHA-256 of all that the row says: one that says something else is damaged.
+
 -- What is known of an origin's robots.txt as one identity: `*`, a product token in lower case, with `@` and a client's
 -- name after it where a client answers for it. `user_agent` is that of the fetch that the state rests on.
 CREATE TABLE origin (
@@ -87,6 +83,7 @@ CREATE TABLE origin (
     final_url TEXT,
     bytes INTEGER,
     truncated INTEGER,
+    digest BLOB,
     PRIMARY KEY (origin, identity)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX origin_sha256 ON origin (sha256) WHERE sha256 IS NOT NULL;
@@ -114,6 +111,7 @@ CREATE TABLE fetch (
     hops TEXT NOT NULL,
     sha256 BLOB,
     fields TEXT NOT NULL,
+    digest BLOB,
     FOREIGN KEY (origin, identity) REFERENCES origin (origin, identity) ON DELETE CASCADE
 ) STRICT;
 CREATE INDEX fetch_origin ON fetch (origin, identity);
@@ -131,6 +129,8 @@ CREATE TABLE acknowledgement (
     note TEXT NOT NULL
 ) STRICT;
 
+-- `id` is the identifier that the override has at every instance of a fleet, and `instance` the one that added it. Of two
+-- columns with NULL at the end of a row, a flipped bit goes unnoticed.
 CREATE TABLE override (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     origin TEXT NOT NULL,
@@ -141,8 +141,12 @@ CREATE TABLE override (
     reason TEXT NOT NULL,
     created INTEGER NOT NULL,
     removed INTEGER,
-    removed_by TEXT
+    removed_by TEXT,
+    digest BLOB,
+    id BLOB,
+    instance TEXT NOT NULL DEFAULT ''
 ) STRICT;
+CREATE UNIQUE INDEX override_id ON override (id) WHERE id IS NOT NULL;
 
 CREATE VIEW origins AS
 SELECT origin, identity, state, absence, cause, user_agent,
@@ -250,33 +254,16 @@ CREATE TRIGGER object_gone AFTER DELETE ON object
     BEGIN INSERT INTO leftover VALUES (old.names, 0); END;
 "#;
 
-/// Rows of these tables carry a digest each.
-const DIGESTS: &str = r#"
--- The first 16 octets of the SHA-256 of all that the row says: one that says something else is damaged.
-ALTER TABLE origin ADD COLUMN digest BLOB;
-ALTER TABLE fetch ADD COLUMN digest BLOB;
-ALTER TABLE override ADD COLUMN digest BLOB;
-"#;
-
-/// Overrides that are those of a fleet.
-const FLEET: &str = r#"
--- The identifier that the override has at every instance of the fleet, and the instance that added it. Of two columns with
--- NULL at the end of a row, a flipped bit goes unnoticed.
-ALTER TABLE override ADD COLUMN id BLOB;
-ALTER TABLE override ADD COLUMN instance TEXT NOT NULL DEFAULT '';
-CREATE UNIQUE INDEX override_id ON override (id) WHERE id IS NOT NULL;
-"#;
-
 /// The schema version of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SchemaVersion {
     /// An empty database.
     Empty,
-    /// Number of steps taken, no more than there are.
-    Known(usize),
-    /// An older crawlgate has written it in a form that no released one ever had.
-    Former,
-    /// A newer crawlgate has taken steps that are unknown here.
+    /// The present one.
+    Present,
+    /// That of an earlier crawlgate, which no released one ever had.
+    Earlier(i32),
+    /// That of a newer crawlgate.
     Newer(i32),
     /// It belongs to another program.
     Foreign,
@@ -291,12 +278,11 @@ pub(super) fn read_version(connection: &Connection) -> rusqlite::Result<SchemaVe
         let count = "SELECT count(*) FROM sqlite_schema";
         connection.query_row(count, [], |row| row.get::<_, i64>(0))
     };
-    let steps = usize::try_from(version.saturating_sub(FORMER).max(0));
-    Ok(match (application, version, steps) {
-        (0, 0, _) if is_empty()? == 0 => SchemaVersion::Empty,
-        (APPLICATION, 1..=FORMER, _) => SchemaVersion::Former,
-        (APPLICATION, 0.., Ok(steps)) if steps <= STEPS.len() => SchemaVersion::Known(steps),
-        (APPLICATION, version, _) if version > 0 => SchemaVersion::Newer(version),
+    Ok(match (application, version) {
+        (0, 0) if is_empty()? == 0 => SchemaVersion::Empty,
+        (APPLICATION, VERSION) => SchemaVersion::Present,
+        (APPLICATION, 0..VERSION) => SchemaVersion::Earlier(version),
+        (APPLICATION, VERSION..) => SchemaVersion::Newer(version),
         _ => SchemaVersion::Foreign,
     })
 }
@@ -304,15 +290,15 @@ pub(super) fn read_version(connection: &Connection) -> rusqlite::Result<SchemaVe
 /// Tells whether a database has exactly the tables, views and indices of the present schema, whatever its version says.
 pub(super) fn is_present(connection: &Connection) -> Result<bool, Failure> {
     let mut new = Connection::open_in_memory()?;
-    migrate(&mut new, STEPS)?;
+    create(&mut new)?;
     Ok(shape(connection)? == shape(&new)?)
 }
 
-/// Returns a sentence for each table, view, index and trigger that is missing or another one than in the schema after so
-/// many steps, and for each foreign trigger.
-pub(super) fn differences(connection: &Connection, steps: usize) -> Result<Vec<String>, Failure> {
+/// Returns a sentence for each table, view, index and trigger that is missing or another one, and for each foreign
+/// trigger.
+pub(super) fn differences(connection: &Connection) -> Result<Vec<String>, Failure> {
     let mut new = Connection::open_in_memory()?;
-    migrate(&mut new, STEPS.get(..steps).unwrap_or(STEPS))?;
+    create(&mut new)?;
     let (there, wanted) = (shape(connection)?, shape(&new)?);
     let mut differences = Vec::new();
     for (name, (kind, text)) in &wanted {
@@ -350,28 +336,18 @@ fn shape(connection: &Connection) -> rusqlite::Result<Shape> {
     all.collect()
 }
 
-/// Returns the version after so many steps.
-pub(super) fn version(steps: usize) -> i64 {
-    i64::from(FORMER) + i64::try_from(steps).unwrap_or(0)
-}
-
-/// Returns the version of the present schema.
-pub(super) fn present() -> i64 {
-    version(STEPS.len())
-}
-
-/// Takes the missing steps, all or none.
-pub(super) fn migrate(connection: &mut Connection, steps: &[&str]) -> Result<(), Failure> {
+/// Makes the schema in an empty database, all of it or nothing.
+pub(super) fn create(connection: &mut Connection) -> Result<(), Failure> {
     let transaction = Transaction::new(connection, TransactionBehavior::Immediate)?;
     // Read inside the transaction: another process may have been faster.
-    let taken: i32 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let taken = taken.saturating_sub(FORMER).max(0);
-    let missing = steps.iter().skip(usize::try_from(taken).unwrap_or(0));
-    for step in missing {
-        transaction.execute_batch(step)?;
+    if read_version(&transaction)? == SchemaVersion::Present {
+        return Ok(());
+    }
+    for part in PARTS {
+        transaction.execute_batch(part)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION)?;
-    transaction.pragma_update(None, "user_version", version(steps.len()))?;
+    transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()?;
     Ok(())
 }

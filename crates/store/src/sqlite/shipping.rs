@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::error::Failure;
 use super::rows::{integer, number};
-use super::write::begin;
+use super::transaction::begin;
 use crate::{ShipMark, StoreError, StoreErrorKind};
 
 const TO: &str = "ship_to";

@@ -26,7 +26,7 @@ use self::source::{Source, View};
 use self::sources::{INDEX, Sources};
 use super::error::{Failure, said};
 use super::rows::number;
-use super::{open, still};
+use super::{file, open, still};
 use crate::collection::{COLLECT_ANEW, is_in_collection};
 use crate::{Access, DecisionQuery, StoreError, StoreErrorKind};
 
@@ -228,7 +228,7 @@ fn open_database(store: Option<&Path>) -> Result<Connection, Failure> {
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
-    connection.busy_timeout(open::PATIENCE)?;
+    connection.busy_timeout(file::PATIENCE)?;
     // Before the views, which it drops: sorting by more than fits into the page cache goes to a file.
     connection.pragma_update(None, "temp_store", "FILE")?;
     let Some(path) = store else {

@@ -12,7 +12,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 use super::error::Failure;
-use super::open::{self, beside};
+use super::file::beside;
+use super::open;
 use crate::{StoreError, StoreErrorKind};
 
 /// Returns a reading connection to the database at `path`, for a process that does not write it. Where the engine can
@@ -99,7 +100,7 @@ pub(super) fn uri(path: &Path, parameter: &str) -> Result<PathBuf, Failure> {
 mod tests {
     use super::*;
     use crate::Access;
-    use crate::sqlite::Sqlite;
+    use crate::Store;
     use crawlgate_config::Synchronous;
 
     #[test]
@@ -107,7 +108,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for name in ["plain.db", "with blank?mode=rwc#é%41&.db"] {
             let path = folder.path().join(name);
-            drop(Sqlite::open(&path, Access::Write, Synchronous::Normal).unwrap());
+            drop(Store::open(&path, Access::Write, Synchronous::Normal).unwrap());
             let connection = as_it_lies(&path, rusqlite::Error::InvalidQuery).unwrap();
             let count = "SELECT count(*) FROM meta";
             let count = connection.query_row(count, [], |row| row.get::<_, i64>(0));
@@ -122,7 +123,7 @@ mod tests {
     fn a_database_with_records_in_its_log_is_not_read_without_them() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("crawlgate.db");
-        drop(Sqlite::open(&path, Access::Write, Synchronous::Normal).unwrap());
+        drop(Store::open(&path, Access::Write, Synchronous::Normal).unwrap());
         fs::write(beside(&path, "-wal"), "something").unwrap();
         let Err(Failure::Store(error)) = as_it_lies(&path, rusqlite::Error::InvalidQuery) else {
             panic!("it is read");

@@ -1,4 +1,4 @@
-//! Tests of the embedded engine alone: its file, damage, other processes.
+//! Tests of the SQLite file: damage, other processes, room.
 
 mod beside;
 mod damage;
@@ -19,10 +19,17 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::open::beside;
+use super::file::beside;
 use super::*;
-use crate::log_key::log_key_file;
+use crate::log_key::{LogKey, log_key_file};
 use crate::tests::{ROW, Row, origin_update, record, rows, successful, update_origin};
+use crate::{
+    Acknowledgement, Appended, Batch, DecisionQuery, OriginQuery, Pruned, Retention, Sha256,
+    ShipMark, StoredOrigin,
+};
+use crawlgate_policy::overrides::Override;
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Moment;
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 
@@ -32,8 +39,8 @@ fn place() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-fn open(path: &Path) -> Result<Sqlite, StoreError> {
-    Sqlite::open(path, Access::Write, Synchronous::Normal)
+fn open(path: &Path) -> Result<Store, StoreError> {
+    Store::open(path, Access::Write, Synchronous::Normal)
 }
 
 /// Opens the database as an operator's shell does.

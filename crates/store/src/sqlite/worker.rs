@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::error::Failure;
-use crate::{Pending, StoreError, failed};
+use crate::{StoreError, failed};
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
@@ -58,11 +58,11 @@ impl Workers {
         })
     }
 
-    /// Queues `work` and returns a future of its result. The work runs even if the caller drops the future.
-    pub(super) fn ask<T: Send + 'static>(
+    /// Queues `work` and waits for its result. Once queued, the work runs even if the caller drops the future.
+    pub(super) async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, Failure> + Send + 'static,
-    ) -> Pending<'static, T> {
+    ) -> Result<T, StoreError> {
         let (answer, answered) = oneshot::channel();
         let path = Arc::clone(&self.path);
         let job = move |connection: &mut Connection| {
@@ -72,12 +72,9 @@ impl Workers {
         if let Some(jobs) = &self.jobs {
             let _ = jobs.send(Box::new(job)); // a failure closes the answer's channel
         }
-        let path = Arc::clone(&self.path);
-        Box::pin(async move {
-            answered.await.unwrap_or_else(|_| {
-                let path = path.display();
-                Err(failed(format!("{path}: the store's thread has ended")))
-            })
+        answered.await.unwrap_or_else(|_| {
+            let path = self.path.display();
+            Err(failed(format!("{path}: the store's thread has ended")))
         })
     }
 }

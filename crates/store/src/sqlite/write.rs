@@ -1,12 +1,9 @@
 //! Every change of the database, each in one transaction.
-//!
-//! A transaction begins as a writing one and reads the end of the log inside, so that several processes may write to one
-//! store and the log stays one.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Transaction, params};
 
 use super::append_notifier::{AppendNotifier, OnAppend};
 use super::batch_retention::BatchRetention;
@@ -16,6 +13,7 @@ use super::objects;
 use super::origin_update::update_or_nothing;
 use super::rotations;
 use super::rows::{integer, time};
+use super::transaction::{begin, changed};
 use crate::log_key::{LogKey, StoredCheckpoint};
 use crate::rotation;
 use crate::state_file::End;
@@ -24,16 +22,6 @@ use crawlgate_record::{Event, EventKind};
 use crawlgate_system::clock::Moment;
 use crawlgate_text::DecisionId;
 use crawlgate_tlog::Signature;
-
-/// Begins a transaction that writes.
-pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Failure> {
-    if !connection.is_autocommit() {
-        // Roll back an earlier transaction that failed without room even for its own rollback.
-        connection.execute_batch("ROLLBACK")?;
-    }
-    let behavior = TransactionBehavior::Immediate;
-    Ok(connection.transaction_with_behavior(behavior)?)
-}
 
 /// The log as the writing process remembers it.
 #[derive(Debug, Default)]
@@ -162,24 +150,6 @@ pub(super) fn event(
     append_event(transaction, head, &Event { id, kind }).map(drop)
 }
 
-/// Runs a write with a commit that waits for the disk. `[store] synchronous` does not change that.
-pub(super) fn durably<T>(
-    connection: &mut Connection,
-    write: impl FnOnce(&mut Connection) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    /// The engine's number for FULL.
-    const FULL: i64 = 2;
-
-    let usual: i64 = connection.pragma_query_value(None, "synchronous", |row| row.get(0))?;
-    if usual == FULL {
-        return write(connection);
-    }
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    let outcome = write(connection);
-    connection.pragma_update(None, "synchronous", usual)?;
-    outcome
-}
-
 /// See [`Store::checkpoint`](crate::Store::checkpoint).
 pub(super) fn checkpoint(
     connection: &mut Connection,
@@ -261,13 +231,5 @@ pub(super) fn note_acknowledged(
             by,
             note
         ])?;
-    Ok(())
-}
-
-pub(super) fn changed(transaction: &Transaction<'_>) -> Result<(), Failure> {
-    transaction.execute(
-        "UPDATE meta SET value = value + 1 WHERE name = 'version'",
-        [],
-    )?;
     Ok(())
 }

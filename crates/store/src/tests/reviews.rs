@@ -12,7 +12,7 @@ fn note(by: &str) -> Acknowledgement {
 }
 
 /// Returns who has acknowledged each decision.
-async fn reviewers(store: &dyn Store) -> Vec<Option<String>> {
+async fn reviewers(store: &Store) -> Vec<Option<String>> {
     let all = DecisionQuery {
         limit: 10_000,
         ..DecisionQuery::default()
@@ -22,7 +22,7 @@ async fn reviewers(store: &dyn Store) -> Vec<Option<String>> {
         .collect()
 }
 
-async fn count(store: &dyn Store) -> u64 {
+async fn count(store: &Store) -> u64 {
     store.extent().await.unwrap().size
 }
 

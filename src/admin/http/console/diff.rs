@@ -80,7 +80,7 @@ pub(super) async fn page(
     }))
 }
 
-async fn text(store: &dyn Store, name: &str, named: &str) -> Result<String, Problem> {
+async fn text(store: &Store, name: &str, named: &str) -> Result<String, Problem> {
     let sha256 = from_hex(&named.to_ascii_lowercase()).ok_or_else(|| {
         Problem::bad(format!("{name} {named}: a digest is 64 hexadecimal digits"))
     })?;

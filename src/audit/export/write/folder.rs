@@ -100,7 +100,7 @@ impl Folder {
     /// When it does not, or the store cannot be read.
     pub async fn require_continued(
         &self,
-        store: &Arc<dyn Store>,
+        store: &Arc<Store>,
         ours: &Checkpoint,
     ) -> Result<(), FolderError> {
         match &self.newest {

@@ -84,7 +84,7 @@ impl HeldCheckpoint {
     /// When it does not, or the store cannot be read.
     pub async fn require_continued(
         &self,
-        store: &Arc<dyn Store>,
+        store: &Arc<Store>,
         ours: &Checkpoint,
     ) -> Result<(), FolderError> {
         let (size, named) = (self.checkpoint.size, self.named);

@@ -16,7 +16,7 @@ type Bundle = Option<Vec<StoredDecision>>;
 /// # Errors
 /// When the store cannot be read for another reason than damage.
 pub(super) async fn bundles(
-    store: &Arc<dyn Store>,
+    store: &Arc<Store>,
     at: u64,
     size: u64,
 ) -> Result<Vec<Bundle>, WriteError> {
@@ -36,7 +36,7 @@ pub(super) async fn bundles(
 }
 
 /// Returns the records of a range. `None` unless all can be read.
-async fn range(store: &Arc<dyn Store>, first: u64, end: u64) -> Result<Bundle, StoreError> {
+async fn range(store: &Arc<Store>, first: u64, end: u64) -> Result<Bundle, StoreError> {
     let count = usize::try_from(end - first).unwrap_or(PAGE);
     let read = match store.records(first, count).await {
         Err(error) if error.kind == StoreErrorKind::Corrupt => return Ok(None),

@@ -27,7 +27,7 @@ impl SignedRoots {
     /// # Errors
     /// When the store cannot be read.
     pub(super) async fn of(
-        store: &Arc<dyn Store>,
+        store: &Arc<Store>,
         checkpoint: &Checkpoint,
         start: u64,
     ) -> Result<Option<Self>, WriteError> {
@@ -115,7 +115,7 @@ impl SignedRoots {
 
 /// The roots that the store keeps, and those that follow from its entries.
 struct Roots<'s> {
-    store: &'s Arc<dyn Store>,
+    store: &'s Arc<Store>,
     stored: HashMap<(u64, u64), Hash>,
     /// The size of the tree.
     size: u64,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::audit::live::LiveEvent;
 use crawlgate_policy::overrides::{Action, Override, OverrideId};
-use crawlgate_store::{Acknowledgement, sqlite::Sqlite};
+use crawlgate_store::{Acknowledgement, Store};
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 
@@ -14,7 +14,7 @@ fn lines(sink: &LimitedSink) -> Vec<String> {
 }
 
 /// Returns the lines of all records of a store.
-async fn records(store: &Sqlite) -> Vec<String> {
+async fn records(store: &Store) -> Vec<String> {
     let records = store.records(0, 100).await.unwrap();
     records.into_iter().map(|one| one.record).collect()
 }
@@ -41,12 +41,12 @@ fn note() -> Acknowledgement {
     }
 }
 
-fn start_on(store: &Arc<Sqlite>, sink: &LimitedSink) -> Log {
+fn start_on(store: &Arc<Store>, sink: &LimitedSink) -> Log {
     let pace = WriterDelays {
         gather: Duration::from_millis(1),
         retry: Duration::from_millis(1),
     };
-    let store: Arc<dyn Store> = Arc::clone(store) as Arc<dyn Store>;
+    let store: Arc<Store> = Arc::clone(store);
     let sinks: Vec<Box<dyn Sink>> = vec![Box::new(sink.clone())];
     let config = config(OnFailure::Deny);
     let log = Log::start(
@@ -62,7 +62,7 @@ fn start_on(store: &Arc<Sqlite>, sink: &LimitedSink) -> Log {
 
 #[tokio::test]
 async fn a_sink_has_the_events_of_the_store_in_the_order_of_the_log_each_once() {
-    let (store, sink) = (Arc::new(Sqlite::temporary()), LimitedSink::with_room(100));
+    let (store, sink) = (Arc::new(Store::temporary()), LimitedSink::with_room(100));
     let log = start_on(&store, &sink);
     log.begin(&config(OnFailure::Deny));
     for n in 0..5 {
@@ -94,7 +94,7 @@ async fn a_sink_has_the_events_of_the_store_in_the_order_of_the_log_each_once() 
 
 #[tokio::test]
 async fn a_sink_that_failed_gets_the_events_of_the_store_once_it_works() {
-    let (store, sink) = (Arc::new(Sqlite::temporary()), LimitedSink::default());
+    let (store, sink) = (Arc::new(Store::temporary()), LimitedSink::default());
     let log = start_on(&store, &sink);
     record(&log, "a");
     log.flush().await.unwrap_err();
@@ -114,7 +114,7 @@ async fn a_sink_that_failed_gets_the_events_of_the_store_once_it_works() {
 
 #[tokio::test]
 async fn events_alone_reach_the_sinks_and_the_watchers_without_another_record() {
-    let (store, sink) = (Arc::new(Sqlite::temporary()), LimitedSink::with_room(100));
+    let (store, sink) = (Arc::new(Store::temporary()), LimitedSink::with_room(100));
     let log = start_on(&store, &sink);
     let mut watch = log.watch().unwrap();
     store.add_override(denial_of("/x")).await.unwrap();

@@ -36,8 +36,8 @@ fn update() -> OriginUpdate {
 
 #[tokio::test]
 async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() {
-    let store = Arc::new(crawlgate_store::sqlite::Sqlite::temporary());
-    let shared: Arc<dyn Store> = Arc::clone(&store) as Arc<dyn Store>;
+    let store = Arc::new(crawlgate_store::Store::temporary());
+    let shared: Arc<Store> = Arc::clone(&store);
     // A failing sink beside it does not make the store keep anything twice.
     let sink = LimitedSink::default();
     let pace = WriterDelays {

@@ -5,9 +5,7 @@ use super::*;
 #[tokio::test]
 async fn a_report_of_several_logs_sums_their_numbers_and_tells_of_each() {
     let folder = tempfile::tempdir().unwrap();
-    let log = |name: &str, store: Arc<Sqlite>| {
-        Log::running(name.parse().unwrap(), store as Arc<dyn Store>)
-    };
+    let log = |name: &str, store: Arc<Store>| Log::running(name.parse().unwrap(), store);
     let (first, second) = (store(1).await, store(1).await);
     let collection = crawlgate_store::collection::Collection::at(folder.path());
     let damaged = collection.place(&"c".parse().unwrap()).unwrap();

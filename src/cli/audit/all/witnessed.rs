@@ -45,7 +45,7 @@ impl<'c> Witnessed<'c> {
     /// Reads which witnesses know more than the store: no checkpoint is signed any more then.
     pub(super) async fn with_ahead(
         mut self,
-        store: &dyn Store,
+        store: &Store,
         trusted: &Trusted,
     ) -> Result<Self, String> {
         let names: BTreeSet<&KeyName> = trusted.keys.all.iter().map(VerifierKey::name).collect();

@@ -17,8 +17,7 @@ use crate::audit::export::{
 use crawlgate_block::{Block, BlockWriter};
 use crawlgate_config::Synchronous;
 use crawlgate_store::samples::{ROW, Row, origin_update, successful};
-use crawlgate_store::sqlite::Sqlite;
-use crawlgate_store::{Access, Batch, LogKey, Retention, Sha256};
+use crawlgate_store::{Access, Batch, LogKey, Retention, Sha256, Store};
 use crawlgate_system::clock::Moment;
 use crawlgate_tlog::{BUNDLE, Tree, leaf_hash};
 
@@ -27,7 +26,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// A log with its key, and the directory of its export.
 struct ExportedLog {
     folder: TempDir,
-    store: Arc<dyn Store>,
+    store: Arc<Store>,
     key: Arc<LogKey>,
     /// The robots.txt that records rest on.
     text: Sha256,
@@ -42,7 +41,7 @@ impl ExportedLog {
     async fn with_key(key: Arc<LogKey>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("crawlgate.db");
-        let store = Sqlite::open(&path, Access::Write, Synchronous::Normal).unwrap();
+        let store = Store::open(&path, Access::Write, Synchronous::Normal).unwrap();
         let state = successful("User-agent: *\nDisallow: /private\n", ROW.time);
         let text = state.snapshot().unwrap().sha256;
         let batch = Batch {

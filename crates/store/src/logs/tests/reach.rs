@@ -6,8 +6,8 @@ use super::*;
 const REACH: u64 = 20_000;
 
 /// Returns a store with a little more than two pages pass. Only the first and the last are denials.
-async fn long() -> Arc<dyn Store> {
-    let store = Sqlite::temporary();
+async fn long() -> Arc<Store> {
+    let store = Store::temporary();
     let mut batch = Batch::default();
     for n in 1..=COUNT {
         let verdict = match n == 1 || n == COUNT {

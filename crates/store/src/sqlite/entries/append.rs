@@ -60,7 +60,7 @@ impl Times {
 
 /// Appends entries (`frames`) to the log; `head` becomes its new end, and `effects` takes what they count for, if that
 /// matters. The tail becomes blocks when it is long, or takes more octets than `most`.
-pub(in crate::sqlite) fn append(
+pub(crate) fn append(
     transaction: &Transaction<'_>,
     head: &mut Head,
     frames: &[u8],
@@ -114,7 +114,7 @@ fn put_row(
 }
 
 /// Turns the whole bundles of the tail before the index `until` into blocks. The rest of the tail stays.
-pub(in crate::sqlite) fn fold(
+pub(crate) fn fold(
     transaction: &Transaction<'_>,
     head: &mut Head,
     until: u64,

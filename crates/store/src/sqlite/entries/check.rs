@@ -16,16 +16,16 @@ use crawlgate_tlog::{BUNDLE, Hash, SEGMENT, Tree, leaf_hash};
 
 /// The place of a block.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::sqlite) struct BlockPlace {
+pub(crate) struct BlockPlace {
     /// The index of its first entry.
-    pub(in crate::sqlite) first: u64,
+    pub(crate) first: u64,
     /// Number of entries.
     count: u64,
 }
 
 /// The relation of a block to the row that it lies in.
 #[derive(Debug)]
-pub(in crate::sqlite) enum Relation {
+pub(crate) enum Relation {
     /// The row says what its entries are.
     Right,
     /// The roots are others than these, which its entries have.
@@ -40,7 +40,7 @@ pub(in crate::sqlite) enum Relation {
 
 /// The reason why a block cannot be read.
 #[derive(Debug, Error)]
-pub(in crate::sqlite) enum Unreadable {
+pub(crate) enum Unreadable {
     /// The block is damaged.
     #[error(transparent)]
     Block(#[from] BlockError),
@@ -57,13 +57,13 @@ pub(in crate::sqlite) enum Unreadable {
 
 /// The facts that the row of some entries holds about them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::sqlite) struct Facts {
+pub(crate) struct Facts {
     /// The earliest time.
-    pub(in crate::sqlite) min_time: u64,
+    pub(crate) min_time: u64,
     /// The latest time.
-    pub(in crate::sqlite) max_time: u64,
+    pub(crate) max_time: u64,
     /// Number of decisions that deny.
-    pub(in crate::sqlite) denials: u64,
+    pub(crate) denials: u64,
 }
 
 impl Facts {
@@ -92,17 +92,17 @@ impl Facts {
 
 impl BlockPlace {
     /// Returns the index behind its last entry.
-    pub(in crate::sqlite) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.first.saturating_add(self.count)
     }
 
     /// Returns the records in words.
-    pub(in crate::sqlite) fn records(&self) -> Records {
+    pub(crate) fn records(&self) -> Records {
         Records::new(self.first + 1, self.end())
     }
 
     /// Reads the block, and compares it with its row.
-    pub(in crate::sqlite) fn relation(&self, connection: &Connection) -> Result<Relation, Failure> {
+    pub(crate) fn relation(&self, connection: &Connection) -> Result<Relation, Failure> {
         let mut block = connection.prepare_cached(
             "SELECT roots, body, min_time, max_time, denials FROM block WHERE first = ?1",
         )?;
@@ -160,9 +160,7 @@ fn found(body: &[u8], count: u64) -> Result<(Vec<Hash>, Facts), Unreadable> {
 }
 
 /// Returns the rows of the tail with other times than their entries have: the first index, and the right times.
-pub(in crate::sqlite) fn wrong_tail_times(
-    connection: &Connection,
-) -> Result<Vec<(u64, Facts)>, Failure> {
+pub(crate) fn wrong_tail_times(connection: &Connection) -> Result<Vec<(u64, Facts)>, Failure> {
     let mut tail = connection.prepare("SELECT first, min_time, max_time, entries FROM tail")?;
     let mut rows = tail.query([])?;
     let mut wrong = Vec::new();
@@ -179,18 +177,16 @@ pub(in crate::sqlite) fn wrong_tail_times(
 
 /// A segment with a row that differs from its blocks. The values are those of the blocks.
 #[derive(Debug)]
-pub(in crate::sqlite) struct WrongSegment {
-    pub(in crate::sqlite) number: u64,
-    pub(in crate::sqlite) root: Hash,
-    pub(in crate::sqlite) times: (i64, i64),
-    pub(in crate::sqlite) keys: Option<Vec<u8>>,
-    pub(in crate::sqlite) sums: Option<Vec<u8>>,
+pub(crate) struct WrongSegment {
+    pub(crate) number: u64,
+    pub(crate) root: Hash,
+    pub(crate) times: (i64, i64),
+    pub(crate) keys: Option<Vec<u8>>,
+    pub(crate) sums: Option<Vec<u8>>,
 }
 
 /// Returns the segments that differ from their blocks, as far as those are there.
-pub(in crate::sqlite) fn wrong_segments(
-    connection: &Connection,
-) -> Result<Vec<WrongSegment>, Failure> {
+pub(crate) fn wrong_segments(connection: &Connection) -> Result<Vec<WrongSegment>, Failure> {
     let mut segments =
         connection.prepare("SELECT number, root, min_time, max_time, keys, sums FROM segment")?;
     let mut rows = segments.query([])?;
@@ -245,10 +241,7 @@ pub(in crate::sqlite) fn wrong_segments(
 }
 
 /// Returns the places of the blocks that end behind an index.
-pub(in crate::sqlite) fn blocks_from(
-    connection: &Connection,
-    index: u64,
-) -> Result<Vec<BlockPlace>, Failure> {
+pub(crate) fn blocks_from(connection: &Connection, index: u64) -> Result<Vec<BlockPlace>, Failure> {
     let mut all = connection
         .prepare("SELECT first, count FROM block WHERE first + count > ?1 ORDER BY first")?;
     let all = all.query_map([integer(index)], place)?;
@@ -256,7 +249,7 @@ pub(in crate::sqlite) fn blocks_from(
 }
 
 /// Returns the last blocks, at most `most`, the newest first.
-pub(in crate::sqlite) fn latest_blocks(
+pub(crate) fn latest_blocks(
     connection: &Connection,
     most: usize,
 ) -> Result<Vec<BlockPlace>, Failure> {
@@ -274,7 +267,7 @@ fn place(row: &Row<'_>) -> rusqlite::Result<BlockPlace> {
 }
 
 /// Returns the entries of the row that begins with `first`, each with its index.
-pub(in crate::sqlite) fn entries_at(
+pub(crate) fn entries_at(
     connection: &Connection,
     first: u64,
 ) -> Result<Vec<(u64, Vec<u8>)>, Failure> {
@@ -294,10 +287,10 @@ pub(in crate::sqlite) fn entries_at(
 }
 
 /// Entries, each with its index.
-pub(in crate::sqlite) type Indexed = Vec<(u64, Vec<u8>)>;
+pub(crate) type Indexed = Vec<(u64, Vec<u8>)>;
 
 /// Takes the rows of all entries out of the log, for [`take_aside`].
-pub(in crate::sqlite) fn set_aside(target: &Transaction<'_>) -> Result<(), Failure> {
+pub(crate) fn set_aside(target: &Transaction<'_>) -> Result<(), Failure> {
     target.execute_batch(
         "CREATE TABLE aside (first INTEGER PRIMARY KEY, is_tail INTEGER NOT NULL, entries BLOB) STRICT",
     )?;
@@ -326,7 +319,7 @@ pub(in crate::sqlite) fn set_aside(target: &Transaction<'_>) -> Result<(), Failu
 
 /// Takes the next row that was set aside, and returns its entries, each with its index. Those that cannot be read are lost.
 /// `None` at the end.
-pub(in crate::sqlite) fn take_aside(target: &Transaction<'_>) -> Result<Option<Indexed>, Failure> {
+pub(crate) fn take_aside(target: &Transaction<'_>) -> Result<Option<Indexed>, Failure> {
     let mut look = target
         .prepare_cached("SELECT first, is_tail, entries FROM aside ORDER BY first LIMIT 1")?;
     let row = look.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));

@@ -10,9 +10,12 @@ use crate::state_file::End;
 use crawlgate_system::clock::Moment;
 use crawlgate_tlog::{Checkpoint, KeyKind, Note, Signature, VerifierKey};
 
+/// The name of the noted size in `meta`.
+const SIZE: &str = "signed_size";
+
 /// Signs the root of the present tree, unless it is signed already. The caller commits to the disk before the note
 /// leaves the process.
-pub(in crate::sqlite) fn sign(
+pub(crate) fn sign(
     transaction: &Transaction<'_>,
     head: &Head,
     sign: impl FnOnce(End) -> Note,
@@ -27,7 +30,7 @@ pub(in crate::sqlite) fn sign(
 }
 
 /// Keeps a signed root, unless a witness knows more of the log.
-pub(in crate::sqlite) fn put(
+pub(crate) fn put(
     transaction: &Transaction<'_>,
     size: u64,
     note: &Note,
@@ -53,12 +56,33 @@ pub(in crate::sqlite) fn put(
             stored.note,
             integer(stored.cosignatures() as u64)
         ])?;
+    transaction
+        .prepare_cached(
+            "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)",
+        )?
+        .execute(params![SIZE, integer(size)])?;
     Ok(stored)
+}
+
+/// Returns the size of the largest checkpoint that was ever signed: it tells of a log that was shortened since, together with
+/// its checkpoints.
+pub(crate) fn noted_size(connection: &Connection) -> Result<u64, Failure> {
+    let noted: Option<i64> = connection
+        .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
+        .query_row([SIZE], |row| row.get(0))
+        .optional()?;
+    Ok(noted.map_or(0, number))
+}
+
+/// Forgets that size: the log says what is missing.
+pub(crate) fn forget_size(transaction: &Transaction<'_>) -> Result<(), Failure> {
+    transaction.execute("DELETE FROM meta WHERE name = ?1", [SIZE])?;
+    Ok(())
 }
 
 /// Adds the line of a witness to the checkpoint of this size, unless it has one of that witness. False if there is no such
 /// checkpoint.
-pub(in crate::sqlite) fn cosign(
+pub(crate) fn cosign(
     transaction: &Transaction<'_>,
     size: u64,
     line: &Signature,
@@ -83,10 +107,7 @@ pub(in crate::sqlite) fn cosign(
 }
 
 /// Returns the witnesses that know a checkpoint of a log which the store does not have, and its size.
-pub(in crate::sqlite) fn ahead(
-    connection: &Connection,
-    log: &str,
-) -> Result<Vec<(String, u64)>, Failure> {
+pub(crate) fn ahead(connection: &Connection, log: &str) -> Result<Vec<(String, u64)>, Failure> {
     let mut all = connection
         .prepare_cached("SELECT witness, size FROM ahead WHERE log = ?1 ORDER BY witness")?;
     let all = all.query_map([log], |row| Ok((row.get(0)?, number(row.get(1)?))))?;
@@ -94,7 +115,7 @@ pub(in crate::sqlite) fn ahead(
 }
 
 /// Notes that a witness knows a checkpoint of a log, of this size, which the store does not have, or that it knows none.
-pub(in crate::sqlite) fn note_ahead(
+pub(crate) fn note_ahead(
     transaction: &Transaction<'_>,
     witness: &str,
     log: &str,
@@ -112,16 +133,14 @@ pub(in crate::sqlite) fn note_ahead(
 }
 
 /// Returns the newest checkpoint.
-pub(in crate::sqlite) fn last(
-    connection: &Connection,
-) -> Result<Option<StoredCheckpoint>, Failure> {
+pub(crate) fn last(connection: &Connection) -> Result<Option<StoredCheckpoint>, Failure> {
     let mut last = connection
         .prepare_cached("SELECT size, time, note FROM checkpoint ORDER BY size DESC LIMIT 1")?;
     Ok(last.query_row([], stored).optional()?)
 }
 
 /// Returns all checkpoints, by their sizes.
-pub(in crate::sqlite) fn all(connection: &Connection) -> Result<Vec<StoredCheckpoint>, Failure> {
+pub(crate) fn all(connection: &Connection) -> Result<Vec<StoredCheckpoint>, Failure> {
     let mut all =
         connection.prepare_cached("SELECT size, time, note FROM checkpoint ORDER BY size")?;
     let all = all.query_map([], stored)?;
@@ -137,10 +156,7 @@ fn stored(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredCheckpoint> {
 }
 
 /// Returns the key with this public half under the name that a checkpoint has, if it has signed the checkpoint.
-pub(in crate::sqlite) fn signer(
-    checkpoint: &StoredCheckpoint,
-    public: [u8; 32],
-) -> Option<VerifierKey> {
+pub(crate) fn signer(checkpoint: &StoredCheckpoint, public: [u8; 32]) -> Option<VerifierKey> {
     let note = Note::parse(checkpoint.note.as_bytes()).ok()?;
     let name = Checkpoint::from_text(note.text())?.origin;
     let key = VerifierKey::new(name, KeyKind::Ed25519, public);

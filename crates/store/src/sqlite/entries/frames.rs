@@ -5,7 +5,7 @@ use crawlgate_tlog::split_entry;
 
 /// Entries one after the other.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::sqlite) struct Frames<'f>(pub(in crate::sqlite) &'f [u8]);
+pub(crate) struct Frames<'f>(pub(crate) &'f [u8]);
 
 impl<'f> Iterator for Frames<'f> {
     type Item = Result<&'f [u8], Failure>;

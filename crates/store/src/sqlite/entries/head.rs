@@ -10,7 +10,7 @@ use crawlgate_tlog::{BUNDLE, Full, Hash, SEGMENT, Tree, leaf_hash};
 
 /// The end of the log as of one transaction.
 #[derive(Debug, Clone, Default)]
-pub(in crate::sqlite) struct Head {
+pub(crate) struct Head {
     /// The tree over all entries.
     pub(super) tree: Tree,
     /// The index of the first entry that is in no block.
@@ -25,14 +25,14 @@ pub(in crate::sqlite) struct Head {
 
 /// The end of the log that the writing process remembers, with the version of the database that it belongs to.
 #[derive(Debug, Default)]
-pub(in crate::sqlite) struct Memory {
+pub(crate) struct Memory {
     head: Head,
     version: Option<i64>,
 }
 
 impl Memory {
     /// Returns the end of the log. Inside a transaction that writes, no other process changes it.
-    pub(in crate::sqlite) fn head(&mut self, connection: &Connection) -> Result<Head, Failure> {
+    pub(crate) fn head(&mut self, connection: &Connection) -> Result<Head, Failure> {
         // The number changes with each commit of another connection.
         let version = connection
             .prepare_cached("PRAGMA data_version")?
@@ -56,34 +56,34 @@ impl Memory {
     }
 
     /// Remembers the end of the log after a commit of this process.
-    pub(in crate::sqlite) fn committed(&mut self, head: Head) {
+    pub(crate) fn committed(&mut self, head: Head) {
         self.head = head;
     }
 
     /// Returns the end of the log after the last commit of this process.
-    pub(in crate::sqlite) fn last(&self) -> &Head {
+    pub(crate) fn last(&self) -> &Head {
         &self.head
     }
 
     /// Forgets the end of the log: the database was changed in another way.
-    pub(in crate::sqlite) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
 }
 
 impl Head {
     /// Returns the number of entries that the log has ever taken.
-    pub(in crate::sqlite) fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.tree.size()
     }
 
     /// Returns the tree over all entries.
-    pub(in crate::sqlite) fn tree(&self) -> Tree {
+    pub(crate) fn tree(&self) -> Tree {
         self.tree.clone()
     }
 
     /// Returns the root of the tree.
-    pub(in crate::sqlite) fn root(&self) -> Sha256 {
+    pub(crate) fn root(&self) -> Sha256 {
         self.tree.root()
     }
 
@@ -101,7 +101,7 @@ impl Head {
     }
 
     /// Reads the end of the log: the roots of segments, those of the bundles behind them, and the entries of the tail.
-    pub(in crate::sqlite) fn read(connection: &Connection) -> Result<Self, Failure> {
+    pub(crate) fn read(connection: &Connection) -> Result<Self, Failure> {
         // The tail may become a block between two statements.
         let _reading = reading(connection)?;
         let mut head = Self::default();
@@ -186,9 +186,7 @@ impl Head {
 }
 
 /// Begins a transaction, unless one is under way: all statements before its end read the same state of the database.
-pub(in crate::sqlite) fn reading(
-    connection: &Connection,
-) -> Result<Option<Transaction<'_>>, Failure> {
+pub(crate) fn reading(connection: &Connection) -> Result<Option<Transaction<'_>>, Failure> {
     match connection.is_autocommit() {
         true => Ok(Some(connection.unchecked_transaction()?)),
         false => Ok(None),

@@ -14,7 +14,7 @@ const MAX: usize = 4 * 1024 * 1024;
 
 /// A maker of lines, which remembers the objects that they need.
 #[derive(Default)]
-pub(in crate::sqlite) struct Lines {
+pub(crate) struct Lines {
     bodies: HashMap<Sha256, Vec<u8>>,
     octets: usize,
     line: Vec<u8>,
@@ -23,7 +23,7 @@ pub(in crate::sqlite) struct Lines {
 impl Lines {
     /// Returns the line of an entry, without its line feed. If an object is missing, the line goes without it and says so;
     /// that of octets that are no entry says only that.
-    pub(in crate::sqlite) fn line(
+    pub(crate) fn line(
         &mut self,
         connection: &Connection,
         octets: &[u8],

@@ -8,7 +8,7 @@ use super::read::extent;
 use crawlgate_system::clock::Moment;
 
 /// Returns the time of the oldest entry that is kept. It need not be the first one: a clock may have been wrong.
-pub(in crate::sqlite) fn oldest_kept(connection: &Connection) -> Result<Option<Moment>, Failure> {
+pub(crate) fn oldest_kept(connection: &Connection) -> Result<Option<Moment>, Failure> {
     let (first, _) = extent(connection)?;
     let mut oldest = connection.prepare_cached(
         "SELECT min(min_time) FROM (SELECT min_time FROM block INDEXED BY block_time WHERE first >= ?1 \
@@ -19,7 +19,7 @@ pub(in crate::sqlite) fn oldest_kept(connection: &Connection) -> Result<Option<M
 }
 
 /// Returns the time of the first entry that is kept.
-pub(in crate::sqlite) fn first_kept(connection: &Connection) -> Result<Option<Moment>, Failure> {
+pub(crate) fn first_kept(connection: &Connection) -> Result<Option<Moment>, Failure> {
     let mut oldest = connection.prepare_cached(
         "SELECT min_time FROM (SELECT first, min_time FROM block WHERE body IS NOT NULL \
          UNION ALL SELECT first, min_time FROM tail) ORDER BY first LIMIT 1",

@@ -24,7 +24,7 @@ const REMEMBERED: usize = 4;
 
 /// The unpacked blocks that were read last, by their first entry. A block never changes.
 #[derive(Debug, Default)]
-pub(in crate::sqlite) struct Blocks(Mutex<VecDeque<(u64, Arc<Block<'static>>)>>);
+pub(crate) struct Blocks(Mutex<VecDeque<(u64, Arc<Block<'static>>)>>);
 
 impl Blocks {
     fn get(&self, first: u64) -> Option<Arc<Block<'static>>> {
@@ -45,7 +45,7 @@ impl Blocks {
 
 /// A run of entries that lie together.
 #[derive(Debug)]
-pub(in crate::sqlite) enum Run {
+pub(crate) enum Run {
     /// A row of the tail.
     Tail(Vec<u8>),
     /// A block.
@@ -56,19 +56,19 @@ pub(in crate::sqlite) enum Run {
 
 /// A run with its place.
 #[derive(Debug)]
-pub(in crate::sqlite) struct Placed {
+pub(crate) struct Placed {
     /// The index of the first entry.
-    pub(in crate::sqlite) first: u64,
+    pub(crate) first: u64,
     /// Number of entries.
-    pub(in crate::sqlite) count: u64,
+    pub(crate) count: u64,
     /// The earliest and the latest time of them, by which queries find the run.
     times: (u64, u64),
-    pub(in crate::sqlite) run: Run,
+    pub(crate) run: Run,
 }
 
 impl Placed {
     /// Returns the entries, each with its index, as far as they are in `range`.
-    pub(in crate::sqlite) fn entries(
+    pub(crate) fn entries(
         &self,
         range: &RangeInclusive<u64>,
     ) -> Result<Vec<(u64, Vec<u8>)>, Failure> {
@@ -127,7 +127,7 @@ fn entry_of(block: &Block<'_>, place: u64) -> Result<Vec<u8>, Failure> {
     Ok(entry)
 }
 
-pub(in crate::sqlite) fn damaged(error: &dyn std::fmt::Display) -> Failure {
+pub(crate) fn damaged(error: &dyn std::fmt::Display) -> Failure {
     Failure::Damaged(format!("a block of records: {error}"))
 }
 
@@ -195,7 +195,7 @@ fn unpacked(
 }
 
 /// Returns the index of the first kept entry and the size of the log, which counts dropped entries, too.
-pub(in crate::sqlite) fn extent(connection: &Connection) -> Result<(u64, u64), Failure> {
+pub(crate) fn extent(connection: &Connection) -> Result<(u64, u64), Failure> {
     let one = |text: &str| -> Result<Option<u64>, Failure> {
         let mut statement = connection.prepare_cached(text)?;
         let found: Option<i64> = statement.query_row([], |row| row.get(0)).optional()?;
@@ -212,7 +212,7 @@ pub(in crate::sqlite) fn extent(connection: &Connection) -> Result<(u64, u64), F
 
 /// Gives `visit` the runs of a range, each with the part of the range in it, in order or from the newest on, until it
 /// returns false. `skip` is asked before the blocks of each whole segment.
-pub(in crate::sqlite) fn runs(
+pub(crate) fn runs(
     connection: &Connection,
     blocks: &Blocks,
     range: RangeInclusive<u64>,
@@ -258,7 +258,7 @@ pub(in crate::sqlite) fn runs(
 }
 
 /// Gives `visit` the entries of a range, in order or from the newest on, until it returns false.
-pub(in crate::sqlite) fn walk(
+pub(crate) fn walk(
     connection: &Connection,
     blocks: &Blocks,
     range: RangeInclusive<u64>,
@@ -288,7 +288,7 @@ pub(in crate::sqlite) fn walk(
 
 /// Gives `visit` the entries from an index on, in order, until it returns false, each with the time by which queries find
 /// it. Passes over what is missing or cannot be read.
-pub(in crate::sqlite) fn salvage(
+pub(crate) fn salvage(
     connection: &Connection,
     blocks: &Blocks,
     from: u64,
@@ -359,7 +359,7 @@ pub(super) fn entry(
 }
 
 /// Returns the decisions with identifiers of a range, each with its index, at most `most`.
-pub(in crate::sqlite) fn with_ids(
+pub(crate) fn with_ids(
     connection: &Connection,
     blocks: &Blocks,
     ids: &RangeInclusive<DecisionId>,
@@ -407,8 +407,7 @@ impl Placed {
             });
             return Ok(all);
         };
-        let places = decisions_by_id(block, ids).map_err(|error| damaged(&error))?;
-        let entries = places.into_iter().map(|(place, _)| {
+        let entries = decisions_by_id(block, ids).map(|(place, _)| {
             let place = u64::from(place);
             Ok((self.first + place, self.entry(place)?))
         });
@@ -416,7 +415,7 @@ impl Placed {
     }
 
     /// Returns the entry at a place of the run.
-    pub(in crate::sqlite) fn entry(&self, place: u64) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn entry(&self, place: u64) -> Result<Vec<u8>, Failure> {
         if let Run::Block(block) = &self.run {
             return entry_of(block, place);
         }

@@ -18,17 +18,17 @@ use crawlgate_tlog::{self as tlog, SEGMENT, push_entry};
 
 /// The oldest block with its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::sqlite) struct Oldest {
+pub(crate) struct Oldest {
     /// The index of its first entry.
-    pub(in crate::sqlite) first: u64,
+    pub(crate) first: u64,
     /// Number of entries.
-    pub(in crate::sqlite) count: u64,
+    pub(crate) count: u64,
     /// The latest time of an entry.
-    pub(in crate::sqlite) max_time: Moment,
+    pub(crate) max_time: Moment,
 }
 
 /// Returns the oldest block that still has its entries.
-pub(in crate::sqlite) fn oldest(connection: &Connection) -> Result<Option<Oldest>, Failure> {
+pub(crate) fn oldest(connection: &Connection) -> Result<Option<Oldest>, Failure> {
     let mut oldest = connection.prepare_cached(
         "SELECT first, count, max_time FROM block WHERE body IS NOT NULL ORDER BY first LIMIT 1",
     )?;
@@ -43,7 +43,7 @@ pub(in crate::sqlite) fn oldest(connection: &Connection) -> Result<Option<Oldest
 }
 
 /// Drops the entries of the oldest blocks, up to `end`, the end of a block.
-pub(in crate::sqlite) fn drop_before(
+pub(crate) fn drop_before(
     transaction: &Transaction<'_>,
     blocks: &Blocks,
     end: u64,
@@ -96,7 +96,7 @@ fn thin_checkpoints(transaction: &Transaction<'_>, end: u64) -> Result<(), Failu
 }
 
 /// Appends one event, and returns its entry.
-pub(in crate::sqlite) fn append_event(
+pub(crate) fn append_event(
     transaction: &Transaction<'_>,
     head: &mut Head,
     event: &Event<'_>,

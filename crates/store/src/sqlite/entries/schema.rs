@@ -1,7 +1,7 @@
 //! The tables of the decision log.
 
 /// Creates the tables.
-pub(in crate::sqlite) const TABLES: &str = r#"
+pub(crate) const TABLES: &str = r#"
 -- Entries that are in no block yet, those of a batch in each row: for each its length in two octets, then its octets.
 CREATE TABLE tail (
     first INTEGER PRIMARY KEY,
@@ -48,19 +48,14 @@ CREATE INDEX object_names ON object (names) WHERE names IS NOT NULL;
 CREATE INDEX object_used ON object (used);
 
 -- The root of the tree at some size, signed: a note of c2sp.org/tlog-checkpoint. `edge` holds the hashes that proofs need
--- once the entries around that size are dropped.
+-- once the entries around that size are dropped. `cosigned` is the number of witnesses, whose lines stand in the note.
 CREATE TABLE checkpoint (
     size INTEGER PRIMARY KEY,
     time INTEGER NOT NULL,
     note TEXT NOT NULL,
-    edge BLOB
+    edge BLOB,
+    cosigned INTEGER NOT NULL DEFAULT 0
 ) STRICT;
-"#;
-
-/// Adds what witnesses state.
-pub(in crate::sqlite) const WITNESSES: &str = r#"
--- How many witnesses have cosigned the checkpoint. Their lines stand in the note.
-ALTER TABLE checkpoint ADD COLUMN cosigned INTEGER NOT NULL DEFAULT 0;
 
 -- Witnesses that know a checkpoint of a log of this name which the store does not have, and the size in it. No checkpoint
 -- of that name is signed meanwhile.

@@ -9,8 +9,9 @@ use super::append::{append, fold};
 use super::head::{Head, Memory};
 use super::read::{Blocks, entry, extent, walk, with_ids};
 use super::tree::StoredTree;
-use super::{Uses, WEEK, append_event, checkpoint, retention, schema};
+use super::{Uses, append_event, checkpoint, retention, schema};
 use crate::Sha256;
+use crate::types::WEEK;
 use crawlgate_record::samples::Dice;
 use crawlgate_record::samples::dice::{self};
 use crawlgate_record::{DropCause, Entry, Event, EventKind, Outline, id_of};
@@ -37,10 +38,10 @@ fn log() -> Log {
 /// Creates the tables.
 fn log_on(connection: Connection) -> Log {
     connection.execute_batch(schema::TABLES).unwrap();
-    connection.execute_batch(schema::WITNESSES).unwrap();
     connection
         .execute_batch(
-            "CREATE TABLE acknowledgement (seq INTEGER PRIMARY KEY);
+            "CREATE TABLE meta (name PRIMARY KEY, value);
+             CREATE TABLE acknowledgement (seq INTEGER PRIMARY KEY);
              CREATE TABLE hourly (hour, mode, verdict, reason, count, PRIMARY KEY (hour, mode, verdict, reason));",
         )
         .unwrap();

@@ -16,36 +16,28 @@ use crawlgate_tlog::{
 type Source<'g> = Box<dyn FnMut(Tile) -> Result<Vec<Hash>, Failure> + 'g>;
 
 /// The tree of some size over the entries of the database.
-pub(in crate::sqlite) struct StoredTree<'c> {
+pub(crate) struct StoredTree<'c> {
     connection: &'c Connection,
     blocks: &'c Blocks,
 }
 
 impl<'c> StoredTree<'c> {
-    pub(in crate::sqlite) fn new(connection: &'c Connection, blocks: &'c Blocks) -> Self {
+    pub(crate) fn new(connection: &'c Connection, blocks: &'c Blocks) -> Self {
         Self { connection, blocks }
     }
 
     /// Returns the root of the tree over the first `size` entries.
-    pub(in crate::sqlite) fn root(&self, size: u64) -> Result<Hash, Failure> {
+    pub(crate) fn root(&self, size: u64) -> Result<Hash, Failure> {
         self.prover(size)?.root().map_err(failure_of)
     }
 
     /// Returns the proof that the tree of this size holds an entry.
-    pub(in crate::sqlite) fn inclusion(
-        &self,
-        index: u64,
-        size: u64,
-    ) -> Result<InclusionProof, Failure> {
+    pub(crate) fn inclusion(&self, index: u64, size: u64) -> Result<InclusionProof, Failure> {
         self.prover(size)?.inclusion(index).map_err(failure_of)
     }
 
     /// Returns the proof that a tree begins with an older one.
-    pub(in crate::sqlite) fn consistency(
-        &self,
-        old: u64,
-        new: u64,
-    ) -> Result<ConsistencyProof, Failure> {
+    pub(crate) fn consistency(&self, old: u64, new: u64) -> Result<ConsistencyProof, Failure> {
         let mut prover = self.prover(new)?;
         if let Some(edge) = self.edge(old)? {
             prover = prover.with_edge(&edge);
@@ -206,7 +198,7 @@ pub(super) fn keep_edges(
 }
 
 /// Returns the roots of bundles and segments in the tables.
-pub(in crate::sqlite) fn roots(connection: &Connection) -> Result<Vec<StoredRoot>, Failure> {
+pub(crate) fn roots(connection: &Connection) -> Result<Vec<StoredRoot>, Failure> {
     let mut all = Vec::new();
     let mut segments =
         connection.prepare_cached("SELECT number, root FROM segment ORDER BY number")?;

@@ -7,23 +7,20 @@ use rusqlite::{Transaction, params};
 use super::super::error::Failure;
 use super::super::hours::Hours;
 use super::super::rows::integer;
+use crate::types::WEEK;
 use crate::{Object, Sha256, StoreError, failed};
 use crawlgate_record::Outline;
-
-/// Precision of the time that an object was last used, in milliseconds: a week. A note costs three rows and an index, and
-/// an object stays a week longer at most than it need.
-pub(in crate::sqlite) const WEEK: u64 = 7 * 86_400_000;
 
 /// Objects to remember.
 const MAX: usize = 65_536;
 
 /// The objects that this process has noted as used, with the week.
 #[derive(Debug, Default)]
-pub(in crate::sqlite) struct Uses(HashMap<Sha256, u64, ahash::RandomState>);
+pub(crate) struct Uses(HashMap<Sha256, u64, ahash::RandomState>);
 
 /// The notes of one batch.
 #[derive(Debug, Default)]
-pub(in crate::sqlite) struct Noted(HashMap<Sha256, u64, ahash::RandomState>);
+pub(crate) struct Noted(HashMap<Sha256, u64, ahash::RandomState>);
 
 #[cfg(test)]
 impl Noted {
@@ -35,7 +32,7 @@ impl Noted {
 
 /// The effects of one batch, collected as its entries are read.
 #[derive(Debug)]
-pub(in crate::sqlite) struct Effects<'u> {
+pub(crate) struct Effects<'u> {
     known: &'u Uses,
     hours: Hours,
     noted: Noted,
@@ -75,7 +72,7 @@ impl Effects<'_> {
     }
 
     /// Writes the counts and the notes. The objects that were written with the batch have such a note.
-    pub(in crate::sqlite) fn write(
+    pub(crate) fn write(
         self,
         transaction: &Transaction<'_>,
         written: &[Object],
@@ -95,7 +92,7 @@ impl Effects<'_> {
 
 impl Uses {
     /// Begins a batch.
-    pub(in crate::sqlite) fn begin(&self) -> Effects<'_> {
+    pub(crate) fn begin(&self) -> Effects<'_> {
         Effects {
             known: self,
             hours: Hours::default(),
@@ -105,7 +102,7 @@ impl Uses {
     }
 
     /// Remembers the notes of a batch after its commit.
-    pub(in crate::sqlite) fn committed(&mut self, noted: Noted) {
+    pub(crate) fn committed(&mut self, noted: Noted) {
         if self.0.len() + noted.0.len() > MAX {
             self.0.clear();
         }
@@ -113,7 +110,7 @@ impl Uses {
     }
 
     /// Forgets all notes.
-    pub(in crate::sqlite) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.0.clear();
     }
 }

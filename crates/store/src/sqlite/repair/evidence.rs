@@ -6,13 +6,14 @@ use std::path::Path;
 use rusqlite::{Connection, Transaction, params};
 
 use super::super::entries::{
-    self, BlockPlace, Blocks, Head, Relation, StoredTree, WEEK, append, checkpoint,
+    self, BlockPlace, Blocks, Head, Relation, StoredTree, append, checkpoint,
 };
 use super::super::error::Failure;
 use super::super::rows::{integer, number};
 use super::super::{objects, write};
 use super::{Faults, RECORDS, rotations};
 use crate::log_key::{LogKey, log_key_file};
+use crate::types::WEEK;
 use crate::{ObjectKind, Records, Sha256, StoredCheckpoint, objects_of};
 use crawlgate_record::{Entry, EventKind};
 use crawlgate_system::clock::Moment;
@@ -132,7 +133,7 @@ pub(super) fn signed(connection: &Connection, faults: &mut Faults) -> Result<(),
 }
 
 /// Returns the size of the log and that of the largest checkpoint, if that is beyond it.
-pub(in crate::sqlite) fn beyond(connection: &Connection) -> Result<Option<(u64, u64)>, Failure> {
+pub(crate) fn beyond(connection: &Connection) -> Result<Option<(u64, u64)>, Failure> {
     let (_, size) = entries::extent(connection)?;
     let all = checkpoint::all(connection)?;
     let sizes = all.iter().filter_map(content).map(|one| one.size);

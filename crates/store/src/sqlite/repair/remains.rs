@@ -64,7 +64,7 @@ pub(super) fn drop_remains(
          DELETE FROM leftover WHERE length(sha256) <> 32;",
     )?;
     overrides::tell_lost(target, &damaged, report)?;
-    super::super::hours::recount(target, &Blocks::default())?;
+    super::super::miscounted::recount(target, &Blocks::default())?;
     for saved in tables {
         let text = format!("SELECT count(*) FROM \"{}\"", saved.table);
         let left = number(target.query_row(&text, [], |row| row.get(0))?);

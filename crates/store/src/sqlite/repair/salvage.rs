@@ -14,8 +14,9 @@ use rustix::fs::{FlockOperation, fcntl_lock};
 use super::super::agree::{self, Relation};
 use super::super::entries::Head;
 use super::super::error::Failure;
+use super::super::file::{PAGE, beside};
 use super::super::kind;
-use super::super::open::{self, PAGE, beside};
+use super::super::open;
 use super::copy::{Saved, save};
 use super::remains::drop_remains;
 use super::{evidence, may_be_ours};
@@ -107,7 +108,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
 }
 
 /// Fails while another process has the database open: such a process holds a lock on part of it.
-pub(in crate::sqlite) fn refuse_if_open(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn refuse_if_open(path: &Path) -> Result<(), StoreError> {
     let error_of = |error: io::Error| StoreError {
         kind: StoreErrorKind::Denied,
         message: format!(

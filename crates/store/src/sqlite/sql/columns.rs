@@ -7,16 +7,16 @@ use crawlgate_system::clock::Moment;
 use crawlgate_text::{DecisionId, time_text};
 
 /// A column of the views.
-pub(in crate::sqlite) struct Column {
+pub(crate) struct Column {
     /// The name.
-    pub(in crate::sqlite) name: &'static str,
+    pub(crate) name: &'static str,
     /// The type, for a table.
-    pub(in crate::sqlite) kind: &'static str,
-    pub(in crate::sqlite) source: Source,
+    pub(crate) kind: &'static str,
+    pub(crate) source: Source,
 }
 
 /// The source of a column's values.
-pub(in crate::sqlite) enum Source {
+pub(crate) enum Source {
     /// The field of the line at this JSON pointer. The function returns the same value from the entry, which costs a
     /// fraction, or `None` where only the line knows it.
     Line(&'static str, Short),
@@ -64,7 +64,7 @@ const fn noted(name: &'static str, kind: &'static str, column: &'static str) -> 
 const LONG: Short = |_| None;
 
 /// The columns after `seq`, the number of the record.
-pub(in crate::sqlite) const COLUMNS: &[Column] = &[
+pub(crate) const COLUMNS: &[Column] = &[
     text("time", "/time", |one| stamp(one.time())),
     text("id", "/id", |one| {
         let id = DecisionId::from_octets(one.id).text();
@@ -296,7 +296,7 @@ fn of_use(decision: &Decision<'_>) -> Option<Value> {
 }
 
 /// Returns the value at a JSON pointer of a line. Lists and objects are JSON.
-pub(in crate::sqlite) fn of_line(line: &serde_json::Value, pointer: &str) -> Value {
+pub(crate) fn of_line(line: &serde_json::Value, pointer: &str) -> Value {
     use serde_json::Value as Json;
     match line.pointer(pointer) {
         None | Some(Json::Null) => Value::Null,

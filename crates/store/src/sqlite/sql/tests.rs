@@ -6,10 +6,10 @@ use std::sync::mpsc;
 
 use serde_json::json;
 
-use super::super::Sqlite;
+use super::super::Store;
 use super::*;
+use crate::Acknowledgement;
 use crate::tests::{ROW, Row, origin_update, record, rows, successful, update_origin};
-use crate::{Acknowledgement, Store as _};
 use crawlgate_config::Synchronous;
 use crawlgate_system::clock::Moment;
 
@@ -59,10 +59,10 @@ fn asked(path: &Path, text: &str) -> Vec<Vec<serde_json::Value>> {
 }
 
 /// Fills a store with blocks and a tail, of which every third decision allows.
-async fn filled() -> (tempfile::TempDir, std::path::PathBuf, Sqlite) {
+async fn filled() -> (tempfile::TempDir, std::path::PathBuf, Store) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crawlgate.db");
-    let store = Sqlite::open(&path, Access::Write, Synchronous::Normal).unwrap();
+    let store = Store::open(&path, Access::Write, Synchronous::Normal).unwrap();
     let known = successful("User-agent: *\nDisallow: /private\n", NOON);
     let sha256 = known.snapshot().map(|one| one.sha256);
     update_origin(&store, origin_update("site.example", known, NOON)).await;

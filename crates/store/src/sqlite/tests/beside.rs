@@ -61,7 +61,7 @@ fn state(path: &Path) -> State {
 }
 
 /// Opens a store with its key, as `serve` does.
-fn begin(path: &Path) -> (Sqlite, Arc<LogKey>) {
+fn begin(path: &Path) -> (Store, Arc<LogKey>) {
     let store = open(path).unwrap();
     let key = LogKey::load_or_create(&log_key_file(path), None).unwrap();
     state_file::StateFile::of(path)
@@ -332,7 +332,7 @@ async fn a_process_at_work_makes_its_state_file_anew_and_finds_a_log_that_is_cut
     other
         .execute_batch("DELETE FROM tail WHERE first >= 5")
         .unwrap();
-    let error = Store::write(&store, ROW.batch()).await.unwrap_err();
+    let error = store.write(ROW.batch()).await.unwrap_err();
     assert!(error.message.contains("was cut from 11 records"), "{error}");
 }
 
@@ -387,7 +387,7 @@ async fn a_log_that_belongs_to_a_later_state_is_refused() {
         record(&store, &rows(500)).await;
     }
     store
-        .write(|connection| bounds::carry_over(connection))
+        .on_writer(|connection| bounds::carry_over(connection))
         .await
         .unwrap();
     record(&store, &rows(250)).await;
@@ -446,7 +446,7 @@ async fn the_end_of_the_log_is_read_beside_a_writer_that_makes_blocks() {
         } = asked.action
             && let Some(mut writer) = writer.take()
         {
-            let transaction = super::super::write::begin(&mut writer).unwrap();
+            let transaction = super::super::transaction::begin(&mut writer).unwrap();
             let mut head = Head::read(&transaction).unwrap();
             super::super::entries::fold(&transaction, &mut head, u64::MAX).unwrap();
             transaction.commit().unwrap();

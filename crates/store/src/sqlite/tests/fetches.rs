@@ -31,7 +31,7 @@ fn sum(result: &str, [fetches, unchanged, changed, truncated]: [u64; 4]) -> Fetc
     }
 }
 
-async fn sums(store: &Sqlite, since: Moment, until: Moment) -> Vec<FetchSum> {
+async fn sums(store: &Store, since: Moment, until: Moment) -> Vec<FetchSum> {
     store.fetch_sums(since, until).await.unwrap().by_result
 }
 

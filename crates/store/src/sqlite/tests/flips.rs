@@ -110,7 +110,7 @@ async fn no_flipped_bit_of_a_state_a_fetch_or_an_override_is_silent() {
     packed(&path).await;
     assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
     let whole = open(&path).unwrap();
-    let known = async |store: &Sqlite| {
+    let known = async |store: &Store| {
         let mut known = Vec::new();
         for host in ["a.example", "b.example", "c.example"] {
             let (origin, _) = Origin::parse(&format!("https://{host}")).unwrap();
@@ -143,7 +143,7 @@ async fn no_flipped_bit_of_a_state_a_fetch_or_an_override_is_silent() {
             continue;
         }
         // Every row read is as it was written, or unreadable.
-        if let Ok(store) = Sqlite::open(&other, Access::Read, Synchronous::Normal) {
+        if let Ok(store) = Store::open(&other, Access::Read, Synchronous::Normal) {
             for (now, then) in known(&store).await.into_iter().zip(&before) {
                 assert!(
                     now.is_err() || now == Ok(Vec::new()) || now == *then,

@@ -12,35 +12,37 @@ fn what_is_made_is_its_owners_alone() {
 }
 
 #[tokio::test]
-async fn an_older_store_is_brought_up_to_date_and_a_newer_one_is_left_alone() {
-    let (_folder, path) = place();
-    filled(&path, 2).await;
-    let next = [schema::STEPS, &["ALTER TABLE object ADD COLUMN later TEXT"]].concat();
-    let mut connection = shell(&path);
-    schema::migrate(&mut connection, &next).unwrap();
-    schema::migrate(&mut connection, &next).unwrap();
-    let count = |table: &str| -> i64 {
-        let text = format!("SELECT count(*) FROM {table}");
-        connection.query_row(&text, [], |row| row.get(0)).unwrap()
-    };
-    assert_eq!((count("tail"), count("origin")), (1, 1), "nothing is lost");
-    connection
-        .execute(
-            "INSERT INTO object VALUES (x'00', 0, x'', 0, NULL, 'new')",
-            [],
-        )
-        .unwrap();
-    drop(connection);
-
-    let before = fs::read(&path).unwrap();
-    for access in [Access::Read, Access::Write] {
-        let error = Sqlite::open(&path, access, Synchronous::Normal).unwrap_err();
-        assert_eq!(error.kind, StoreErrorKind::Newer);
-        let known = schema::present();
-        let said = format!("schema {}, known here: up to {known}", known + 1);
-        assert!(error.message.contains(&said), "{error}");
+async fn a_store_of_another_schema_is_left_alone() {
+    let newer = format!(
+        "schema {}, known here: up to {}",
+        schema::VERSION + 1,
+        schema::VERSION
+    );
+    for (version, kind, want) in [
+        (schema::VERSION + 1, StoreErrorKind::Newer, newer.as_str()),
+        (
+            schema::VERSION - 1,
+            StoreErrorKind::Corrupt,
+            "move it and the files beside it away",
+        ),
+    ] {
+        let (_folder, path) = place();
+        filled(&path, 2).await;
+        let connection = shell(&path);
+        let other = "ALTER TABLE object ADD COLUMN other TEXT";
+        connection.execute_batch(other).unwrap();
+        connection
+            .pragma_update(None, "user_version", version)
+            .unwrap();
+        drop(connection);
+        let before = fs::read(&path).unwrap();
+        for access in [Access::Read, Access::Write] {
+            let error = Store::open(&path, access, Synchronous::Normal).unwrap_err();
+            assert_eq!(error.kind, kind, "{error}");
+            assert!(error.message.contains(want), "{error}");
+        }
+        assert_eq!(fs::read(&path).unwrap(), before, "it is left as it was");
     }
-    assert_eq!(fs::read(&path).unwrap(), before, "it is left as it was");
 }
 
 #[tokio::test]
@@ -63,7 +65,7 @@ async fn a_file_that_is_no_store_is_refused_with_the_way_out() {
         let (_folder, path) = place();
         fs::create_dir(path.parent().unwrap()).unwrap();
         make(&path);
-        let error = Sqlite::open(&path, access, Synchronous::Normal).unwrap_err();
+        let error = Store::open(&path, access, Synchronous::Normal).unwrap_err();
         assert_eq!(error.kind, kind, "{name}: {error}");
         assert!(error.message.contains(want), "{name}: {error}");
         assert!(
@@ -130,14 +132,14 @@ async fn a_store_moved_away_while_open_takes_no_more_records() {
         fs::rename(file, &elsewhere).unwrap();
         replace(file, &elsewhere);
         let batch = || ROW.batch();
-        let refused = Store::write(&store, batch()).await.unwrap_err();
+        let refused = store.write(batch()).await.unwrap_err();
         assert_eq!(refused.kind, StoreErrorKind::Missing, "{name}: {refused}");
         assert!(
             refused.message.contains("put those very files back"),
             "{name}"
         );
         fs::rename(&elsewhere, file).unwrap();
-        let written = Store::write(&store, batch()).await;
+        let written = store.write(batch()).await;
         assert_eq!(written.is_ok(), comes_back, "{name}: {written:?}");
         let after = store.records(0, 9).await.unwrap().len();
         assert_eq!(after == before + 1, comes_back, "{name}");
@@ -154,7 +156,7 @@ async fn a_reader_alone_can_read_the_remains_of_a_kill() {
     fs::create_dir(left.parent().unwrap()).unwrap();
     fs::copy(&path, &left).unwrap();
     fs::copy(beside(&path, "-wal"), beside(&left, "-wal")).unwrap();
-    let reader = Sqlite::open(&left, Access::Read, Synchronous::Normal).unwrap();
+    let reader = Store::open(&left, Access::Read, Synchronous::Normal).unwrap();
     assert_eq!(reader.records(0, 10).await.unwrap().len(), 3);
 }
 
@@ -194,11 +196,11 @@ async fn a_store_overwritten_while_open_takes_no_more_records() {
             "{name}: {noticed}"
         );
         let batch = || ROW.batch();
-        let refused = Store::write(&store, batch()).await.unwrap_err();
+        let refused = store.write(batch()).await.unwrap_err();
         assert_eq!(refused.kind, StoreErrorKind::Missing, "{name}: {refused}");
         fs::write(&path, &whole).unwrap();
         store.version().await.unwrap();
-        Store::write(&store, batch()).await.unwrap();
+        store.write(batch()).await.unwrap();
         assert_eq!(store.records(4_010, 9).await.unwrap().len(), 1, "{name}");
         drop(store);
         for suffix in ["-wal", "-shm"] {
@@ -213,7 +215,7 @@ async fn a_log_carried_over_by_another_process_is_no_fault() {
     let (one, two) = (open(&path).unwrap(), open(&path).unwrap());
     for _ in 0..3 {
         record(&one, &rows(50)).await;
-        two.write(|connection| bounds::carry_over(connection))
+        two.on_writer(|connection| bounds::carry_over(connection))
             .await
             .unwrap();
         one.version().await.unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{Object, ObjectKind};
 
-async fn prune(store: &Sqlite, most: u64) -> Pruned {
+async fn prune(store: &Store, most: u64) -> Pruned {
     let retention = Retention {
         keep: None,
         max_size: Some(most),
@@ -101,9 +101,9 @@ const MARK: ShipMark = ShipMark(*b"a place.");
 
 #[tokio::test]
 async fn nothing_goes_that_is_not_shipped() {
-    let store = Sqlite::temporary();
+    let store = Store::temporary();
     let key = Arc::new(LogKey::generate(None).unwrap());
-    Store::write(&store, batch_of(1_000)).await.unwrap();
+    store.write(batch_of(1_000)).await.unwrap();
     store.checkpoint(Arc::clone(&key), NOON).await.unwrap();
     let retention = Retention {
         keep: Some(Duration::from_secs(86_400)),
@@ -130,8 +130,8 @@ async fn nothing_goes_that_is_not_shipped() {
 
 #[tokio::test]
 async fn another_place_has_nothing_yet_and_without_one_retention_goes_on() {
-    let store = Sqlite::temporary();
-    Store::write(&store, batch_of(600)).await.unwrap();
+    let store = Store::temporary();
+    store.write(batch_of(600)).await.unwrap();
     let retention = Retention {
         keep: Some(Duration::from_secs(86_400)),
         max_size: None,
@@ -151,7 +151,7 @@ async fn another_place_has_nothing_yet_and_without_one_retention_goes_on() {
 
 #[tokio::test]
 async fn a_store_full_of_what_is_not_shipped_takes_no_more_until_it_is() {
-    let store = Sqlite::temporary();
+    let store = Store::temporary();
     let key = Arc::new(LogKey::generate(None).unwrap());
     let retention = Retention {
         keep: None,
@@ -161,7 +161,7 @@ async fn a_store_full_of_what_is_not_shipped_takes_no_more_until_it_is() {
     store.prune(retention, NOON).await.unwrap();
     let refused = async || {
         for _ in 0..2_000 {
-            if let Err(error) = Store::write(&store, batch_of(256)).await {
+            if let Err(error) = store.write(batch_of(256)).await {
                 return Some(error);
             }
         }
@@ -177,11 +177,11 @@ async fn a_store_full_of_what_is_not_shipped_takes_no_more_until_it_is() {
     assert!(step.is_full && step.waits_for_checkpoint, "{step:?}");
     let signed = store.checkpoint(key, NOON).await.unwrap().unwrap();
     assert_eq!(signed.size, extent.size, "a full store is signed");
-    Store::write(&store, batch_of(256)).await.unwrap_err();
+    store.write(batch_of(256)).await.unwrap_err();
     let step = store.prune(retention, NOON).await.unwrap();
     assert!(step.is_full && !step.waits_for_checkpoint, "{step:?}");
     store.note_shipped(signed.size).await.unwrap();
-    Store::write(&store, batch_of(256)).await.unwrap();
+    store.write(batch_of(256)).await.unwrap();
     let extent = store.extent().await.unwrap();
     assert!(extent.first > 0, "room was made of what is shipped");
     assert!(extent.first <= signed.size);
@@ -189,11 +189,11 @@ async fn a_store_full_of_what_is_not_shipped_takes_no_more_until_it_is() {
 
 #[tokio::test]
 async fn what_a_process_adds_once_stays_and_states_of_a_robots_txt_go() {
-    let store = Sqlite::temporary();
+    let store = Store::temporary();
     let objects = ObjectKind::ALL.map(|kind| Object::new(kind, kind.name().as_bytes()));
     let mut batch = batch_of(256);
     batch.objects.extend(objects.clone());
-    Store::write(&store, batch).await.unwrap();
+    store.write(batch).await.unwrap();
     let later = NOON + DAY * 60;
     record(&store, &[Row { time: later, ..ROW }]).await;
     let step = store.prune(KEEP, later).await.unwrap();
@@ -206,7 +206,7 @@ async fn what_a_process_adds_once_stays_and_states_of_a_robots_txt_go() {
 
 #[tokio::test]
 async fn records_of_a_wrong_clock_take_no_grounds_of_later_ones() {
-    let store = Sqlite::temporary();
+    let store = Store::temporary();
     let future = Row {
         time: NOON + DAY * 400,
         ..ROW
@@ -219,7 +219,7 @@ async fn records_of_a_wrong_clock_take_no_grounds_of_later_ones() {
     let mut batch = Batch::default();
     of.file(&mut batch);
     let basis = batch.objects[0].sha256;
-    Store::write(&store, batch).await.unwrap();
+    store.write(batch).await.unwrap();
     record(&store, &rows(300)).await;
     let step = store.prune(KEEP, NOON + DAY * 40).await.unwrap();
     assert_eq!(step.decisions, 0, "the first ones are not old");
@@ -229,7 +229,7 @@ async fn records_of_a_wrong_clock_take_no_grounds_of_later_ones() {
 #[tokio::test]
 async fn grounds_stay_that_were_named_late_in_the_week_of_their_note() {
     const WEEK: u64 = 7 * 86_400_000;
-    let store = Sqlite::temporary();
+    let store = Store::temporary();
     let begin = Moment::from_millis(NOON.as_millis() / WEEK * WEEK);
     let of = Row {
         sha256: Some([7; 32]),
@@ -241,7 +241,7 @@ async fn grounds_stay_that_were_named_late_in_the_week_of_their_note() {
         of.file(&mut batch);
     }
     let basis = batch.objects[0].sha256;
-    Store::write(&store, batch).await.unwrap();
+    store.write(batch).await.unwrap();
     let late = begin + DAY * 6;
     record(&store, &[Row { time: late, ..of }]).await;
     let keep = Retention {

@@ -7,7 +7,7 @@ use super::*;
 const MIB: u64 = 1024 * 1024;
 
 /// Bounds the store from now on, and returns the amounts dropped until now.
-async fn bound(store: &Sqlite, most: u64) -> Pruned {
+async fn bound(store: &Store, most: u64) -> Pruned {
     let retention = Retention {
         keep: Some(Duration::from_secs(86_400)),
         max_size: Some(most),
@@ -196,7 +196,7 @@ async fn a_log_held_by_a_reader_is_reported_and_our_pages_do_not_hold_it() {
     assert_eq!(bound(&store, MAX).await.long_log, 0);
     record(&store, &rows(10)).await;
     // A reader that has a page and asks for no other: `log --follow`, or an abandoned export.
-    let follower = Sqlite::open(&path, Access::Read, Synchronous::Normal).unwrap();
+    let follower = Store::open(&path, Access::Read, Synchronous::Normal).unwrap();
     let query = DecisionQuery {
         limit: 3,
         ..DecisionQuery::default()

@@ -20,7 +20,7 @@ async fn a_segment_without_a_wanted_decision_is_not_read() {
     let unreadable = "UPDATE block SET body = x'00' WHERE first < 65536";
     assert!(shell(&path).execute(unreadable, []).unwrap() > 0);
 
-    let store = Sqlite::open(&path, Access::Read, Synchronous::Normal).unwrap();
+    let store = Store::open(&path, Access::Read, Synchronous::Normal).unwrap();
     let all = DecisionQuery {
         limit: 10,
         ..DecisionQuery::default()

@@ -5,7 +5,7 @@ use crate::tests::origin;
 use crawlgate_policy::overrides::{Action, Override, OverrideId};
 
 /// Returns the names of the events that a store tells from now on, and where batches stand among them.
-async fn listen(store: &Sqlite) -> Arc<Mutex<Vec<String>>> {
+async fn listen(store: &Store) -> Arc<Mutex<Vec<String>>> {
     let appended = Arc::new(Mutex::new(Vec::new()));
     let list = Arc::clone(&appended);
     let telling = store.tell_appended(Arc::new(move |one| {

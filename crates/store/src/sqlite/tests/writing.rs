@@ -6,7 +6,7 @@ use super::*;
 async fn records_are_present_after_a_restart() {
     let (_folder, path) = place();
     filled(&path, 3).await;
-    let store = Sqlite::open(&path, Access::Read, Synchronous::Normal).unwrap();
+    let store = Store::open(&path, Access::Read, Synchronous::Normal).unwrap();
     assert_eq!(store.records(0, 10).await.unwrap().len(), 3);
     let page = store
         .origins(OriginQuery {
@@ -15,7 +15,7 @@ async fn records_are_present_after_a_restart() {
         })
         .await;
     assert_eq!(page.unwrap().len(), 1);
-    let refused = Store::write(&store, Batch::default()).await.unwrap_err();
+    let refused = store.write(Batch::default()).await.unwrap_err();
     assert_eq!(refused.kind, StoreErrorKind::Denied, "{refused}");
 }
 
@@ -101,7 +101,7 @@ async fn an_update_that_cannot_be_kept_holds_up_no_record() {
         ],
         ..ROW.batch()
     };
-    Store::write(&store, batch).await.unwrap();
+    store.write(batch).await.unwrap();
     assert_eq!(store.records(0, 10).await.unwrap().len(), 1);
     for (host, want) in [
         ("one.example", true),
@@ -120,7 +120,7 @@ async fn a_full_disk_is_reported_as_such_and_passes() {
     record(&store, &rows(1)).await;
     // The engine's own bound stands in for a full disk: it causes the same error.
     let bound = |pages: i64| {
-        store.write(move |connection| {
+        store.on_writer(move |connection| {
             connection.pragma_update(None, "max_page_count", pages)?;
             Ok(())
         })
@@ -131,7 +131,7 @@ async fn a_full_disk_is_reported_as_such_and_passes() {
     for _ in 0..1_000 {
         Row { path: &page, ..ROW }.file(&mut batch);
     }
-    let full = Store::write(&store, batch.clone()).await.unwrap_err();
+    let full = store.write(batch.clone()).await.unwrap_err();
     assert_eq!(full.kind, StoreErrorKind::Full, "{full}");
     assert!(full.message.contains("no room is left"), "{full}");
     assert_eq!(
@@ -140,6 +140,6 @@ async fn a_full_disk_is_reported_as_such_and_passes() {
         "nothing of it was kept"
     );
     bound(1_000_000).await.unwrap();
-    Store::write(&store, batch).await.unwrap();
+    store.write(batch).await.unwrap();
     assert_eq!(store.size().await.unwrap().decisions, 1_001);
 }

@@ -38,7 +38,7 @@ pub(super) struct SignedRoot {
 /// Returns the checkpoint that covers the record, if there is one.
 pub(super) async fn checkpoint_of(
     case: &Case<'_>,
-    store: &dyn Store,
+    store: &Store,
 ) -> Result<Option<StoredCheckpoint>, Problem> {
     let Some(size) = case.in_log.signed() else {
         return Ok(None);

@@ -6,15 +6,14 @@ use super::*;
 use crawlgate_config::Synchronous;
 use crawlgate_record::samples::Dice;
 use crawlgate_store::samples::{NOON, ROW, Row};
-use crawlgate_store::sqlite::Sqlite;
-use crawlgate_store::{Access, Batch, Retention, Store as _};
+use crawlgate_store::{Access, Batch, Retention, Store};
 
 #[tokio::test]
 async fn a_log_that_drops_records_for_room_stays_whole() {
     for (most, batches, size) in [(2 * 1024 * 1024, 150, 200), (6 * 1024 * 1024, 24, 4_000)] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("crawlgate.db");
-        let store = Sqlite::open(&path, Access::Write, Synchronous::Normal).unwrap();
+        let store = Store::open(&path, Access::Write, Synchronous::Normal).unwrap();
         let retention = Retention {
             keep: Some(Duration::from_secs(86_400)),
             max_size: Some(most),

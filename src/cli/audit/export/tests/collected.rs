@@ -49,7 +49,7 @@ impl Copy {
         if !self.path().exists() {
             return Content::default();
         }
-        let store = Sqlite::open(&self.path(), Access::Read, Synchronous::Normal).unwrap();
+        let store = Store::open(&self.path(), Access::Read, Synchronous::Normal).unwrap();
         content(&store, of.text).await
     }
 
@@ -67,7 +67,7 @@ struct Content {
     hours: u64,
 }
 
-async fn content(store: &dyn Store, text: Sha256) -> Content {
+async fn content(store: &Store, text: Sha256) -> Content {
     let checkpoints = store.checkpoints().await.unwrap();
     let hours = store.hours(Moment::default(), ROW.time + DAY * 400).await;
     Content {
@@ -129,7 +129,7 @@ async fn a_copy_begins_behind_records_that_retention_had_dropped() {
     assert_eq!(ours.records.first().map(|first| first.seq), Some(769));
     assert_eq!(copy.faults(), repair::Faults::default());
     // Record 769 is proven in the newest checkpoint.
-    let store = Sqlite::open(&copy.path(), Access::Read, Synchronous::Normal).unwrap();
+    let store = Store::open(&copy.path(), Access::Read, Synchronous::Normal).unwrap();
     let signed: StoredCheckpoint = store.checkpoints().await.unwrap().pop().unwrap();
     let proof = store.inclusion(768, signed.size).await.unwrap();
     let root = signed.content().unwrap().root;
@@ -285,7 +285,7 @@ async fn a_copy_is_no_store_of_a_gate_nor_the_other_way_round() {
             "{error}"
         );
     };
-    refused(Sqlite::open(&copy.path(), Access::Write, Synchronous::Normal).unwrap_err());
+    refused(Store::open(&copy.path(), Access::Write, Synchronous::Normal).unwrap_err());
     refused(repair::rebuild(&copy.path(), ROW.time).unwrap_err());
     let fork = crawlgate_store::sqlite::fork::Fork::of(&copy.path(), None, None);
     refused(fork.unwrap_err());

@@ -22,7 +22,7 @@ fn damage(gate: &ExportedLog, index: u64) -> (u64, u64) {
 
 /// Returns the numbers of the records of a copy.
 async fn numbers(copy: &Copy) -> Vec<u64> {
-    let store = Sqlite::open(&copy.path(), Access::Read, Synchronous::Normal).unwrap();
+    let store = Store::open(&copy.path(), Access::Read, Synchronous::Normal).unwrap();
     let records = store.records(0, 100_000).await.unwrap();
     records.iter().map(|record| record.seq).collect()
 }
@@ -30,7 +30,7 @@ async fn numbers(copy: &Copy) -> Vec<u64> {
 /// Returns the size of the newest checkpoint of a copy. Asserts that the copy leads to the checkpoint's root.
 async fn signed(copy: &Copy) -> u64 {
     assert_eq!(copy.faults(), repair::Faults::default());
-    let store = Sqlite::open(&copy.path(), Access::Read, Synchronous::Normal).unwrap();
+    let store = Store::open(&copy.path(), Access::Read, Synchronous::Normal).unwrap();
     let newest = store.checkpoints().await.unwrap().pop().unwrap();
     let root = Collected::open(&copy.path()).unwrap().root(newest.size);
     assert_eq!(root.unwrap(), Some(newest.content().unwrap().root));

@@ -10,7 +10,7 @@ async fn a_statement_goes_on_in_a_log_that_others_have_closed() {
         .map(|n| folder.path().join(format!("{n}.db")))
         .collect();
     for path in &paths {
-        let store = Sqlite::open(path, Access::Write, Synchronous::Normal).unwrap();
+        let store = Store::open(path, Access::Write, Synchronous::Normal).unwrap();
         // Two runs.
         record(&store, &[ROW]).await;
         record(&store, &[ROW, ROW]).await;

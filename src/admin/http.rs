@@ -208,7 +208,7 @@ impl AppState {
 
     /// Tells whether browsers reach this side by TLS that ends here.
     fn has_tls(&self) -> bool {
-        self.proxy().settings().admin.tls.is_some()
+        self.proxy().settings().admin.cert.is_some()
     }
 
     fn hosts(&self) -> &[String] {

@@ -202,7 +202,7 @@ impl BackgroundTasks {
             return Ok(());
         };
         let app = self.app(proxy)?;
-        let certificate = settings.admin.tls.as_ref().map(Certificate::load);
+        let certificate = settings.admin.tls().map(|tls| Certificate::load(&tls));
         let certificate = certificate.transpose().map_err(|error| error.to_string())?;
         let listener = Listener::bind(address, ListenerKind::Console);
         let listener = listener.map_err(|error| error.to_string())?;
@@ -320,7 +320,7 @@ impl BackgroundTasks {
 
 /// Warns of credentials that others can read on their way to the console: beyond loopback the configuration demands some.
 fn tell_of_access(admin: &AdminConfig) {
-    if admin.tls.is_none() && !admin.is_on_loopback() {
+    if admin.cert.is_none() && !admin.is_on_loopback() {
         warn!(
             "passwords and tokens for the console cross the network in the clear: name a certificate with [admin] cert and key, \
              or listen on 127.0.0.1 and reach it by ssh -L"

@@ -16,7 +16,7 @@ use crate::proxy::listener;
 use crate::ship;
 use crate::telemetry;
 use crate::witness;
-use crawlgate_config::{AdminConfig, AdminTls, Config, ListenAt, Variables};
+use crawlgate_config::{AdminConfig, Config, ListenAt, Variables};
 use crawlgate_egress as egress;
 use crawlgate_signing::Identities;
 use crawlgate_trust as trust;
@@ -79,23 +79,15 @@ pub(super) fn faults(config: &Config) -> String {
     add(texts(&egress::faults(&config.upstream)));
     add(texts(&witness::faults(&config.audit.witnesses)));
     add(texts(telemetry::fault(&config.telemetry).as_slice()));
-    let AdminConfig {
-        address,
-        token_file,
-        tls,
-        ..
-    } = &config.admin;
     // Only the HTTP listener reads them.
-    let token = token_file.as_ref().filter(|_| address.is_some());
+    let admin = Some(&config.admin).filter(|admin| admin.address.is_some());
+    let token = admin.and_then(|admin| admin.token_file.as_ref());
     let token = token.and_then(|path| Token::check(path).err());
-    add(token.iter().map(ToString::to_string).collect());
-    let tls = tls.as_ref().filter(|_| address.is_some());
-    let faults_of = |tls: &AdminTls| listener::certificate_faults(&tls.cert, &tls.key);
-    let of_tls = tls.map(faults_of).unwrap_or_default();
-    add(of_tls
-        .iter()
-        .map(|fault| format!("[admin] {fault}"))
-        .collect());
+    add(texts(token.as_slice()));
+    let tls = admin.and_then(AdminConfig::tls);
+    let of_tls = tls.map(|tls| listener::certificate_faults(&tls.cert, &tls.key));
+    let of_tls = of_tls.unwrap_or_default();
+    add(texts(&of_tls).iter().map(|fault| format!("[admin] {fault}")).collect());
     add(super::join::faults(config));
     let (_, of_signing) = Identities::default().reloaded(&config.signing);
     add(texts(&of_signing));

@@ -127,17 +127,17 @@ fn instance(args: &SquidHelperArgs, config: Option<&Path>) -> Result<Instance, S
                 let path = path.display();
                 format!("{path}: [admin] address is \"\", so the instance answers no questions")
             })?;
-            let scheme = admin.tls.as_ref().map_or("http", |_| "https");
+            let scheme = admin.cert.as_ref().map_or("http", |_| "https");
             let url = format!("{scheme}://{}", reached_at(address));
             // A certificate is for a name, and the helper reaches the instance by its address.
             (url, admin.hosts.first().cloned())
         }
     };
-    let (token_file, tls) = match admin {
-        Some((_, admin)) => (admin.token_file, admin.tls),
+    let (token_file, cert) = match admin {
+        Some((_, admin)) => (admin.token_file, admin.cert),
         None => (None, None),
     };
-    let ca = args.ca.clone().or(tls.map(|tls| tls.cert));
+    let ca = args.ca.clone().or(cert);
     Ok(Instance {
         url,
         server_name,

@@ -10,7 +10,6 @@ use std::{
     process::{Command, Output, Stdio},
     sync::Arc,
     thread,
-    time::Duration,
 };
 
 use crawlgate_ca::Authority;
@@ -33,11 +32,8 @@ fn tls(directory: &Path) -> TlsConfig {
     TlsConfig {
         ca_cert: directory.join("ca.crt"),
         ca_key: directory.join("ca.key"),
-        leaf_lifetime: Duration::from_secs(7 * 86_400),
         leaf_cache: 100,
-        tunnel: Vec::new(),
-        extra_roots: Vec::new(),
-        name_constraints: Vec::new(),
+        ..crawlgate_config::Config::default().tls
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crawlgate::audit::{DecisionId, Exceeds, Grounds, Log};
-use crawlgate_config::{Config, LogConfig, LogFormat, OnFailure, Recorded};
+use crawlgate_config::Config;
 use crawlgate_record::{Bounds, Decision, Url};
 use crawlgate_system::clock::Clock;
 
@@ -20,22 +20,10 @@ const CHILD: &str = "CRAWLGATE_TEST_AUDIT_CHILD";
 const BURST: usize = 500;
 
 fn config(file: PathBuf) -> Config {
-    let log = LogConfig {
-        decisions: Recorded::Denied,
-        file: Some(file),
-        stdout: false,
-        rotate_bytes: u64::MAX,
-        rotate_daily: false,
-        keep: 1,
-        on_failure: OnFailure::Deny,
-        redact_query: false,
-        level: String::new(),
-        format: LogFormat::Text,
-    };
-    let mut config = Config {
-        log,
-        ..Config::default()
-    };
+    let mut config = Config::default();
+    config.log.file = Some(file);
+    config.log.rotate_bytes = u64::MAX;
+    config.log.rotate_daily = false;
     config.audit.refusals_per_minute = None;
     config
 }

@@ -15,9 +15,7 @@ fn config(directory: &Path) -> TlsConfig {
         ca_key: directory.join("ca.key"),
         leaf_lifetime: 7 * DAY,
         leaf_cache: 3,
-        tunnel: Vec::new(),
-        extra_roots: Vec::new(),
-        name_constraints: Vec::new(),
+        ..crawlgate_config::Config::default().tls
     }
 }
 

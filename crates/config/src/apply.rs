@@ -31,22 +31,20 @@ pub(crate) fn apply<'t>(
         ..Context::default()
     };
     let has_listeners = top.count("listener") > 0;
-    read(&mut config.listen, top, &cx, |listen, table| {
-        listen.check(table, has_listeners)
+    read(&mut config.listen, top, &cx, |it, table| {
+        it.check(table, has_listeners);
     });
     let all = tables("listener", &LISTENERS, &mut config.listeners, top, &cx);
     cx.listeners = all.map(|all| all.iter().map(|one| Arc::clone(&one.name)).collect());
-    read(&mut config.limits, top, &cx, |limits, table| {
-        limits.check(table)
-    });
+    read(&mut config.limits, top, &cx, |it, table| it.check(table));
     let all = tables("signing", &IDENTITIES, &mut config.signing, top, &cx);
     cx.identities = all.map(|all| all.iter().map(|one| Arc::clone(&one.name)).collect());
     let cx = &cx;
     read(&mut config.agent, top, cx, |_, _| {});
-    begin(&mut config.robots, top, |robots, table| {
-        robots.begin(table);
-        robots.read(table, cx);
-        robots.check(table);
+    top.within("robots", |table| {
+        config.robots.begin(table);
+        config.robots.read(table, cx);
+        config.robots.check(table);
     });
     read(&mut config.robots.signals, top, cx, |_, _| {});
     read(&mut config.pace, top, cx, |_, _| {});
@@ -71,17 +69,15 @@ pub(crate) fn apply<'t>(
         }
     });
     let has_store = config.store.path.is_some();
-    read(&mut config.audit, top, cx, |audit, table| {
-        audit.check(table)
-    });
-    read(&mut config.ship, top, cx, |ship, table| {
-        ship.check(table, has_store)
+    read(&mut config.audit, top, cx, |it, table| it.check(table));
+    read(&mut config.ship, top, cx, |it, table| {
+        it.check(table, has_store);
     });
     let is_per_address = config.pace.per_address;
-    begin(&mut config.fleet, top, |fleet, table| {
-        fleet.begin(table);
-        fleet.read(table, cx);
-        fleet.check(table, is_per_address, has_store);
+    top.within("fleet", |table| {
+        config.fleet.begin(table);
+        config.fleet.read(table, cx);
+        config.fleet.check(table, is_per_address, has_store);
     });
     read(&mut config.policy, top, cx, |_, _| {});
     let overrides = &mut config.policy.overrides;
@@ -97,21 +93,10 @@ fn read<'t, K: Keys>(
     cx: &Context,
     check: impl FnOnce(&mut K, &mut Section<'_, 't>),
 ) {
-    begin(to, top, |to, table| {
+    top.within(K::NAME, |table| {
         to.read(table, cx);
         check(to, table);
     });
-}
-
-/// Begins and ends a section.
-fn begin<'t, K: Keys>(
-    to: &mut K,
-    top: &mut Section<'_, 't>,
-    read: impl FnOnce(&mut K, &mut Section<'_, 't>),
-) {
-    let mut table = top.subsection(K::NAME);
-    read(to, &mut table);
-    table.finish();
 }
 
 /// Reads an array of tables, and returns them, unless one has a fault.

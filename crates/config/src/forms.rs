@@ -31,9 +31,12 @@ pub(crate) struct Context {
     pub(crate) identities: Option<Vec<Arc<str>>>,
 }
 
+/// Reads a value of the file.
+type Reads<T> = dyn Fn(&Value<'_>, &Context) -> Read<T>;
+
 /// The form of a value in the file.
 pub(crate) struct Form<T> {
-    read: Box<dyn Fn(&Value<'_>, &Context) -> Read<T>>,
+    read: Box<Reads<T>>,
     write: Box<dyn Fn(&T) -> String>,
 }
 
@@ -59,13 +62,23 @@ impl<T> Form<T> {
     }
 }
 
+/// Returns a form that refuses what `read` does not take, for the reason `why`.
+pub(crate) fn checked<T>(
+    read: impl Fn(&Value<'_>) -> Option<T> + 'static,
+    why: impl Into<String>,
+    write: impl Fn(&T) -> String + 'static,
+) -> Form<T> {
+    let why = why.into();
+    Form::new(
+        move |value, _| read(value).ok_or_else(|| Refusal::new(value, &*why)),
+        write,
+    )
+}
+
 /// True or false.
 pub(crate) fn boolean() -> Form<bool> {
-    let read = |value: &Value<'_>, _: &Context| {
-        let read = value.get_ref().as_bool();
-        read.ok_or_else(|| Refusal::new(value, "expected true or false"))
-    };
-    Form::new(read, bool::to_string)
+    let read = |value: &Value<'_>| value.get_ref().as_bool();
+    checked(read, "expected true or false", bool::to_string)
 }
 
 /// Returns a text that `parse` reads; its error names the allowed values.
@@ -186,105 +199,86 @@ pub(crate) fn word<T: Words>() -> Form<T> {
 
 /// Returns one of a few names.
 pub(crate) fn choice<T: Copy + PartialEq>(names: &'static [(&'static str, T)]) -> Form<T> {
-    let read = |value: &Value<'_>, _: &Context| {
-        let name = value.get_ref().as_str();
-        let chosen = names.iter().find(|(known, _)| Some(*known) == name);
-        chosen.map(|(_, chosen)| *chosen).ok_or_else(|| {
-            let known: Vec<String> = names.iter().map(|(name, _)| format!("{name:?}")).collect();
-            Refusal::new(value, format!("not one of {}", known.join(", ")))
-        })
+    let read = |value: &Value<'_>| {
+        let name = value.get_ref().as_str()?;
+        let chosen = names.iter().find(|(known, _)| *known == name);
+        chosen.map(|(_, chosen)| *chosen)
     };
-    let write = |value: &T| {
+    let known: Vec<String> = names.iter().map(|(name, _)| format!("{name:?}")).collect();
+    checked(read, format!("not one of {}", known.join(", ")), |value| {
         let found = names.iter().find(|(_, known)| known == value);
         quoted(found.map_or("", |(name, _)| name))
-    };
-    Form::new(read, write)
+    })
 }
 
 /// Returns a whole number within bounds. `T` holds every number within them.
 pub(crate) fn integer<T: TryFrom<u64> + ToString + 'static>(
     allowed: RangeInclusive<u64>,
 ) -> Form<T> {
-    let read = move |value: &Value<'_>, _: &Context| {
-        let number = whole(value).filter(|number| allowed.contains(number));
-        number
-            .and_then(|number| T::try_from(number).ok())
-            .ok_or_else(|| {
-                let (least, most) = (allowed.start(), allowed.end());
-                Refusal::new(
-                    value,
-                    format!("expected a whole number from {least} to {most}"),
-                )
-            })
+    let (least, most) = (allowed.start(), allowed.end());
+    let why = format!("expected a whole number from {least} to {most}");
+    let read = move |value: &Value<'_>| {
+        let number = whole(value).filter(|number| allowed.contains(number))?;
+        T::try_from(number).ok()
     };
-    Form::new(read, T::to_string)
+    checked(read, why, T::to_string)
 }
 
 /// Returns a number within bounds; whole numbers count.
 pub(crate) fn number(allowed: RangeInclusive<f64>) -> Form<f64> {
-    let read = move |value: &Value<'_>, _: &Context| {
-        let number = match value.get_ref() {
+    let (least, most) = (allowed.start(), allowed.end());
+    let why = format!("expected a number from {least} to {most}");
+    let read = move |value: &Value<'_>| {
+        let number: f64 = match value.get_ref() {
             DeValue::Float(float) => float.as_str().parse().ok(),
             // Exact: `as` would be as good for every number that the bounds let through.
             DeValue::Integer(integer) => decimal(integer).and_then(|text| text.parse().ok()),
             _ => None,
-        };
+        }?;
         // NaN is in no range.
-        number
-            .filter(|number| allowed.contains(number))
-            .ok_or_else(|| {
-                let (least, most) = (allowed.start(), allowed.end());
-                Refusal::new(value, format!("expected a number from {least} to {most}"))
-            })
+        allowed.contains(&number).then_some(number)
     };
     // With its point, even if it is whole.
-    Form::new(read, |number| toml::Value::Float(*number).to_string())
+    let write = |number: &f64| toml::Value::Float(*number).to_string();
+    checked(read, why, write)
 }
 
 /// Returns a duration within bounds.
 pub(crate) fn duration(allowed: RangeInclusive<Duration>) -> Form<Duration> {
-    let read = move |value: &Value<'_>, _: &Context| {
-        let duration = value.get_ref().as_str().and_then(parse_duration);
-        duration.filter(|duration| allowed.contains(duration)).ok_or_else(|| {
-            let least = format_duration(*allowed.start());
-            let most = format_duration(*allowed.end());
-            let why = format!(
-                "expected a duration such as \"30s\" or \"1h30m\", from \"{least}\" to \"{most}\""
-            );
-            Refusal::new(value, why)
-        })
+    let (least, most) = (allowed.start(), allowed.end());
+    let (least, most) = (format_duration(*least), format_duration(*most));
+    let why =
+        format!("expected a duration such as \"30s\" or \"1h30m\", from \"{least}\" to \"{most}\"");
+    let read = move |value: &Value<'_>| {
+        let duration = parse_duration(value.get_ref().as_str()?)?;
+        allowed.contains(&duration).then_some(duration)
     };
-    Form::new(read, |duration| quoted(&format_duration(*duration)))
+    checked(read, why, |duration| quoted(&format_duration(*duration)))
 }
 
 /// Returns a number of octets within bounds: an integer, or a text with a unit. `T` holds every number within the bounds.
 pub(crate) fn bytes<T: TryFrom<u64> + TryInto<u64> + Copy + 'static>(
     allowed: RangeInclusive<u64>,
 ) -> Form<T> {
-    let read = move |value: &Value<'_>, _: &Context| {
+    let (least, most) = (format_bytes(*allowed.start()), format_bytes(*allowed.end()));
+    let why = format!(
+        "expected a number of octets or a size such as \"64KiB\", from \"{least}\" to \"{most}\""
+    );
+    let read = move |value: &Value<'_>| {
         let bytes = match value.get_ref() {
             DeValue::String(text) => parse_bytes(text),
             _ => whole(value),
         };
-        let bytes = bytes.filter(|bytes| allowed.contains(bytes));
-        bytes.and_then(|bytes| T::try_from(bytes).ok()).ok_or_else(|| {
-            let least = format_bytes(*allowed.start());
-            let most = format_bytes(*allowed.end());
-            let why = format!(
-                "expected a number of octets or a size such as \"64KiB\", from \"{least}\" to \"{most}\""
-            );
-            Refusal::new(value, why)
-        })
+        T::try_from(bytes.filter(|bytes| allowed.contains(bytes))?).ok()
     };
-    let write = |bytes: &T| {
+    checked(read, why, |bytes: &T| {
         let text = format_bytes((*bytes).try_into().unwrap_or(u64::MAX));
         match text.ends_with('B') {
             true => quoted(&text),
             // No unit divides it.
             false => text,
         }
-    };
-    Form::new(read, write)
+    })
 }
 
 /// A path; a relative one starts at the directory of the file that names it.
@@ -403,7 +397,7 @@ pub(crate) fn plain_url(text: &str) -> Option<Url> {
     is_plain.then_some(url)
 }
 
-fn whole(value: &Value<'_>) -> Option<u64> {
+pub(crate) fn whole(value: &Value<'_>) -> Option<u64> {
     let integer = value.get_ref().as_integer()?;
     u64::from_str_radix(integer.as_str(), integer.radix()).ok()
 }

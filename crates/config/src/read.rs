@@ -60,15 +60,8 @@ pub(crate) type Value<'t> = Spanned<DeValue<'t>>;
 pub(crate) struct Refusal {
     span: Range<usize>,
     why: String,
-    shows: Shows,
-}
-
-/// Tells whether a fault shows the value.
-#[derive(Clone, Copy, Debug)]
-enum Shows {
-    AsWritten,
-    /// The value may hold a password.
-    Nothing,
+    /// True if the value may hold a password, and is not shown.
+    is_secret: bool,
 }
 
 impl Refusal {
@@ -76,7 +69,7 @@ impl Refusal {
         vec![Self {
             span: value.span(),
             why: why.into(),
-            shows: Shows::AsWritten,
+            is_secret: false,
         }]
     }
 
@@ -84,7 +77,7 @@ impl Refusal {
     pub(crate) fn secret(value: &Value<'_>, why: impl Into<String>) -> Vec<Self> {
         let mut refusals = Self::new(value, why);
         for refusal in &mut refusals {
-            refusal.shows = Shows::Nothing;
+            refusal.is_secret = true;
         }
         refusals
     }
@@ -228,19 +221,24 @@ impl<'t> Section<'_, 't> {
 
     /// Reports the refusals of the value of `key`.
     fn report(&mut self, key: &str, refusals: Vec<Refusal>) {
-        for Refusal { span, why, shows } in refusals {
-            let shown = match shows {
-                Shows::AsWritten => self.reader.shown(span.clone()),
-                Shows::Nothing => "…".to_owned(),
+        for Refusal {
+            span,
+            why,
+            is_secret,
+        } in refusals
+        {
+            let shown = match is_secret {
+                false => self.reader.shown(span.clone()),
+                true => "…".to_owned(),
             };
             let message = format!("{} = {shown}: {why}", self.label(key));
             self.reader.fault(span.start, message);
         }
     }
 
-    /// Returns the section below this one with this name, with its dots; empty if there is none. A value of another type is a
-    /// fault.
-    pub(crate) fn subsection<'s>(&'s mut self, name: &'static str) -> Section<'s, 't> {
+    /// Gives `read` the section below this one with this name, with its dots; empty if there is none. A value of another type is
+    /// a fault.
+    pub(crate) fn within(&mut self, name: &'static str, read: impl FnOnce(&mut Section<'_, 't>)) {
         let key = name.rsplit('.').next().unwrap_or(name);
         self.learn(key);
         let value = self.value(key);
@@ -249,7 +247,9 @@ impl<'t> Section<'_, 't> {
             let message = format!("{}: a section is written [{name}]", self.label(key));
             self.reader.fault(value.span().start, message);
         }
-        self.below(name, table, 0)
+        let mut below = self.below(name, table, 0);
+        read(&mut below);
+        below.finish();
     }
 
     /// Gives `read` the tables of an array of tables, each as the section `[name]`. A value of another type is a fault.
@@ -324,7 +324,8 @@ impl<'t> Section<'_, 't> {
         &mut self,
         mut read: impl FnMut(&str, &Value<'t>) -> Result<(), &'static str>,
     ) {
-        for (key, value) in self.table.into_iter().flat_map(|table| table.iter()) {
+        // None of them is unknown.
+        for (key, value) in self.table.take().into_iter().flat_map(|table| table.iter()) {
             if let Err(why) = read(key.get_ref(), value) {
                 // As written: the fault of a key that must be quoted shows at its quotes.
                 let label = self.label(&self.reader.shown(key.span()));

@@ -15,9 +15,9 @@
 //! ```
 //!
 //! A row is the field with its doc, its type, its default, its [`Form`](super::forms::Form), and the time when a change takes
-//! effect. The order of the rows is that of `config show`. A row has one line, which rustfmt leaves alone. In place of a form stands
-//! a [`Key`] where the value is no single one: [`nested`], [`flat`], [`elsewhere`], [`tables`], [`no_key`]. `section! { for TYPE "name" { … } }`, with rows without
-//! defaults, does the same for a struct of another crate.
+//! effect. The order of the rows is that of `config show`. rustfmt leaves the rows alone: one line each. In place of a form stands
+//! another [`Key`] where the value is no single one: a [`Part`], [`Tables`], [`NoKey`]. `section! { for TYPE "name" { … } }`, with rows
+//! without defaults, does the same for a struct of another crate.
 //!
 //! Rules between keys are functions beside the section, which `apply` calls.
 
@@ -35,6 +35,16 @@ pub struct Entry {
     pub value: String,
     /// The time when a changed value takes effect.
     pub takes_effect: TakesEffect,
+}
+
+impl Entry {
+    pub(crate) fn new(key: &'static str, takes_effect: TakesEffect, value: String) -> Self {
+        Self {
+            key,
+            value,
+            takes_effect,
+        }
+    }
 }
 
 /// The time when a changed value takes effect.
@@ -61,11 +71,14 @@ pub(crate) trait Keys {
     fn keep(&mut self, old: &Self);
 }
 
+/// The name of a key, alone or behind that of its section.
+pub(crate) type Name = &'static str;
+
 /// The treatment of a field: that of a [`Form`] for a key with one value, or another one.
 pub(crate) trait Key<T> {
-    fn read(&self, key: &'static str, to: &mut T, section: &mut Section<'_, '_>, cx: &Context);
+    fn read(&self, key: Name, to: &mut T, section: &mut Section<'_, '_>, cx: &Context);
 
-    fn show(&self, key: &'static str, when: TakesEffect, value: &T, to: &mut Vec<Entry>);
+    fn show(&self, key: Name, when: TakesEffect, value: &T, to: &mut Vec<Entry>);
 
     fn keep(&self, when: TakesEffect, to: &mut T, old: &T)
     where
@@ -78,59 +91,35 @@ pub(crate) trait Key<T> {
 }
 
 impl<T> Key<T> for Form<T> {
-    fn read(&self, key: &'static str, to: &mut T, section: &mut Section<'_, '_>, cx: &Context) {
+    fn read(&self, key: Name, to: &mut T, section: &mut Section<'_, '_>, cx: &Context) {
         section.set(key, to, |value| self.parse(value, cx));
     }
 
-    fn show(&self, key: &'static str, takes_effect: TakesEffect, value: &T, to: &mut Vec<Entry>) {
-        let value = self.write(value);
-        to.push(Entry {
-            key,
-            value,
-            takes_effect,
-        });
+    fn show(&self, key: Name, when: TakesEffect, value: &T, to: &mut Vec<Entry>) {
+        to.push(Entry::new(key, when, self.write(value)));
     }
 }
 
-/// A struct with the keys of a section of its own.
-pub(crate) struct Part(Place);
-
-#[derive(PartialEq)]
-enum Place {
-    Below,
-    Same,
-    Elsewhere,
-}
-
-/// Returns the keys of a section below: `[robots.cache]`.
-pub(crate) fn nested() -> Part {
-    Part(Place::Below)
-}
-
-/// Returns more keys of the same section.
-pub(crate) fn flat() -> Part {
-    Part(Place::Same)
-}
-
-/// Returns the keys of a section that is read apart, and shown here.
-pub(crate) fn elsewhere() -> Part {
-    Part(Place::Elsewhere)
+/// A struct with keys of its own.
+pub(crate) enum Part {
+    /// They stand in a section below: `[robots.cache]`.
+    Nested,
+    /// They stand in the same section.
+    Flat,
+    /// Their section is read apart, and shown here.
+    Apart,
 }
 
 impl<K: Keys> Key<K> for Part {
-    fn read(&self, _: &'static str, to: &mut K, section: &mut Section<'_, '_>, cx: &Context) {
-        match self.0 {
-            Place::Below => {
-                let mut below = section.subsection(K::NAME);
-                to.read(&mut below, cx);
-                below.finish();
-            }
-            Place::Same => to.read(section, cx),
-            Place::Elsewhere => {}
+    fn read(&self, _: Name, to: &mut K, section: &mut Section<'_, '_>, cx: &Context) {
+        match self {
+            Part::Nested => section.within(K::NAME, |below| to.read(below, cx)),
+            Part::Flat => to.read(section, cx),
+            Part::Apart => {}
         }
     }
 
-    fn show(&self, _: &'static str, _: TakesEffect, value: &K, to: &mut Vec<Entry>) {
+    fn show(&self, _: Name, _: TakesEffect, value: &K, to: &mut Vec<Entry>) {
         value.show(to);
     }
 
@@ -155,18 +144,13 @@ impl<K: Keys + Clone> Keys for Arc<K> {
     }
 }
 
-/// A field without a key.
+/// The treatment of a field without a key.
 pub(crate) struct NoKey;
 
-/// Returns the treatment of a field without a key.
-pub(crate) fn no_key() -> NoKey {
-    NoKey
-}
-
 impl<T> Key<T> for NoKey {
-    fn read(&self, _: &'static str, _: &mut T, _: &mut Section<'_, '_>, _: &Context) {}
+    fn read(&self, _: Name, _: &mut T, _: &mut Section<'_, '_>, _: &Context) {}
 
-    fn show(&self, _: &'static str, _: TakesEffect, _: &T, _: &mut Vec<Entry>) {}
+    fn show(&self, _: Name, _: TakesEffect, _: &T, _: &mut Vec<Entry>) {}
 }
 
 /// Tables that repeat, such as `[[client]]`, or one in a line, such as `quota`.
@@ -180,46 +164,29 @@ pub(crate) struct Tables<T> {
 }
 
 impl<T> Key<Vec<T>> for Tables<T> {
-    fn read(
-        &self,
-        key: &'static str,
-        to: &mut Vec<T>,
-        section: &mut Section<'_, '_>,
-        cx: &Context,
-    ) {
+    fn read(&self, key: Name, to: &mut Vec<T>, section: &mut Section<'_, '_>, cx: &Context) {
         section.tables(key, self.name, |table| {
             let read = (self.read)(table, cx, to);
             to.extend(read);
         });
     }
 
-    fn show(
-        &self,
-        key: &'static str,
-        takes_effect: TakesEffect,
-        value: &Vec<T>,
-        to: &mut Vec<Entry>,
-    ) {
-        let tables: Vec<String> = value.iter().map(self.write).collect();
-        let value = format!("[{}]", tables.join(", "));
-        to.push(Entry {
-            key,
-            value,
-            takes_effect,
-        });
+    fn show(&self, key: Name, when: TakesEffect, tables: &Vec<T>, to: &mut Vec<Entry>) {
+        let tables: Vec<String> = tables.iter().map(self.write).collect();
+        to.push(Entry::new(key, when, format!("[{}]", tables.join(", "))));
     }
 }
 
 /// The treatment of a key of a table that may repeat.
 pub(crate) trait Cell<T> {
     /// Returns the value, if the table names it and it is right.
-    fn read(&self, key: &'static str, table: &mut Section<'_, '_>, cx: &Context) -> Option<T>;
+    fn read(&self, key: Name, table: &mut Section<'_, '_>, cx: &Context) -> Option<T>;
 
     fn write(&self, value: &T) -> String;
 }
 
 impl<T> Cell<T> for Form<T> {
-    fn read(&self, key: &'static str, table: &mut Section<'_, '_>, cx: &Context) -> Option<T> {
+    fn read(&self, key: Name, table: &mut Section<'_, '_>, cx: &Context) -> Option<T> {
         let mut found = None;
         table.set(key, &mut found, |value| self.parse(value, cx).map(Some));
         found
@@ -231,16 +198,22 @@ impl<T> Cell<T> for Form<T> {
 }
 
 impl<T> Cell<T> for Tables<T> {
-    fn read(&self, _: &'static str, table: &mut Section<'_, '_>, cx: &Context) -> Option<T> {
-        let mut below = table.subsection(self.name);
-        let read = below.is_named().then(|| (self.read)(&mut below, cx, &[]));
-        below.finish();
-        read.flatten()
+    fn read(&self, _: Name, table: &mut Section<'_, '_>, cx: &Context) -> Option<T> {
+        let mut found = None;
+        table.within(self.name, |below| {
+            found = below.is_named().then(|| (self.read)(below, cx, &[]));
+        });
+        found.flatten()
     }
 
     fn write(&self, value: &T) -> String {
         (self.write)(value)
     }
+}
+
+/// Tells whether no table before has this value of a key.
+pub(crate) fn is_new<T, K: PartialEq>(before: &[T], of: fn(&T) -> &K, value: &Option<K>) -> bool {
+    before.iter().all(|one| Some(of(one)) != value.as_ref())
 }
 
 /// Declares a section: see the [module](self).
@@ -291,7 +264,7 @@ macro_rules! section {
 pub(crate) use section;
 
 /// Declares the keys of a table that may repeat, each with its type, its form, and its value in a table that is read, `None`
-/// where it is left out.
+/// where it is left out. Square brackets before the rows take the type apart for the values.
 ///
 /// ```ignore
 /// table! {
@@ -302,8 +275,8 @@ pub(crate) use section;
 /// }
 /// ```
 macro_rules! table {
-    (struct $name:ident of $it:ident: $of:ty { $(
-        $field:ident $(as $key:literal)? : $type:ty, $form:expr, $shown:expr;
+    (struct $name:ident of $it:ident: $of:ty $([ $($part:pat = $found:expr,)* ])? { $(
+        $field:ident: $type:ty, $form:expr, $shown:expr;
     )* }) => {
         /// The keys as a table has them; `None` where it does not name them or they are wrong.
         struct $name {
@@ -312,19 +285,19 @@ macro_rules! table {
 
         impl $name {
             fn read(table: &mut $crate::read::Section<'_, '_>, cx: &$crate::forms::Context) -> Self {
-                use $crate::section::{Cell, name};
-                $(let $field = Cell::<$type>::read(&$form, name!($field $($key)?), table, cx);)*
-                Self { $($field,)* }
+                use $crate::section::Cell;
+                Self { $($field: Cell::<$type>::read(&$form, stringify!($field), table, cx),)* }
             }
 
             fn write($it: &$of) -> String {
-                use $crate::section::{Cell, name};
+                use $crate::section::Cell;
+                $($(let $part = $found;)*)?
                 let mut keys = Vec::new();
                 $(
                     let shown: Option<$type> = $shown;
                     if let Some(shown) = shown {
                         let value = Cell::<$type>::write(&$form, &shown);
-                        keys.push(format!("{} = {value}", name!($field $($key)?)));
+                        keys.push(format!("{} = {value}", stringify!($field)));
                     }
                 )*
                 format!("{{ {} }}", keys.join(", "))

@@ -19,3 +19,9 @@ pub(crate) mod signing;
 pub(crate) mod subtree;
 pub(crate) mod telemetry;
 pub(crate) mod tls;
+
+// The words that the rows of all sections are made of, which each takes by `use super::*`.
+use crate::forms::*;
+use crate::read::{Read, Refusal, Section, Value};
+use crate::section::*;
+use crate::units::*;

@@ -21,7 +21,7 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, Path::new("/etc/crawlgate/config.toml"))
 }
 
-/// A file in which every key differs from its default.
+/// A file in which keys of all kinds differ from their defaults.
 const OTHER: &str = r#"
 [listen]
 address = ["[::1]:0", "192.0.2.1:3128"]

@@ -177,7 +177,7 @@ async fn sender(app: &AppState, request: &Parts) -> Result<Actor, Response> {
         true => CrossSiteVisits::Refused,
         false => CrossSiteVisits::Allowed,
     };
-    let scheme = settings.admin.tls.as_ref().map(|_| "https");
+    let scheme = settings.admin.cert.as_ref().map(|_| "https");
     match cross_site_fault(
         &request.method,
         &request.headers,

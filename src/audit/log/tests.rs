@@ -8,7 +8,6 @@ use std::{future::Future, io, sync::mpsc};
 
 use super::*;
 use crate::audit::sink::Stopped;
-use crawlgate_config::LogConfig;
 use crawlgate_origins::state::State;
 use crawlgate_record::{Url, Verdict};
 use crawlgate_system::clock::Moment;
@@ -105,18 +104,7 @@ impl Sink for GatedSink {
 
 fn config(on_failure: OnFailure) -> Config {
     let mut config = Config::builtin(&crawlgate_config::Places::default());
-    config.log = LogConfig {
-        decisions: Recorded::Denied,
-        file: None,
-        stdout: false,
-        rotate_bytes: u64::MAX,
-        rotate_daily: false,
-        keep: 1,
-        on_failure,
-        redact_query: false,
-        level: String::new(),
-        format: crawlgate_config::LogFormat::Text,
-    };
+    config.log.on_failure = on_failure;
     config
 }
 

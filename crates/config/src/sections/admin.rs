@@ -9,16 +9,12 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
 
-use crate::forms::{
-    Context, Hidden, integer, one_or_list, or_false, path, secret, text, unless, word, words,
-};
-use crate::read::Section;
-use crate::section::{Entry, Key, Tables, TakesEffect, no_key, section, table};
 use crawlgate_origins::identity::client_name;
 use crawlgate_policy::host::canonical_host;
 use crawlgate_text::hex::{from_hex, hex};
 
 use super::client::PasswordHash;
+use super::*;
 
 /// The address of the console, the API, health and metrics.
 pub const DEFAULT_ADMIN_ADDRESS: SocketAddr =
@@ -36,12 +32,14 @@ section! {
         /// A file with the token that all operators share, made if it is missing; `None`: no such token. Without one and
         /// without users, everyone who reaches the address may do everything, so it must be on loopback.
         token_file: Option<PathBuf> = None, unless("", path()), AtRestart;
-        /// The certificate of that address, under the keys `cert` and `key`; `None`: plain HTTP.
-        tls: Option<AdminTls> = None, CertAndKey, AtRestart;
+        /// The certificate of that address; `None`: plain HTTP.
+        cert: Option<PathBuf> = None, unless("", path()), AtRestart;
+        /// The private key of that certificate; set if there is one.
+        key: Option<PathBuf> = None, unless("", path()), AtRestart;
         /// `[[admin.user]]`, in the order of the file: the users of that address besides holders of the token.
         users as "user": Vec<AdminUser> = Vec::new(), USERS, AtReload;
         /// True if a reload has removed all users: only a restart opens the address to requests without credentials. No key.
-        had_users: bool = false, no_key(), AtReload;
+        had_users: bool = false, NoKey, AtReload;
         /// Canonical names by which that address is reached, besides `localhost` and its bare addresses.
         hosts: Vec<String> = Vec::new(), one_or_list(|| text(admin_host)), AtRestart;
         /// Open connections there; at least 1. At the limit, the longest idle one makes room for a new one. At most three
@@ -71,6 +69,13 @@ impl AdminConfig {
         self.token_file.is_some() || self.is_for_users()
     }
 
+    /// Returns the certificate of the address with its key; `None`: plain HTTP.
+    #[must_use]
+    pub fn tls(&self) -> Option<AdminTls> {
+        let (cert, key) = (self.cert.clone()?, self.key.clone()?);
+        Some(AdminTls { cert, key })
+    }
+
     /// Tells whether there are users, or were some since the process started.
     #[must_use]
     pub fn is_for_users(&self) -> bool {
@@ -91,6 +96,9 @@ impl AdminConfig {
     }
     /// Checks the rules between its keys.
     pub(crate) fn check(&self, section: &mut Section<'_, '_>, has_upstream_proxy: bool) {
+        let are_both = self.cert.is_some() == self.key.is_some();
+        let why = "a certificate and its key go together; set both or neither";
+        section.require(are_both, &["cert", "key"], why);
         let why = "it asks public addresses only, and crawlgate does not see the addresses behind an [[upstream.proxy]]: leave out \
                    one of them";
         let sees_addresses = !has_upstream_proxy || self.public_try.is_none();
@@ -107,41 +115,6 @@ pub struct AdminTls {
     pub cert: PathBuf,
     /// Its private key, PEM.
     pub key: PathBuf,
-}
-
-/// Two keys that go together.
-struct CertAndKey;
-
-impl Key<Option<AdminTls>> for CertAndKey {
-    fn read(
-        &self,
-        _: &'static str,
-        to: &mut Option<AdminTls>,
-        section: &mut Section<'_, '_>,
-        cx: &Context,
-    ) {
-        let form = unless("", path());
-        let (mut cert, mut key) = (None, None);
-        section.set("cert", &mut cert, |value| form.parse(value, cx));
-        section.set("key", &mut key, |value| form.parse(value, cx));
-        let why = "a certificate and its key go together; set both or neither";
-        section.require(cert.is_some() == key.is_some(), &["cert", "key"], why);
-        *to = cert.zip(key).map(|(cert, key)| AdminTls { cert, key });
-    }
-
-    fn show(
-        &self,
-        _: &'static str,
-        when: TakesEffect,
-        tls: &Option<AdminTls>,
-        to: &mut Vec<Entry>,
-    ) {
-        let form = unless("", path());
-        let cert = tls.as_ref().map(|tls| tls.cert.clone());
-        form.show("admin.cert", when, &cert, to);
-        let key = tls.as_ref().map(|tls| tls.key.clone());
-        form.show("admin.key", when, &key, to);
-    }
 }
 
 fn admin_address(text: &str) -> Result<SocketAddr, &'static str> {
@@ -184,9 +157,7 @@ table! {
 /// Reads one `[[admin.user]]`, after those of `earlier`.
 fn user(table: &mut Section<'_, '_>, cx: &Context, earlier: &[AdminUser]) -> Option<AdminUser> {
     let keys = UserKeys::read(table, cx);
-    let is_new = earlier
-        .iter()
-        .all(|one| Some(&one.name) != keys.name.as_ref());
+    let is_new = is_new(earlier, |one| &one.name, &keys.name);
     table.require(is_new, &["name"], "an earlier user has this name");
     table.demand(&["name", "role"]);
     let token = keys.token.map(|token| token.secret);

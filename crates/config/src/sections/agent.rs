@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::forms::{boolean, one_or_list, text, unless, word, words};
-use crate::section::section;
 use crawlgate_policy::identity::Mismatch;
 use crawlgate_robots::ProductToken;
 
 use super::signing::identity;
+use super::*;
 
 section! {
     /// `[agent]`

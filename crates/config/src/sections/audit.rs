@@ -5,15 +5,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::forms::{
-    Context, Form, bytes, duration, forever, integer, or_false, path, plain_url, quoted, service,
-    text, unless, unlimited, word, words,
-};
-use crate::read::{Read, Refusal, Section, Value};
-use crate::section::{Tables, section, table};
-use crate::units::{GIB, MIB, days, hours, secs};
 use crawlgate_origins::identity::client_name;
 use crawlgate_tlog::{KeyError, KeyKind, KeyName, VerifierKey};
+
+use super::*;
 
 section! {
     /// `[store]`
@@ -54,7 +49,7 @@ section! {
         /// Interval of checkpoints of the decision log.
         checkpoint_every: Duration = secs(600), duration(secs(1)..=days(365)), AtReload;
         /// The name of the decision log; `None`: one made of its key.
-        log_name: Option<KeyName> = None, unless("", Form::new(log_name, |name| quoted(name))), AtRestart;
+        log_name: Option<KeyName> = None, unless("", log_name()), AtRestart;
         /// Witnesses that must have cosigned a checkpoint for it to count as witnessed.
         quorum: usize = 1, integer(1..=100), AtRestart;
         /// The directory of the logs of other machines that `crawlgate collect` has filed; `None`: none.
@@ -94,12 +89,11 @@ impl AuditConfig {
     }
 }
 
-/// Reads the name of a log (c2sp.org/signed-note).
-fn log_name(value: &Value<'_>, _: &Context) -> Read<KeyName> {
-    const EXPECTED: &str =
-        "a name without spaces and plus signs, such as \"logs.example.org/fra-1\"";
-    let name = value.get_ref().as_str().unwrap_or_default();
-    name.parse().map_err(|_| Refusal::new(value, EXPECTED))
+/// The name of a log (c2sp.org/signed-note).
+fn log_name() -> Form<KeyName> {
+    let read = |value: &Value<'_>| value.get_ref().as_str()?.parse().ok();
+    let why = "a name without spaces and plus signs, such as \"logs.example.org/fra-1\"";
+    checked(read, why, quoted)
 }
 
 /// `[[audit.witness]]`: a witness that cosigns the checkpoints of the decision log.
@@ -141,9 +135,9 @@ fn witness(
         vkey,
         ca,
     } = WitnessKeys::read(table, cx);
-    let is_new = earlier.iter().all(|one| Some(&one.name) != name.as_ref());
-    table.require(is_new, &["name"], "an earlier witness has this name");
-    let is_new = earlier.iter().all(|one| Some(&one.vkey) != vkey.as_ref());
+    let is_other = is_new(earlier, |one| &one.name, &name);
+    table.require(is_other, &["name"], "an earlier witness has this name");
+    let is_new = is_new(earlier, |one| &one.vkey, &vkey);
     table.require(is_new, &["vkey"], "an earlier witness has this key");
     let ca = ca.flatten();
     let is_tls = url.as_ref().is_none_or(|url| url.starts_with("https:"));

@@ -11,13 +11,6 @@ use std::time::Duration;
 use argon2::{ARGON2ID_IDENT, Params};
 use ipnet::IpNet;
 
-use crate::forms::{
-    Context, Form, Hidden, bytes, duration, integer, number, one_or_list, secret, text,
-    text_within, word,
-};
-use crate::read::Section;
-use crate::section::{Tables, table};
-use crate::units::{days, secs};
 use crawlgate_origins::identity::{LONGEST_USER_AGENT, client_name, user_agent};
 use crawlgate_origins::timing::ProfileName;
 use crawlgate_policy::Mode;
@@ -29,6 +22,7 @@ use crawlgate_usage::Purposes;
 use super::listen::network;
 use super::robots::purposes;
 use super::signing::{identity, known};
+use super::*;
 
 /// One `[[client]]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,9 +145,7 @@ fn client(
         requests_per_second,
         burst: keys.burst.unwrap_or(1),
     });
-    let is_new = before
-        .iter()
-        .all(|one| Some(&one.name) != keys.name.as_ref());
+    let is_new = is_new(before, |one| &one.name, &keys.name);
     table.require(is_new, &["name"], "another client has this name");
     let for_all = before.iter().find(|one| one.conditions.is_empty());
     let first = for_all.map_or("", |one| &*one.name);

@@ -4,16 +4,11 @@ use std::{collections::HashMap, net::IpAddr, time::Duration};
 
 use toml::de::DeValue;
 
-use crate::forms::{
-    Context, Form, boolean, bytes, integer, list, one_or_list, quoted, text, timeout,
-};
-use crate::read::{Read, Refusal, Section, Value};
-use crate::section::{Entry, Key, TakesEffect, section};
-use crate::units::{KIB, MIB, secs};
 use crawlgate_policy::destination::{Destination, PortRange};
 use crawlgate_policy::host::{HostPattern, canonical_host};
 
 use super::route::{ROUTES, Route};
+use super::*;
 
 section! {
     /// `[egress]`
@@ -66,57 +61,46 @@ section! {
 
 /// A port as a number, or a range in quotes.
 fn ports() -> Form<PortRange> {
-    Form::new(port_range, |range| match range.single() {
+    let read = |value: &Value<'_>| match value.get_ref() {
+        DeValue::Integer(_) => {
+            let port = u16::try_from(whole(value)?).ok().filter(|port| *port != 0);
+            port.map(PortRange::one)
+        }
+        DeValue::String(text) => PortRange::parse(text),
+        _ => None,
+    };
+    let why = "expected a port, 8443, or a range of them, \"8000-8999\"";
+    checked(read, why, |range| match range.single() {
         Some(port) => port.to_string(),
         None => quoted(range),
     })
 }
 
-fn port_range(value: &Value<'_>, cx: &Context) -> Read<PortRange> {
-    let range = match value.get_ref() {
-        DeValue::Integer(_) => integer(1..=65_535)
-            .parse(value, cx)
-            .ok()
-            .map(PortRange::one),
-        DeValue::String(text) => PortRange::parse(text),
-        _ => None,
-    };
-    let why = "expected a port, 8443, or a range of them, \"8000-8999\"";
-    range.ok_or_else(|| Refusal::new(value, why))
-}
+/// Addresses by name.
+type Addresses = HashMap<String, IpAddr>;
 
 /// Names of the user's choice, with their addresses.
 struct Hosts;
 
-impl Key<HashMap<String, IpAddr>> for Hosts {
-    fn read(
-        &self,
-        _: &'static str,
-        to: &mut HashMap<String, IpAddr>,
-        section: &mut Section<'_, '_>,
-        _: &Context,
-    ) {
-        section.subsection("upstream.hosts").each(|name, value| {
-            let host = canonical_host(name).ok_or("not a host name")?;
-            let address = value.get_ref().as_str().map(str::parse::<IpAddr>);
-            let Some(Ok(address)) = address else {
-                return Err("expected an IP address: \"192.0.2.1\"");
-            };
-            match to.insert(host, address) {
-                None => Ok(()),
-                Some(_) => Err("a second spelling of a host that is named before"),
-            }
+impl Key<Addresses> for Hosts {
+    fn read(&self, _: Name, to: &mut Addresses, section: &mut Section<'_, '_>, _: &Context) {
+        section.within("upstream.hosts", |hosts| {
+            hosts.each(|name, value| {
+                let host = canonical_host(name).ok_or("not a host name")?;
+                let address = value.get_ref().as_str().map(str::parse::<IpAddr>);
+                let Some(Ok(address)) = address else {
+                    return Err("expected an IP address: \"192.0.2.1\"");
+                };
+                match to.insert(host, address) {
+                    None => Ok(()),
+                    Some(_) => Err("a second spelling of a host that is named before"),
+                }
+            });
         });
     }
 
-    fn show(
-        &self,
-        key: &'static str,
-        takes_effect: TakesEffect,
-        value: &HashMap<String, IpAddr>,
-        to: &mut Vec<Entry>,
-    ) {
-        let hosts = value.iter();
+    fn show(&self, key: Name, when: TakesEffect, hosts: &Addresses, to: &mut Vec<Entry>) {
+        let hosts = hosts.iter();
         let hosts = hosts.map(|(host, address)| format!("{} = {}", quoted(host), quoted(address)));
         let mut hosts: Vec<String> = hosts.collect();
         hosts.sort_unstable();
@@ -124,10 +108,6 @@ impl Key<HashMap<String, IpAddr>> for Hosts {
             true => "{}".to_owned(),
             false => format!("{{ {} }}", hosts.join(", ")),
         };
-        to.push(Entry {
-            key,
-            value,
-            takes_effect,
-        });
+        to.push(Entry::new(key, when, value));
     }
 }

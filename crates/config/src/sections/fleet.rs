@@ -2,10 +2,7 @@
 
 use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
-use crate::forms::{boolean, duration, one_or_list, path, service, text, unless};
-use crate::read::Section;
-use crate::section::section;
-use crate::units::{ONE_MS, secs};
+use super::*;
 
 /// The longest name of an instance, a primary, a user or a prefix.
 const NAME: usize = 128;

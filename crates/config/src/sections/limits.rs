@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use crate::forms::{Form, bytes, duration, integer, timeout, unlimited};
-use crate::read::Section;
-use crate::section::section;
-use crate::units::{KIB, MIB, format_bytes, hours, secs};
+use super::*;
 
 section! {
     /// `[limits]`

@@ -4,9 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use ipnet::IpNet;
 
-use crate::forms::{Form, boolean, list, one_or_list, text};
-use crate::read::Section;
-use crate::section::section;
+use super::*;
 
 /// The address where crawlers connect.
 pub const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8118);

@@ -4,13 +4,11 @@ use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use ipnet::IpNet;
 
-use crate::forms::{Context, Form, boolean, one_or_list, path, quoted, text, word, words};
-use crate::read::Section;
-use crate::section::{Tables, table};
 use crawlgate_origins::identity::client_name;
 use crawlgate_robots::{Origin, Scheme};
 
 use super::listen::{Listen, may_reach, network, socket_address};
+use super::*;
 
 /// One `[[listener]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,57 +111,32 @@ pub(crate) const LISTENERS: Tables<Listener> = Tables {
 };
 
 table! {
-    struct Keys of it: Listener {
+    struct Keys of it: Listener [
+        (address, unix, mode) = match &it.at {
+            ListenAt::Address(address) => (Some(*address), None, None),
+            ListenAt::Unix { path, mode } => (None, Some(path.clone()), Some(*mode)),
+        },
+        tls = it.tls.as_ref(),
+        (cert, key, names) = match tls.map(|tls| &tls.certificate) {
+            Some(ListenerCertificate::Files { cert, key }) => (Some(cert.clone()), Some(key.clone()), None),
+            Some(ListenerCertificate::Minted(names)) => (None, None, Some(names.clone())),
+            None => (None, None, None),
+        },
+        clients = tls.and_then(|tls| tls.clients.as_ref()),
+    ] {
         name: Arc<str>, text(client_name), Some(it.name.clone());
-        address: SocketAddr, socket_address(), it.at.address();
-        unix: PathBuf, path(), it.at.socket().map(|(path, _)| path);
-        mode: u32, permissions(), it.at.socket().map(|(_, mode)| mode);
-        tls: bool, boolean(), it.tls.as_ref().map(|_| true);
-        cert: PathBuf, path(), it.files().map(|(cert, _)| cert);
-        key: PathBuf, path(), it.files().map(|(_, key)| key);
-        names: Vec<String>, one_or_list(|| text(host_name)), it.names();
-        client_ca: PathBuf, path(), it.client_authority().map(|clients| clients.file.clone());
-        client_cert: ClientCert, word(), it.client_authority().map(|clients| clients.demand);
+        address: SocketAddr, socket_address(), address;
+        unix: PathBuf, path(), unix;
+        mode: u32, permissions(), mode;
+        tls: bool, boolean(), tls.map(|_| true);
+        cert: PathBuf, path(), cert;
+        key: PathBuf, path(), key;
+        names: Vec<String>, one_or_list(|| text(host_name)), names;
+        client_ca: PathBuf, path(), clients.map(|clients| clients.file.clone());
+        client_cert: ClientCert, word(), clients.map(|clients| clients.demand);
         allow: Vec<IpNet>, one_or_list(network), Some(it.allow.clone());
         open: bool, boolean(), Some(it.open);
         proxy_protocol_from: Vec<IpNet>, one_or_list(network), Some(it.proxy_protocol_from.clone());
-    }
-}
-
-/// The parts of a listener as the file has them.
-impl Listener {
-    fn files(&self) -> Option<(PathBuf, PathBuf)> {
-        match &self.tls.as_ref()?.certificate {
-            ListenerCertificate::Files { cert, key } => Some((cert.clone(), key.clone())),
-            ListenerCertificate::Minted(_) => None,
-        }
-    }
-
-    fn names(&self) -> Option<Vec<String>> {
-        match &self.tls.as_ref()?.certificate {
-            ListenerCertificate::Files { .. } => None,
-            ListenerCertificate::Minted(names) => Some(names.clone()),
-        }
-    }
-
-    fn client_authority(&self) -> Option<&ClientAuthority> {
-        self.tls.as_ref()?.clients.as_ref()
-    }
-}
-
-impl ListenAt {
-    fn address(&self) -> Option<SocketAddr> {
-        match self {
-            Self::Address(address) => Some(*address),
-            Self::Unix { .. } => None,
-        }
-    }
-
-    fn socket(&self) -> Option<(PathBuf, u32)> {
-        match self {
-            Self::Address(_) => None,
-            Self::Unix { path, mode } => Some((path.clone(), *mode)),
-        }
     }
 }
 
@@ -171,9 +144,7 @@ impl ListenAt {
 fn listener(table: &mut Section<'_, '_>, cx: &Context, before: &[Listener]) -> Option<Listener> {
     let mut keys = Keys::read(table, cx);
     table.demand(&["name"]);
-    let is_new = before
-        .iter()
-        .all(|one| Some(&one.name) != keys.name.as_ref());
+    let is_new = is_new(before, |one| &one.name, &keys.name);
     table.require(is_new, &["name"], "another listener has this name");
     let at = place(table, &mut keys);
     let tls = tls(table, &mut keys);
@@ -261,16 +232,13 @@ fn host_name(text: &str) -> Result<String, &'static str> {
 
 /// Permission bits, octal as chmod takes them.
 fn permissions() -> Form<u32> {
-    let read = text(|text: &str| {
-        let digits =
-            (3..=4).contains(&text.len()) && text.bytes().all(|b| matches!(b, b'0'..=b'7'));
-        match u32::from_str_radix(text, 8) {
-            Ok(mode @ 0..=0o777) if digits => Ok(mode),
-            _ => Err("expected permissions as chmod takes them: \"0600\", \"0660\""),
-        }
-    });
-    Form::new(
-        move |value, cx| read.parse(value, cx),
-        |mode| quoted(&format_args!("{mode:04o}")),
-    )
+    let read = |value: &Value<'_>| {
+        let text = value.get_ref().as_str()?;
+        let is_octal = |octet| matches!(octet, b'0'..=b'7');
+        let is_mode = matches!(text.len(), 3..=4) && text.bytes().all(is_octal);
+        let mode = u32::from_str_radix(text, 8).ok()?;
+        (is_mode && mode <= 0o777).then_some(mode)
+    };
+    let why = "expected permissions as chmod takes them: \"0600\", \"0660\"";
+    checked(read, why, |mode| quoted(&format_args!("{mode:04o}")))
 }

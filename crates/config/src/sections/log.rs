@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::forms::{boolean, bytes, integer, or_false, path, text, unless, word, words};
-use crate::section::section;
-use crate::units::{KIB, MIB};
 use crawlgate_policy::Reason;
 use crawlgate_usage::Purposes;
+
+use super::*;
 
 section! {
     /// `[log]`

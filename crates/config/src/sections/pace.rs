@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use crate::forms::{boolean, duration, integer, number, unlimited, word, words};
-use crate::section::section;
-use crate::units::{ONE_MS, hours, secs};
+use super::*;
 
 section! {
     /// `[pace]`

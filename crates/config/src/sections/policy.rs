@@ -2,10 +2,6 @@
 
 use toml::de::DeValue;
 
-use crate::forms::{Context, Form, choice, list, quoted, text, word, words};
-use crate::read::{Read, Refusal, Section, Value};
-use crate::section::{Tables, no_key, section, table};
-use crate::units::{format_moment, parse_moment};
 use crawlgate_policy::Mode;
 use crawlgate_policy::overrides::{Action, Override, OverrideId, words as reason_words};
 use crawlgate_robots::{Origin, PathPattern};
@@ -15,6 +11,7 @@ use ipnet::IpNet;
 
 use super::listen::network;
 use super::robots::purposes;
+use super::*;
 
 section! {
     /// `[policy]` and `[[override]]`
@@ -29,7 +26,7 @@ section! {
         /// The purposes of clients that declare none.
         purposes: Purposes = Purposes::NONE, purposes(), AtReload;
         /// `[[override]]`: overrides of origins' robots.txt, in the order of the file.
-        overrides: Vec<Override> = Vec::new(), no_key(), AtReload;
+        overrides: Vec<Override> = Vec::new(), NoKey, AtReload;
     }
 }
 
@@ -51,7 +48,7 @@ table! {
         pattern: String, text(|text| PathPattern::new(text).map(|_| text.to_owned())), Some(it.pattern.clone());
         action: Action, word(), Some(if it.action == Action::Deny { Action::Deny } else { Action::Allow });
         covers: Action, choice(COVERS), Some(it.action).filter(|action| *action == Action::AllowUsage);
-        until: Moment, Form::new(moment, |until| quoted(&format_moment(*until))), it.until;
+        until: Moment, moment(), it.until;
         by: String, text(reason_words), Some(it.by.clone());
         reason: String, text(reason_words), Some(it.reason.clone());
     }
@@ -89,14 +86,13 @@ fn origin(text: &str) -> Result<Origin, &'static str> {
     }
 }
 
-/// Reads a day or a moment, in quotes or as TOML's own.
-fn moment(value: &Value<'_>, _: &Context) -> Read<Moment> {
-    let written = match value.get_ref() {
-        DeValue::String(text) => Some(text.to_string()),
-        DeValue::Datetime(datetime) => Some(datetime.to_string()),
+/// A day or a moment, in quotes or as TOML's own.
+fn moment() -> Form<Moment> {
+    let read = |value: &Value<'_>| match value.get_ref() {
+        DeValue::String(text) => parse_moment(text),
+        DeValue::Datetime(datetime) => parse_moment(&datetime.to_string()),
         _ => None,
     };
     let why = "expected a day, \"2026-12-31\" (it ends with that day, UTC), or a time, \"2026-12-31T12:00:00Z\"";
-    let moment = written.and_then(|text| parse_moment(&text));
-    moment.ok_or_else(|| Refusal::new(value, why))
+    checked(read, why, |until| quoted(&format_moment(*until)))
 }

@@ -3,23 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::forms::{
-    Context, Form, Words, boolean, bytes, duration, forever, integer, list, number, one_or_list,
-    text, timeout, unless, unlimited, word, words,
-};
-use crate::read::{Read, Refusal, Section, Value};
-use crate::section::{elsewhere, flat, nested, section};
-use crate::units::{KIB, MIB, ONE_MS, days, format_duration, secs};
 use crawlgate_origins::identity::{LONGEST_OWN, OWN, user_agent};
 use crawlgate_origins::timing::{Finally, ProfileName, ProfileRules, Timing};
 use crawlgate_usage::{Modes, Purpose, Purposes, SignalMode};
+
+use super::*;
 
 section! {
     /// `[robots]`
     #[derive(Clone, Debug, PartialEq)]
     pub struct RobotsConfig "robots" {
         /// The times of freshness and of retries.
-        timing: Timing = Timing::default(), flat(), AtReload;
+        timing: Timing = Timing::default(), Part::Flat, AtReload;
         /// Octets of a file that are read; at least 512,000 (RFC 9309, section 2.5: 500 kibibytes).
         size_limit: usize = 500 * KIB, bytes(500 * KIB as u64..=64 * MIB as u64), AtReload;
         /// Redirects followed for one file (RFC 9309, section 2.3.1.2: at least five).
@@ -47,14 +42,14 @@ section! {
         /// 4xx statuses that mean complete disallow instead of no restrictions; never 429, which is always unreachable.
         deny_statuses: Vec<u16> = Vec::new(), list(Form::new(deny_status, u16::to_string)), AtReload;
         /// Status of the answer while a file is unreachable; `None`: by the [cause](crawlgate_origins::access::Cause::answer).
-        unreachable_status: Option<u16> = None, unless("by_cause", Form::new(unreachable, u16::to_string)), AtReload;
+        unreachable_status: Option<u16> = None, unless("by_cause", unreachable()), AtReload;
         /// crawlgate's own User-Agent: at most 127 octets of visible ASCII.
         user_agent: Box<str> = OWN.into(), text(|text| user_agent(text, LONGEST_OWN)), AtReload;
         /// `[robots.cache]`
-        cache: CacheConfig = CacheConfig::builtin(), nested(), AtRestart;
+        cache: CacheConfig = CacheConfig::builtin(), Part::Nested, AtRestart;
         /// `[signals]`: what sites say of the use of their content. It stands here because verdicts follow from it as they
         /// follow from the other settings of this struct.
-        signals: Arc<Modes> = Arc::default(), elsewhere(), AtReload;
+        signals: Arc<Modes> = Arc::default(), Part::Apart, AtReload;
     }
 }
 
@@ -71,7 +66,7 @@ section! {
 
 section! {
     for Timing "robots" {
-        profile: ProfileRules, flat(), AtReload;
+        profile: ProfileRules, Part::Flat, AtReload;
         fresh: Duration, duration(ONE_MS..=days(365)), AtReload;
         fresh_min: Duration, span(), AtReload;
         fresh_max: Duration, duration(ONE_MS..=days(365)), AtReload;
@@ -197,18 +192,19 @@ fn phrase(text: &str) -> Result<String, &'static str> {
 }
 
 fn deny_status(value: &Value<'_>, cx: &Context) -> Read<u16> {
+    let why = "expected a status from 400 to 499";
     match integer(400..=499).parse(value, cx) {
         Ok(429) => Err(Refusal::new(value, "429 always means unreachable")),
-        Ok(status) => Ok(status),
-        Err(_) => Err(Refusal::new(value, "expected a status from 400 to 499")),
+        read => read.map_err(|_| Refusal::new(value, why)),
     }
 }
 
-fn unreachable(value: &Value<'_>, cx: &Context) -> Read<u16> {
-    match integer(0..=999).parse(value, cx) {
-        Ok(status @ (403 | 502..=504)) => Ok(status),
-        _ => Err(Refusal::new(value, "not one of 403, 502, 503, 504")),
-    }
+fn unreachable() -> Form<u16> {
+    let read = |value: &Value<'_>| match whole(value)? {
+        status @ (403 | 502..=504) => u16::try_from(status).ok(),
+        _ => None,
+    };
+    checked(read, "not one of 403, 502, 503, 504", u16::to_string)
 }
 
 /// Reads a licence as sites name it: an absolute URL, compared octet for octet.

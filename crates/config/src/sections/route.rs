@@ -3,11 +3,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::forms::{Context, boolean, one_or_list, path, secret, text};
-use crate::read::Section;
-use crate::section::{Tables, table};
 use crawlgate_policy::host::HostPattern;
 use crawlgate_robots::{Origin, Scheme};
+
+use super::*;
 
 /// `[[upstream.proxy]]`: the way to some hosts. The first entry that names a host decides; other hosts are reached
 /// directly.
@@ -28,11 +27,20 @@ pub(super) const ROUTES: Tables<Route> = Tables {
 };
 
 table! {
-    struct RouteKeys of route: Route {
+    struct RouteKeys of route: Route [
+        proxy = match &route.via {
+            Via::Direct => None,
+            Via::Proxy(proxy) => Some(proxy),
+        },
+        file = match proxy.map(|proxy| &proxy.credentials) {
+            Some(Credentials::File(file)) => Some(file.clone()),
+            _ => None,
+        },
+    ] {
         hosts: Vec<HostPattern>, one_or_list(|| text(HostPattern::new)), Some(route.hosts.clone());
-        url: UpstreamProxy, secret(UpstreamProxy::parse), route.via.proxy().cloned();
-        credentials_file: PathBuf, path(), route.via.proxy().and_then(UpstreamProxy::credentials_file);
-        direct: bool, boolean(), route.via.proxy().is_none().then_some(true);
+        url: UpstreamProxy, secret(UpstreamProxy::parse), proxy.cloned();
+        credentials_file: PathBuf, path(), file;
+        direct: bool, boolean(), proxy.is_none().then_some(true);
     }
 }
 
@@ -78,15 +86,6 @@ pub enum Via {
     Direct,
     /// A proxy.
     Proxy(UpstreamProxy),
-}
-
-impl Via {
-    fn proxy(&self) -> Option<&UpstreamProxy> {
-        match self {
-            Self::Direct => None,
-            Self::Proxy(proxy) => Some(proxy),
-        }
-    }
 }
 
 /// A proxy on the way to origins. The proxy resolves their names.
@@ -171,13 +170,6 @@ impl fmt::Debug for Secret {
 }
 
 impl UpstreamProxy {
-    fn credentials_file(&self) -> Option<PathBuf> {
-        match &self.credentials {
-            Credentials::File(file) => Some(file.clone()),
-            Credentials::None | Credentials::Inline { .. } => None,
-        }
-    }
-
     /// Reads the URL of a proxy: `http://proxy.example:3128`, `socks5://user:password@192.0.2.1`. Percent-encoded
     /// credentials are decoded.
     ///

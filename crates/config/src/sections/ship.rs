@@ -6,10 +6,7 @@ use std::time::Duration;
 
 use url::{Host, Url};
 
-use crate::forms::{Form, duration, path, plain_url, quoted, service, unless};
-use crate::read::Section;
-use crate::section::section;
-use crate::units::{ONE_MS, secs};
+use super::*;
 
 section! {
     /// `[ship]`

@@ -4,14 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::forms::{
-    Context, Form, boolean, duration, list, path, service, text, text_within, word, words,
-};
-use crate::read::{Refusal, Section};
-use crate::section::{Tables, table};
-use crate::units::{hours, secs};
 use crawlgate_origins::identity::client_name;
 use crawlgate_signing::{AgentUrl, Cover, Form as AgentForm, Settings};
+
+use super::*;
 
 /// The life of a signature unless the file says otherwise.
 const LIFETIME: Duration = secs(60);
@@ -42,9 +38,7 @@ words! { for AgentForm { Dictionary = "dictionary", String = "string", } }
 fn signing(table: &mut Section<'_, '_>, cx: &Context, before: &[Settings]) -> Option<Settings> {
     let keys = Keys::read(table, cx);
     table.demand(&["name", "agent", "key"]);
-    let is_new = before
-        .iter()
-        .all(|one| Some(&one.name) != keys.name.as_ref());
+    let is_new = is_new(before, |one| &one.name, &keys.name);
     table.require(is_new, &["name"], "another [[signing]] has this name");
     let holder = before
         .iter()

@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::forms::{boolean, number, path, plain_url, service, text, unless};
-use crate::section::section;
+use super::*;
 
 /// Octets of a service's name.
 const LONGEST_NAME: usize = 255;

@@ -3,13 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::forms::{duration, integer, list, one_or_list, path, text};
-use crate::read::Section;
-use crate::section::section;
-use crate::units::{days, secs};
 use crawlgate_policy::host::HostPattern;
 
 use super::subtree::Subtree;
+use super::*;
 
 section! {
     /// `[tls]`

@@ -34,16 +34,9 @@ const fn secs(n: u64) -> Duration {
 /// No bound at all, and a longest hold of an hour.
 fn config() -> PaceConfig {
     PaceConfig {
-        requests_per_second: None,
-        burst: 1,
-        concurrency: None,
-        per_address: false,
         crawl_delay: CrawlDelayMode::Honour,
-        max_crawl_delay: secs(30),
-        backoff: true,
-        backoff_max: secs(300),
         max_hold: secs(3_600),
-        max_held: 10_000,
+        ..crawlgate_config::Config::default().pace
     }
 }
 

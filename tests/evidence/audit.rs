@@ -9,7 +9,7 @@ use std::{
 };
 
 use crawlgate::audit::{DecisionId, Exceeds, Grounds, Log};
-use crawlgate_config::Config;
+use crawlgate_config::{Config, Recorded};
 use crawlgate_record::{Bounds, Decision, Url};
 use crawlgate_system::clock::Clock;
 

@@ -162,30 +162,14 @@ fn an_unusable_certificate_is_reported_with_its_file() {
     let (_, issuer) = authority();
     let (cert, key) = leaf("one.test", &issuer);
     let (_, other) = leaf("one.test", &issuer);
-    for (case, cert, key, mode, told) in [
-        (
-            "a key that others may read",
-            &cert,
-            &key,
-            0o644,
-            "chmod 600",
-        ),
-        (
-            "a key of another",
-            &cert,
-            &other,
-            0o600,
-            "it does not go with",
-        ),
+    #[rustfmt::skip] // one row, one case
+    let rows = [
+        ("a key that others may read", &cert, &key, 0o644, "chmod 600"),
+        ("a key of another", &cert, &other, 0o600, "it does not go with"),
         ("no key", &cert, &cert, 0o600, "no private key in PEM form"),
-        (
-            "no certificate",
-            &key,
-            &key,
-            0o600,
-            "no certificate in PEM form",
-        ),
-    ] {
+        ("no certificate", &key, &key, 0o600, "no certificate in PEM form"),
+    ];
+    for (case, cert, key, mode, told) in rows {
         let said = refused(|setup| {
             setup.tables(FILES);
             keep(setup.dir(), "proxy.pem", cert, 0o644);

@@ -88,7 +88,7 @@ fn an_entry_refuses_before_the_request_and_the_record_names_the_file() {
         "origins",
         &["show", &origin.url("/"), "--as", "tdmrep.json:testbot"],
     );
-    assert!(shown.contains("its entries decide"), "{shown}");
+    says!(shown, "its entries decide");
     let missing = Origin::http().on(PATH, [Reply::status(404, "none")]);
     passes(&gate, &missing, "/art/1");
     proven(&gate);
@@ -101,23 +101,14 @@ fn an_entry_refuses_before_the_request_and_the_record_names_the_file() {
 
 #[test]
 fn the_file_is_asked_only_by_crawlers_that_it_concerns() {
+    #[rustfmt::skip] // one row, one case
     let rows = [
         ("off", "tdm", "", 0),
         ("enforce", "search", "", 0),
         ("enforce", "other", "", 0),
         ("enforce", "tdm", "User-agent: *\nDisallow: /art/\n", 0),
-        (
-            "enforce",
-            "tdm",
-            "User-agent: *\nDisallow: /.well-known/\n",
-            0,
-        ),
-        (
-            "record",
-            "tdm",
-            "User-agent: *\nDisallow: /.well-known/\n",
-            0,
-        ),
+        ("enforce", "tdm", "User-agent: *\nDisallow: /.well-known/\n", 0),
+        ("record", "tdm", "User-agent: *\nDisallow: /.well-known/\n", 0),
         ("enforce", "tdm", "", 1),
     ];
     for (mode, purpose, robots, expected) in rows {
@@ -332,7 +323,7 @@ fn check_asks_for_the_file_as_the_proxy_does() {
     assert_eq!((code, fetches(&origin)), (Some(0), 0), "{said}{error}");
     let (code, said, error) = gate.beside("check", &[&url, "--purpose", "train-ai"]);
     assert_eq!((code, fetches(&origin)), (Some(1), 1), "{said}{error}");
-    assert!(said.contains("entry 1 of tdmrep.json"), "{said}");
+    says!(said, "entry 1 of tdmrep.json");
 }
 
 #[test]

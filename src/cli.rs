@@ -2,7 +2,6 @@
 
 pub mod admin;
 pub mod audit;
-mod background;
 pub mod ca;
 pub mod check;
 pub mod client;
@@ -13,7 +12,6 @@ pub mod config;
 mod credentials;
 pub mod fleet;
 mod flush;
-pub mod join;
 mod log;
 pub mod origins;
 pub mod overrides;

@@ -77,7 +77,7 @@
 //! | [`crawlgate_store`] | origins, robots.txt and the log in SQLite |
 //!
 //! This crate has the proxy, its admin side and the commands: [`version`] · [`net`] · [`trust`] · [`audit`] · [`egress`] · [`witness`] ·
-//! [`ship`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`override_sync`] · [`admin`] · [`cli`]. Each room imports only rooms before
+//! [`ship`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`override_sync`] · [`admin`] · [`service`] · [`cli`]. Each room imports only rooms before
 //! it, and `tests/layering` holds that. One arrow points back, on purpose: [`egress`] sends a robots.txt only by a permit
 //! that [`cache::fetch`] alone can make, as only [`crawlgate_policy`] can make one for a page.
 //!
@@ -105,6 +105,7 @@ pub mod gate;
 pub mod net;
 pub mod override_sync;
 pub mod proxy;
+pub mod service;
 pub mod ship;
 pub mod telemetry;
 pub mod trust;

@@ -14,6 +14,7 @@ use super::{fail, terminal};
 use crate::admin::http::Token;
 use crate::egress;
 use crate::proxy::listener;
+use crate::service::join;
 use crate::ship;
 use crate::telemetry;
 use crate::trust;
@@ -96,7 +97,7 @@ pub(super) fn faults(config: &Config) -> String {
         .iter()
         .map(|fault| format!("[admin] {fault}"))
         .collect());
-    add(super::join::faults(config));
+    add(join::faults(config));
     let (_, of_signing) = Identities::default().reloaded(&config.signing);
     add(texts(&of_signing));
     add(texts(ship::fault(&config.ship).as_slice()));

@@ -13,10 +13,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use self::list::{Listed, lines, table};
-use super::join::name;
 use super::{fail, terminal, words};
 use crate::admin::query::Asserted;
 use crate::admin::{self, AskError, Reach, Request, encoded};
+use crate::service::join::name;
 use crawlgate_config::Config;
 use crawlgate_policy::overrides::{self, Override, OverrideId};
 use crawlgate_store::{self as store, Access, Removed, Store, StoreErrorKind};
@@ -168,7 +168,7 @@ async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String>
             }
             None => {
                 new.id = OverrideId::Shared(DecisionId::mint(now));
-                new.instance = Some(name(config)?);
+                new.instance = Some(name(config).map_err(|error| error.to_string())?);
             }
         }
     }

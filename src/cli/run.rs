@@ -37,11 +37,12 @@ use std::time::Duration;
 use self::args::Confine;
 use self::namespace::Handover;
 use self::summary::{Exemption, OfRun, OlderRobots, Output};
-use super::background::BackgroundTasks;
-use super::{FAILED, fail, serve};
+use super::{FAILED, fail};
 use crate::audit::{Log, Summary};
 use crate::explain::usage;
 use crate::proxy::Proxy;
+use crate::service::announce::{tell_mode, warn_of_authority};
+use crate::service::{self, BackgroundTasks};
 use crate::telemetry::{Telemetry, Tracer};
 use crawlgate_config::{ClientConfig, Conditions, Config, Mode, PortRange};
 use crawlgate_system::clock::Clock;
@@ -119,7 +120,7 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
         Err(error) => return fail(&error.to_string()),
     };
     if !args.report {
-        serve::tell_mode(&config);
+        tell_mode(&config);
     }
     let outcome = runtime.block_on(supervised(
         args,
@@ -145,7 +146,7 @@ async fn supervised(
 ) -> Result<u8, String> {
     let tls = config.tls.clone();
     let mut log_file = None;
-    let proxy = serve::build(config, Some(std::process::id()), |config, store, clock| {
+    let proxy = service::build(config, Some(std::process::id()), |config, store, clock| {
         let mut config = config.clone();
         let first = Log::open(&config, store.clone(), clock);
         let opened = match (first, &mut config.log.file) {
@@ -159,7 +160,8 @@ async fn supervised(
         };
         log_file = config.log.file;
         opened
-    })?;
+    });
+    let proxy = proxy.map_err(|error| error.to_string())?;
     if let Some(tracer) = tracer {
         proxy.trace_with(tracer);
     }
@@ -167,8 +169,9 @@ async fn supervised(
     if args.fresh {
         proxy.gate().robots_cache().doubt_before(began);
     }
-    serve::warn_of_authority(&proxy.authority(), &tls);
-    let mut tasks = BackgroundTasks::start(&proxy).await?;
+    warn_of_authority(&proxy.authority(), &tls);
+    let tasks = BackgroundTasks::start(&proxy).await;
+    let mut tasks = tasks.map_err(|error| error.to_string())?;
     tasks.listen_as_run(&proxy).await;
     let endpoint = ProxyEndpoint::open(args.confine)?;
     let url = format!("http://{}", endpoint.address);

@@ -28,6 +28,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "proxy",
             "override_sync",
             "admin",
+            "service",
             "cli",
         ],
     ),

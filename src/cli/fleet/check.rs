@@ -7,8 +7,9 @@ use clap::Args;
 use serde_json::json;
 
 use super::require;
+use crate::cli::small_runtime;
 use crate::cli::terminal::{self, printable};
-use crate::cli::{join, small_runtime};
+use crate::service::join;
 use crawlgate_config::{Config, FleetConfig};
 use crawlgate_turns::fleet::check::{Finding, Level, judge};
 use crawlgate_turns::fleet::coordinator::Observed;
@@ -28,7 +29,7 @@ pub(super) struct CheckArgs {
 pub(super) fn run(args: &CheckArgs, config: &Config) -> Result<ExitCode, String> {
     require(config)?;
     let fleet = &config.fleet;
-    let engine = join::engine(config)?;
+    let engine = join::engine(config).map_err(|error| error.to_string())?;
     let (survey, observed) = small_runtime()?.block_on(async {
         let survey = engine.survey().await;
         // An engine that tells nothing of its members is judged by the survey.

@@ -7,8 +7,9 @@ use clap::Args;
 
 use super::require;
 use crate::admin::{self, AskError, Request};
+use crate::cli::small_runtime;
 use crate::cli::terminal::{self, printable};
-use crate::cli::{join, small_runtime};
+use crate::service::join;
 use crawlgate_config::Config;
 use crawlgate_turns::fleet::overview::{EngineView, FleetCounts, FleetView, LinkView, MemberView};
 use crawlgate_turns::fleet::view_from_outside;
@@ -45,7 +46,7 @@ async fn view(config: &Config) -> Result<FleetView, String> {
             Err(error) => return Err(error.to_string()),
         }
     }
-    let engine = join::engine(config)?;
+    let engine = join::engine(config).map_err(|error| error.to_string())?;
     let view = view_from_outside(&engine, config).await;
     view.map_err(|error| format!("{error}; `crawlgate fleet check` says more"))
 }

@@ -8,13 +8,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::json;
 
-use self::list::{Listed, lines, table};
+use self::list::{end, table};
 use super::{fail, terminal, words};
 use crate::admin::query::Asserted;
+use crate::admin::view::{Action, OverrideEntry};
 use crate::admin::{self, AskError, Reach, Request, encoded};
 use crate::service::join::name;
 use crawlgate_config::Config;
@@ -99,28 +100,6 @@ struct AddArgs {
     reason: String,
 }
 
-/// The effect of an override.
-#[derive(ValueEnum, Clone, Copy, Debug)]
-enum Action {
-    /// Forward, regardless of robots.txt and of what the site says of use
-    Allow,
-    /// Forward, regardless of what the site says of use; the rules of robots.txt hold
-    #[value(name = "allow_usage")]
-    AllowUsage,
-    /// Refuse, regardless of robots.txt
-    Deny,
-}
-
-impl From<Action> for overrides::Action {
-    fn from(action: Action) -> Self {
-        match action {
-            Action::Allow => Self::Allow,
-            Action::AllowUsage => Self::AllowUsage,
-            Action::Deny => Self::Deny,
-        }
-    }
-}
-
 /// The answer of the process to a new override.
 #[derive(Deserialize)]
 struct Added {
@@ -199,14 +178,14 @@ fn new(args: &AddArgs, now: Moment) -> Result<Override, String> {
 }
 
 async fn list(all: bool, json: bool, config: &Config, now: Moment) -> Result<(), String> {
-    let mut shown: Vec<Listed> = known(config).await?.into_iter().map(Listed::from).collect();
-    shown.retain(|one| all || one.asserted.holds(now));
-    if all {
-        shown.extend(removed(config).await?.into_iter().map(Listed::from));
-        shown.sort_by_key(|one| (!one.asserted.id.is_configured(), one.asserted.id));
-    }
+    let removed = match all {
+        true => removed(config).await?,
+        false => Vec::new(),
+    };
+    let (configured, stored) = (&config.policy.overrides, stored(config).await?);
+    let shown = OverrideEntry::list(configured, &stored, &removed, all, now);
     let text = if json {
-        lines(&shown)
+        shown.iter().flat_map(terminal::json_line).collect()
     } else if shown.is_empty() {
         let text = match all {
             true => "there are no overrides, and there never were\n",
@@ -214,7 +193,7 @@ async fn list(all: bool, json: bool, config: &Config, now: Moment) -> Result<(),
         };
         text.as_bytes().to_vec()
     } else {
-        table(&shown, now, terminal::width()).into_bytes()
+        table(&shown, terminal::width()).into_bytes()
     };
     terminal::print(&text).map(drop)
 }
@@ -224,14 +203,17 @@ async fn list(all: bool, json: bool, config: &Config, now: Moment) -> Result<(),
 /// # Errors
 /// When the store cannot be read.
 pub(super) async fn known(config: &Config) -> Result<Vec<Override>, String> {
-    let stored = match store::open(config, Access::Read) {
-        Ok(store) => store.overrides().await.map_err(|error| error.to_string())?,
-        // Without a store, only the configuration has overrides.
-        Err(error) if error.kind == StoreErrorKind::Missing => Vec::new(),
-        Err(error) => return Err(error.to_string()),
-    };
     let configured = config.policy.overrides.iter().cloned();
-    Ok(configured.chain(stored).collect())
+    Ok(configured.chain(stored(config).await?).collect())
+}
+
+/// Returns the overrides of the store; none without a store.
+async fn stored(config: &Config) -> Result<Vec<Override>, String> {
+    match store::open(config, Access::Read) {
+        Ok(store) => store.overrides().await.map_err(|error| error.to_string()),
+        Err(error) if error.kind == StoreErrorKind::Missing => Ok(Vec::new()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Returns the removed overrides of the store.
@@ -270,10 +252,8 @@ async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), 
         let mut before = before.into_iter();
         let before = before.find(|one| one.asserted.id == known);
         return Err(before.map_or_else(unknown, |one| {
-            format!(
-                "override {known} was {} already",
-                Listed::from(one).end(now)
-            )
+            let one = OverrideEntry::of_removed(&one, now);
+            format!("override {known} was {} already", end(&one))
         }));
     }
     terminal::print(format!("override {known} removed\n").as_bytes())?;
@@ -402,8 +382,12 @@ mod tests {
             time: NOW,
             by: "Grace".to_owned(),
         };
-        let all = [one.clone().into(), expired.into(), removed.into()];
-        let text = table(&all, NOW, None);
+        let all = [
+            OverrideEntry::of(&one, NOW),
+            OverrideEntry::of(&expired, NOW),
+            OverrideEntry::of_removed(&removed, NOW),
+        ];
+        let text = table(&all, None);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");
         assert!(
@@ -419,13 +403,14 @@ mod tests {
             "{text}"
         );
         assert!(lines[2].contains("\\u{1b}[2J"), "{text}");
-        let narrow = table(&[one.into()], NOW, Some(20));
+        let narrow = table(&all[..1], Some(20));
         assert!(
             narrow.lines().all(|line| line.chars().count() <= 20),
             "{narrow}"
         );
 
-        let text = String::from_utf8(super::lines(&all)).expect("UTF-8");
+        let text: Vec<u8> = all.iter().flat_map(terminal::json_line).collect();
+        let text = String::from_utf8(text).expect("UTF-8");
         let objects: Vec<serde_json::Value> = text
             .lines()
             .map(|line| serde_json::from_str(line).expect("JSON"))

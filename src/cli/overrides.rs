@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use self::list::{end, table};
-use super::{fail, terminal, words};
+use super::{Failure, fail, terminal, words};
 use crate::admin::query::Asserted;
 use crate::admin::view::{Action, OverrideEntry};
 use crate::admin::{self, AskError, Reach, Request, encoded};
@@ -126,7 +126,7 @@ pub fn run(args: &OverrideArgs, config: &Config) -> ExitCode {
     }
 }
 
-async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String> {
+async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), Failure> {
     let mut new = new(args, now)?;
     if config.fleet.is_on() {
         let body = json!({
@@ -147,20 +147,20 @@ async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String>
             }
             None => {
                 new.id = OverrideId::Shared(DecisionId::mint(now));
-                new.instance = Some(name(config).map_err(|error| error.to_string())?);
+                new.instance = Some(name(config)?);
             }
         }
     }
     let store = open(config, Access::Write)?;
     let added = new.clone();
-    let id = store.add_override(new).await.map_err(|e| e.to_string())?;
+    let id = store.add_override(new).await?;
     let added = Override { id, ..added };
     terminal::print(format!("override {}\n", sentence(&added)).as_bytes())?;
     tell(config).await
 }
 
 /// Returns the override that the arguments describe.
-fn new(args: &AddArgs, now: Moment) -> Result<Override, String> {
+fn new(args: &AddArgs, now: Moment) -> Result<Override, Failure> {
     let asserted = Asserted {
         origin: &args.origin,
         pattern: args.pattern.as_deref(),
@@ -169,15 +169,16 @@ fn new(args: &AddArgs, now: Moment) -> Result<Override, String> {
         by: &args.by,
         reason: &args.reason,
     };
-    asserted.read(now).map_err(|wrong| match &*wrong.name {
+    let read = asserted.read(now).map_err(|wrong| match &*wrong.name {
         // These two have no option name on the command line.
         "origin" | "pattern" => wrong.message,
         "until" => format!("--{wrong}"),
         name => format!("--{name}: {}", wrong.message),
-    })
+    });
+    Ok(read?)
 }
 
-async fn list(all: bool, json: bool, config: &Config, now: Moment) -> Result<(), String> {
+async fn list(all: bool, json: bool, config: &Config, now: Moment) -> Result<(), Failure> {
     let removed = match all {
         true => removed(config).await?,
         false => Vec::new(),
@@ -202,36 +203,36 @@ async fn list(all: bool, json: bool, config: &Config, now: Moment) -> Result<(),
 ///
 /// # Errors
 /// When the store cannot be read.
-pub(super) async fn known(config: &Config) -> Result<Vec<Override>, String> {
+pub(super) async fn known(config: &Config) -> Result<Vec<Override>, Failure> {
     let configured = config.policy.overrides.iter().cloned();
     Ok(configured.chain(stored(config).await?).collect())
 }
 
 /// Returns the overrides of the store; none without a store.
-async fn stored(config: &Config) -> Result<Vec<Override>, String> {
+async fn stored(config: &Config) -> Result<Vec<Override>, Failure> {
     match store::open(config, Access::Read) {
-        Ok(store) => store.overrides().await.map_err(|error| error.to_string()),
+        Ok(store) => store.overrides().await.map_err(Into::into),
         Err(error) if error.kind == StoreErrorKind::Missing => Ok(Vec::new()),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// Returns the removed overrides of the store.
-async fn removed(config: &Config) -> Result<Vec<Removed>, String> {
+async fn removed(config: &Config) -> Result<Vec<Removed>, Failure> {
     match store::open(config, Access::Read) {
-        Ok(store) => store.removed_overrides().await.map_err(|e| e.to_string()),
+        Ok(store) => store.removed_overrides().await.map_err(Into::into),
         Err(error) if error.kind == StoreErrorKind::Missing => Ok(Vec::new()),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.into()),
     }
 }
 
-async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), String> {
+async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), Failure> {
     let by = words("--by", by)?;
     if id.starts_with("config-") {
         return Err(format!(
             "override {id} stands in the configuration: take it out of {} and have that read again (SIGHUP)",
             config.source
-        ));
+        ).into());
     }
     let unknown = || format!("{id}: no such override; see `crawlgate override list --all`");
     let known = OverrideId::in_store(id).ok_or_else(unknown)?;
@@ -247,25 +248,26 @@ async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), 
     }
     let store = open(config, Access::Write)?;
     let removed = store.remove_override(known, by, now).await;
-    if !removed.map_err(|error| error.to_string())? {
-        let before = store.removed_overrides().await.map_err(|e| e.to_string())?;
+    if !removed? {
+        let before = store.removed_overrides().await?;
         let mut before = before.into_iter();
         let before = before.find(|one| one.asserted.id == known);
-        return Err(before.map_or_else(unknown, |one| {
+        let why = before.map_or_else(unknown, |one| {
             let one = OverrideEntry::of_removed(&one, now);
             format!("override {known} was {} already", end(&one))
-        }));
+        });
+        return Err(why.into());
     }
     terminal::print(format!("override {known} removed\n").as_bytes())?;
     tell(config).await
 }
 
-fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, String> {
-    store::open(config, access).map_err(|error| error.to_string())
+fn open(config: &Config, access: Access) -> Result<Arc<dyn Store>, Failure> {
+    store::open(config, access).map_err(Into::into)
 }
 
 /// Tells the running process, if there is one, to read the overrides now.
-async fn tell(config: &Config) -> Result<(), String> {
+async fn tell(config: &Config) -> Result<(), Failure> {
     let answer = match &config.admin.socket {
         Some(socket) => Some(admin::ask(socket, Request::overrides_changed(), TIMEOUT).await),
         None => None,
@@ -439,11 +441,11 @@ mod tests {
             assert!(store.remove_override(number, by, NOW).await.expect("kept"));
             let again = remove(&number.to_string(), "Ada", &config, NOW).await;
             assert_eq!(
-                again.expect_err("it is removed"),
+                again.expect_err("it is removed").to_string(),
                 "override 1 was removed 2026-11-20T12:00:00.123Z by Grace already"
             );
             let unknown = remove("2", "Ada", &config, NOW).await;
-            let unknown = unknown.expect_err("there is none");
+            let unknown = unknown.expect_err("there is none").to_string();
             assert!(unknown.starts_with("2: no such override"), "{unknown}");
             assert_eq!(removed(&config).await.expect("read").len(), 1);
             assert!(known(&config).await.expect("read").is_empty());

@@ -37,7 +37,7 @@ use std::time::Duration;
 use self::args::Confine;
 use self::namespace::Handover;
 use self::summary::{Exemption, OfRun, OlderRobots, Output};
-use super::{FAILED, fail};
+use super::{FAILED, Failure, fail};
 use crate::audit::{Log, Summary};
 use crate::explain::usage;
 use crate::proxy::Proxy;
@@ -143,7 +143,7 @@ async fn supervised(
     tracer: Option<Tracer>,
     exemption: Option<Exemption>,
     output: Option<Output>,
-) -> Result<u8, String> {
+) -> Result<u8, Failure> {
     let tls = config.tls.clone();
     let mut log_file = None;
     let proxy = service::build(config, Some(std::process::id()), |config, store, clock| {
@@ -161,7 +161,7 @@ async fn supervised(
         log_file = config.log.file;
         opened
     });
-    let proxy = proxy.map_err(|error| error.to_string())?;
+    let proxy = proxy?;
     if let Some(tracer) = tracer {
         proxy.trace_with(tracer);
     }
@@ -170,8 +170,7 @@ async fn supervised(
         proxy.gate().robots_cache().doubt_before(began);
     }
     warn_of_authority(&proxy.authority(), &tls);
-    let tasks = BackgroundTasks::start(&proxy).await;
-    let mut tasks = tasks.map_err(|error| error.to_string())?;
+    let mut tasks = BackgroundTasks::start(&proxy).await?;
     tasks.listen_as_run(&proxy).await;
     let endpoint = ProxyEndpoint::open(args.confine)?;
     let url = format!("http://{}", endpoint.address);
@@ -276,7 +275,7 @@ struct ProxyEndpoint {
 }
 
 impl ProxyEndpoint {
-    fn open(confine: Option<Confine>) -> Result<Self, String> {
+    fn open(confine: Option<Confine>) -> Result<Self, Failure> {
         if confine == Some(Confine::Net) {
             return Ok(Self {
                 address: namespace::INSIDE,
@@ -306,7 +305,7 @@ async fn command(
     url: &str,
     endpoint: ProxyEndpoint,
     files: &ClientFiles,
-) -> Result<Result<CommandEnd, SpawnError>, String> {
+) -> Result<Result<CommandEnd, SpawnError>, Failure> {
     let mut words = args.command.clone();
     let spki = proxy.authority().spki_sha256_base64();
     fill_placeholders(&mut words, url, &files.files().ca, &spki);
@@ -390,7 +389,7 @@ fn tell_of_no_traffic(confine: Option<Confine>, summary: &Summary) {
 fn crawl_as(
     name: Option<&str>,
     clients: &mut Vec<ClientConfig>,
-) -> Result<Option<Exemption>, String> {
+) -> Result<Option<Exemption>, Failure> {
     let Some(name) = name else {
         clients.clear();
         return Ok(None);
@@ -406,9 +405,9 @@ fn crawl_as(
             [] => "none".to_owned(),
             all => all.join(", "),
         };
-        return Err(format!(
-            "--client {name}: no [[client]] has this name; there are: {all}"
-        ));
+        return Err(
+            format!("--client {name}: no [[client]] has this name; there are: {all}").into(),
+        );
     };
     client.conditions = Conditions::default();
     // The proof went with the conditions: every process of this machine may reach the proxy of a run.

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tracing::{error, info, warn};
 
 use super::signals::{EndSignals, HANG_UP, OTHERS, ignore};
-use super::{FAILED, fail};
+use super::{FAILED, Failure, fail};
 use crate::audit::Log;
 use crate::proxy::Proxy;
 use crate::service::announce::{
@@ -120,7 +120,7 @@ async fn serve(
     config: Config,
     explicit: Option<&Path>,
     telemetry: &Telemetry,
-) -> Result<Ended, String> {
+) -> Result<Ended, Failure> {
     // Before anything else: an early signal must be caught.
     let mut signals =
         Signals::new().map_err(|error| format!("signals cannot be received: {error}"))?;
@@ -213,7 +213,7 @@ fn reload(
         Ok(moment) => notify(&[sd_notify::NotifyState::Reloading, moment]),
         Err(_) => notify(&[sd_notify::NotifyState::Reloading]),
     }
-    let loaded = args.load(explicit).map_err(|error| error.to_string());
+    let loaded = args.load(explicit);
     match loaded {
         Ok(read) => {
             let read = within_descriptors(read);

@@ -16,6 +16,7 @@ use crate::audit::report::Verification;
 use crate::audit::verify::all::{LogResult, MAX_SHOWN, Progress, Span, examine};
 use crate::audit::verify::case::Trusted;
 use crate::audit::verify::fault::LogFault;
+use crate::cli::Failure;
 use crate::cli::terminal::{self, Unit, printable};
 use crawlgate_config::Config;
 use crawlgate_store::state_file::State;
@@ -25,7 +26,7 @@ use crawlgate_text::time_text;
 use crawlgate_tlog::{KeyName, Note};
 
 impl VerifyArgs {
-    fn span(&self) -> Result<Span, String> {
+    fn span(&self) -> Result<Span, Failure> {
         let now = Clock::system().now();
         let time = |name, text: &Option<String>, edge| {
             let time = text.as_deref().map(|text| when::moment(text, edge, now));
@@ -48,7 +49,7 @@ pub(super) async fn verify(
     config: &Config,
     kept: &[Note],
     name: Option<&KeyName>,
-) -> Result<CheckResult, String> {
+) -> Result<CheckResult, Failure> {
     let span = args.span()?;
     let examined = examined(&store, trusted, state, &span, kept).await?;
     let LogResult {
@@ -59,11 +60,10 @@ pub(super) async fn verify(
     } = &examined;
     let is_whole = faults.is_empty();
     let faults: Vec<String> = faults.iter().map(LogFault::to_string).collect();
-    let checkpoints = store.checkpoints().await;
-    let checkpoints = checkpoints.map_err(|error| error.to_string())?;
+    let checkpoints = store.checkpoints().await?;
     let seen = Witnessed::of(&config.audit, &checkpoints);
     let seen = seen.with_ahead(&*store, trusted).await?;
-    let path = store::named(config).map_err(|error| error.to_string())?;
+    let path = store::named(config)?;
     let path = path.display().to_string();
     let text = if args.json {
         let mut json = as_json(counts, verification, &faults, trusted, &seen);
@@ -101,7 +101,7 @@ pub(in crate::cli) async fn verification(
     trusted: &Trusted,
     config: &Config,
     (since, until): (Moment, Moment),
-) -> Result<Verification, String> {
+) -> Result<Verification, Failure> {
     let span = Span {
         since: Some(since),
         until: Some(until),
@@ -118,8 +118,7 @@ pub(in crate::cli) async fn verification(
         .shown
         .iter()
         .map(|wrong| format!("record {}: {}", wrong.seq, wrong.message));
-    let checkpoints = store.checkpoints().await;
-    let checkpoints = checkpoints.map_err(|error| error.to_string())?;
+    let checkpoints = store.checkpoints().await?;
     let seen = Witnessed::of(&config.audit, &checkpoints);
     let all = faults.iter().map(LogFault::to_string).chain(wrong);
     Ok(Verification {
@@ -144,7 +143,7 @@ async fn examined(
     state: Result<Option<State>, LogFault>,
     span: &Span,
     kept: &[Note],
-) -> Result<LogResult, String> {
+) -> Result<LogResult, Failure> {
     let bar = terminal::bar(Unit::Records, 0);
     let tell = |progress| match progress {
         Progress::Of(records) => bar.set_length(records),
@@ -152,18 +151,18 @@ async fn examined(
     };
     let examined = examine(store, trusted, state, span, kept, &tell).await;
     bar.finish_and_clear();
-    examined.map_err(|error| error.to_string())
+    examined.map_err(Into::into)
 }
 
 /// Reads the checkpoints that were kept elsewhere.
-pub(super) fn kept_checkpoints(args: &VerifyArgs) -> Result<Vec<Note>, String> {
+pub(super) fn kept_checkpoints(args: &VerifyArgs) -> Result<Vec<Note>, Failure> {
     args.checkpoint.iter().map(kept).collect()
 }
 
 /// Reads a checkpoint that was kept elsewhere.
-fn kept(path: &PathBuf) -> Result<Note, String> {
+fn kept(path: &PathBuf) -> Result<Note, Failure> {
     let failed =
         |error: &dyn std::fmt::Display| format!("--checkpoint {}: {error}", path.display());
     let octets = std::fs::read(path).map_err(|error| failed(&error))?;
-    Note::parse(&octets).map_err(|error| failed(&error))
+    Ok(Note::parse(&octets).map_err(|error| failed(&error))?)
 }

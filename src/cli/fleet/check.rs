@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::require;
+use crate::cli::Failure;
 use crate::cli::small_runtime;
 use crate::cli::terminal::{self, printable};
 use crate::service::join;
@@ -26,10 +27,10 @@ pub(super) struct CheckArgs {
 }
 
 /// Checks the engine of the configuration.
-pub(super) fn run(args: &CheckArgs, config: &Config) -> Result<ExitCode, String> {
+pub(super) fn run(args: &CheckArgs, config: &Config) -> Result<ExitCode, Failure> {
     require(config)?;
     let fleet = &config.fleet;
-    let engine = join::engine(config).map_err(|error| error.to_string())?;
+    let engine = join::engine(config)?;
     let (survey, observed) = small_runtime()?.block_on(async {
         let survey = engine.survey().await;
         // An engine that tells nothing of its members is judged by the survey.

@@ -11,6 +11,7 @@ use super::diff::{self, SnapshotRef};
 use super::{NOTHING, identity, origin};
 use crate::admin::view::{self, FetchEntry, OriginEntry};
 use crate::admin::{self, encoded};
+use crate::cli::Failure;
 use crate::cli::terminal::escaped_on_terminal;
 use crate::cli::terminal::{json_line, print, printable};
 use crate::explain::contents::File;
@@ -59,10 +60,9 @@ pub(super) async fn show(
     store: &dyn Store,
     config: &Config,
     now: Moment,
-) -> Result<u8, String> {
+) -> Result<u8, Failure> {
     let origin = &args.origin;
-    let failed = |error: crawlgate_store::StoreError| error.to_string();
-    let all = store.origin(origin).await.map_err(failed)?;
+    let all = store.origin(origin).await?;
     let found = match &args.identity {
         Some(identity) => all.iter().find(|one| one.identity == *identity),
         None => all.iter().min_by_key(|one| one.identity.document()),
@@ -74,13 +74,13 @@ pub(super) async fn show(
         return Ok(NOTHING);
     };
     let limit = FETCHES_KEPT * (OWN_STATES + 1) * Document::ALL.len();
-    let mut fetches = store.fetches(origin, limit).await.map_err(failed)?;
+    let mut fetches = store.fetches(origin, limit).await?;
     fetches.retain(|fetch| fetch.identity == found.identity);
     if let Some(points) = &args.diff {
         return diff::diff(points, found, &fetches, store, now).await;
     }
     let text = match found.state.copy() {
-        Some(copy) => store.snapshot(copy.sha256).await.map_err(failed)?,
+        Some(copy) => store.snapshot(copy.sha256).await?,
         None => None,
     };
     if args.robots {
@@ -115,20 +115,21 @@ pub(super) async fn show(
     Ok(0)
 }
 
-fn robots(found: &StoredOrigin, text: Option<Vec<u8>>) -> Result<u8, String> {
+fn robots(found: &StoredOrigin, text: Option<Vec<u8>>) -> Result<u8, Failure> {
     match (found.state.copy(), text) {
         (None, _) => {
             let about = about(&found.state);
             let document = found.identity.document();
             let said = format!("{}: there is no {document}: {about}", found.origin);
-            Err(said)
+            Err(said.into())
         }
         (Some(copy), None) => Err(format!(
             "{}: its {} {} is not in the store; `crawlgate store check` tells more",
             found.origin,
             found.identity.document(),
             hex(copy.sha256)
-        )),
+        )
+        .into()),
         (Some(_), Some(text)) => {
             print(&escaped_on_terminal(&text))?;
             Ok(0)

@@ -2,7 +2,6 @@
 
 pub mod admin;
 pub mod audit;
-mod background;
 pub mod ca;
 pub mod check;
 pub mod client;
@@ -13,7 +12,6 @@ pub mod config;
 mod credentials;
 pub mod fleet;
 mod flush;
-pub mod join;
 mod log;
 pub mod origins;
 pub mod overrides;
@@ -41,6 +39,9 @@ use self::store_file::StoreFileArgs;
 use crate::admin::Flush;
 use crate::version;
 use crawlgate_config::{Config, Destination, Holder, Kept, Source};
+
+/// The reason why a command fails, in words for the operator.
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Exit code when crawlgate itself fails: a wrong configuration, a port in use, no store.
 pub const FAILED: u8 = 2;
@@ -201,7 +202,7 @@ impl Command {
     }
 
     /// Fails if several logs are chosen, and the command needs exactly one.
-    fn require_logs(&self, chosen: &LogSelection) -> Result<(), String> {
+    fn require_logs(&self, chosen: &LogSelection) -> Result<(), Failure> {
         match self {
             Self::Log(args) => args.require_logs(chosen),
             Self::Audit(args) => args.require_logs(chosen),
@@ -261,7 +262,7 @@ fn run_command(command: Command, explicit: Option<&Path>) -> ExitCode {
     let chosen = chosen.and_then(|chosen| command.require_logs(&chosen).map(|()| chosen));
     let chosen = match chosen {
         Ok(chosen) => chosen,
-        Err(error) => return fail(&terminal::printable(&error)),
+        Err(error) => return fail(&terminal::printable(&error.to_string())),
     };
     // A collected log and a named store have another place.
     if config.store.path == found {
@@ -348,13 +349,13 @@ pub(crate) fn fail(error: &dyn std::fmt::Display) -> ExitCode {
 ///
 /// # Errors
 /// When it is empty, too long, or not one line; the message names the option.
-pub(crate) fn words(option: &str, text: &str) -> Result<String, String> {
-    crawlgate_policy::overrides::words(text).map_err(|error| format!("{option}: {error}"))
+pub(crate) fn words(option: &str, text: &str) -> Result<String, Failure> {
+    Ok(crawlgate_policy::overrides::words(text).map_err(|error| format!("{option}: {error}"))?)
 }
 
 /// Creates a runtime for a command with one request at a time.
-pub(crate) fn small_runtime() -> Result<tokio::runtime::Runtime, String> {
+pub(crate) fn small_runtime() -> Result<tokio::runtime::Runtime, Failure> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().build();
-    runtime.map_err(|error| format!("the runtime cannot be started: {error}"))
+    Ok(runtime.map_err(|error| format!("the runtime cannot be started: {error}"))?)
 }

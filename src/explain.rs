@@ -3,6 +3,7 @@
 //! `crawlgate check`, the API and the console show the same explanation, which this module computes. It sends nothing
 //! except the fetches of the caller's robots cache, and it records nothing: a question is no request.
 
+pub(crate) mod contents;
 pub mod document;
 mod documents;
 mod error;

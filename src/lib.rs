@@ -80,7 +80,7 @@
 //! | [`crawlgate_egress`] | the only way out: names, connections, HTTP/1.1, HTTP/2, FTP |
 //!
 //! This crate has the proxy, its admin side and the commands: [`version`] · [`audit`] · [`witness`] ·
-//! [`ship`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`override_sync`] · [`admin`] · [`cli`]. Each room imports only rooms before
+//! [`ship`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`override_sync`] · [`admin`] · [`service`] · [`cli`]. Each room imports only rooms before
 //! it, and `tests/layering` holds that.
 //!
 //! # Departures from a textbook
@@ -105,6 +105,7 @@ pub mod explain;
 pub mod gate;
 pub mod override_sync;
 pub mod proxy;
+pub mod service;
 pub mod ship;
 pub mod telemetry;
 pub mod version;

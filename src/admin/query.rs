@@ -4,6 +4,8 @@
 //! refused with a reason: a condition with another meaning than meant would still give an answer.
 
 pub mod params;
+#[cfg(feature = "openapi")]
+mod schema;
 pub mod when;
 
 use std::fmt;
@@ -47,28 +49,38 @@ impl InvalidParam {
     }
 }
 
-/// Conditions on decisions, as they were written; all that are given must hold.
+/// Conditions on decisions; all that are given must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
 pub struct Conditions {
-    /// Earliest time, see [`when::moment`].
+    /// Earliest time: `2026-11-20`, `2026-11-20T12:00`, `2026-11-20T12:00:00Z` (UTC), or a span back from now: `2h`,
+    /// `7d`.
+    #[cfg_attr(feature = "openapi", param(example = "7d"))]
     pub since: Option<String>,
     /// Latest time, exclusive; a day counts whole.
+    #[cfg_attr(feature = "openapi", param(example = "2027-12-31"))]
     pub until: Option<String>,
-    /// The origin (`https://example.com`), or a host with any scheme and port.
+    /// The origin (`https://site.example`), or a host with any scheme and port.
+    #[cfg_attr(feature = "openapi", param(example = "https://site.example"))]
     pub origin: Option<String>,
     /// A pattern that matches the path, as in robots.txt.
+    #[cfg_attr(feature = "openapi", param(pattern = "^[/*]"))]
     pub path: Option<String>,
+    /// The text of the deciding rule, as its file has it: `Disallow: /private`.
+    pub rule: Option<String>,
     /// The client's address or name.
     pub client: Option<String>,
     /// The product token that judges the crawler.
     pub agent: Option<String>,
     /// The reason.
+    #[cfg_attr(feature = "openapi", param(schema_with = schema::reason))]
     pub reason: Option<String>,
-    /// The text of the deciding rule: `Disallow: /private`.
-    pub rule: Option<String>,
     /// The verdict.
+    #[cfg_attr(feature = "openapi", param(schema_with = schema::verdict))]
     pub verdict: Option<String>,
     /// The mode.
+    #[cfg_attr(feature = "openapi", param(schema_with = schema::mode))]
     pub mode: Option<String>,
     /// True for requests that were let through and then failed, false for the others.
     pub failed: Option<bool>,

@@ -1,12 +1,13 @@
 //! The shapes of JSON that the API and the commands share.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::audit::replay::Evidence;
 use crate::explain::sitemaps::{Access, Sitemap};
 use crate::explain::states::lives;
-use crawlgate_policy::overrides::Override;
+use crawlgate_policy::overrides::{self, Override, OverrideId};
 use crawlgate_store::{
     self as store, Removed, SnapshotMeta, StoredDecision, StoredOrigin, StoredState,
 };
@@ -14,6 +15,7 @@ use crawlgate_system::clock::Moment;
 use crawlgate_text::hex;
 use crawlgate_text::time_text;
 use crawlgate_tlog::{KeyName, leaf_hash};
+use crawlgate_turns::pace::EffectivePace;
 
 /// A stored decision.
 #[derive(Clone, Debug, Serialize)]
@@ -131,6 +133,29 @@ pub struct OriginEntry {
     pub fresh_until: Option<String>,
     /// The failed fetches since.
     pub outage: Option<OutageEntry>,
+}
+
+/// The limit on requests to an origin.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Pace {
+    /// The least time from one request to the next, in milliseconds.
+    pub interval_ms: u64,
+    /// The source of the limit: the configuration, the origin's robots.txt, or the origin's answers.
+    pub source: String,
+    /// True if the robots.txt asks for a longer delay than the operator allows.
+    pub clamped: bool,
+}
+
+impl Pace {
+    /// Shows a limit.
+    pub fn of(pace: EffectivePace) -> Pace {
+        Pace {
+            interval_ms: u64::try_from(pace.interval.as_millis()).unwrap_or(u64::MAX),
+            source: pace.source.as_str().to_owned(),
+            clamped: pace.clamped,
+        }
+    }
 }
 
 /// A Sitemap line of a robots.txt, and whether a crawler may fetch the sitemap.
@@ -389,7 +414,53 @@ pub struct OverrideEntry {
     pub removed_by: Option<String>,
 }
 
+/// The effect of an override, as people write it.
+#[derive(Clone, Copy, Debug, Deserialize, ValueEnum)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum Action {
+    /// Forward, regardless of robots.txt and of what the site says of use.
+    Allow,
+    /// Forward, regardless of what the site says of use; the rules of robots.txt hold.
+    AllowUsage,
+    /// Refuse, regardless of robots.txt.
+    Deny,
+}
+
+impl From<Action> for overrides::Action {
+    fn from(action: Action) -> Self {
+        match action {
+            Action::Allow => Self::Allow,
+            Action::AllowUsage => Self::AllowUsage,
+            Action::Deny => Self::Deny,
+        }
+    }
+}
+
 impl OverrideEntry {
+    /// Returns the overrides to list: those of the configuration first, then by identifier; only those in force, unless all are
+    /// to be listed.
+    pub fn list(
+        configured: &[Override],
+        stored: &[Override],
+        removed: &[Removed],
+        all: bool,
+        now: Moment,
+    ) -> Vec<OverrideEntry> {
+        let stored = stored
+            .iter()
+            .map(|one| (one.id, OverrideEntry::of(one, now)));
+        let removed = removed
+            .iter()
+            .map(|one| (one.asserted.id, OverrideEntry::of_removed(one, now)));
+        let mut kept: Vec<(OverrideId, OverrideEntry)> = stored.chain(removed).collect();
+        kept.sort_by_key(|(id, _)| *id);
+        let configured = configured.iter().map(|one| OverrideEntry::of(one, now));
+        let entries = configured.chain(kept.into_iter().map(|(_, entry)| entry));
+        entries.filter(|one| all || one.in_force).collect()
+    }
+
     /// Shows a current override.
     pub fn of(one: &Override, now: Moment) -> OverrideEntry {
         OverrideEntry {

@@ -6,6 +6,7 @@
 //! fetches are no evidence of a decision, and are not in the log.
 
 pub mod acknowledged;
+pub mod all;
 pub mod case;
 pub mod covering;
 mod exemptions;

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
 use super::credentials::{PasswordArgs, deliver, made_up, tell_secret};
-use super::{fail, terminal};
+use super::{Failure, fail, terminal};
 use crawlgate_config::{AdminUser, Config, Role, TokenDigest, client_name};
 use crawlgate_turns::client::passwords;
 
@@ -89,9 +89,9 @@ pub fn run(args: &AdminArgs, config: &Config) -> ExitCode {
     }
 }
 
-fn add(args: &AddArgs, config: &Config) -> Result<(), String> {
+fn add(args: &AddArgs, config: &Config) -> Result<(), Failure> {
     if config.admin.users.iter().any(|user| user.name == args.name) {
-        return Err(format!("a user is named {:?} already", args.name));
+        return Err(format!("a user is named {:?} already", args.name).into());
     }
     let (kind, secret) = match args.token {
         true => ("token", made_up()?),
@@ -100,7 +100,7 @@ fn add(args: &AddArgs, config: &Config) -> Result<(), String> {
     let stored = match args.token {
         true => TokenDigest::of(secret.as_bytes()).reveal(),
         false => {
-            let hash = passwords::hash(secret.as_bytes()).map_err(|error| error.to_string())?;
+            let hash = passwords::hash(secret.as_bytes())?;
             hash.reveal().to_owned()
         }
     };

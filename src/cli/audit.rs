@@ -20,15 +20,15 @@ use clap::{Args, Subcommand};
 
 pub(super) use self::all::verification;
 use super::collected::{CollectedArgs, LogSelection};
-use super::fail;
 use super::store_file::StoreFileArgs;
+use super::{Failure, fail};
 use crate::audit::verify::case::{Trusted, Uncovered};
 use crate::audit::verify::covering::CoveringCheckpoint;
 use crate::audit::verify::fault::LogFault;
 use crawlgate_config::Config;
 use crawlgate_store::log_key::last_witnessed;
 use crawlgate_store::state_file::State;
-use crawlgate_store::{self as store, Access, Store, StoreError, StoredCheckpoint, state_file};
+use crawlgate_store::{self as store, Access, Store, StoredCheckpoint, state_file};
 use crawlgate_text::time_text;
 use crawlgate_tlog::hash_text;
 
@@ -45,12 +45,11 @@ const NO_CHECKPOINT: &str =
 async fn newest_trusted(
     store: &Arc<Store>,
     trusted: &Trusted,
-) -> Result<Option<CoveringCheckpoint>, String> {
-    let checkpoints = store.checkpoints().await;
-    let checkpoints = checkpoints.map_err(|error| error.to_string())?;
+) -> Result<Option<CoveringCheckpoint>, Failure> {
+    let checkpoints = store.checkpoints().await?;
     match trusted.covering(0, &checkpoints) {
         Ok(newest) => Ok(Some(newest)),
-        Err(Uncovered::Unsigned) => Err(NO_CHECKPOINT.to_owned()),
+        Err(Uncovered::Unsigned) => Err(NO_CHECKPOINT.into()),
         Err(Uncovered::Keyless(fault)) => {
             prove::tell(&fault);
             Ok(None)
@@ -69,7 +68,7 @@ pub struct AuditArgs {
 
 impl AuditArgs {
     /// Fails if several logs are chosen for a command that needs one.
-    pub(super) fn require_logs(&self, chosen: &LogSelection) -> Result<(), String> {
+    pub(super) fn require_logs(&self, chosen: &LogSelection) -> Result<(), Failure> {
         let what = match &self.command {
             Command::Verify(_) => return Ok(()),
             Command::Prove(args) if args.id.is_some() => return Ok(()),
@@ -237,20 +236,19 @@ enum CheckResult {
     Faults,
 }
 
-fn execute(args: &AuditArgs, config: &Config) -> Result<CheckResult, String> {
+fn execute(args: &AuditArgs, config: &Config) -> Result<CheckResult, Failure> {
     match &args.command {
         Command::Key(args) => return key::run(args, config),
         Command::VerifyEvidence(args) => return file::verify(args, config),
         Command::Fork(args) => return fork::fork(args, config),
         _ => {}
     }
-    let store = store::open(config, Access::Read).map_err(|error| error.to_string())?;
+    let store = store::open(config, Access::Read)?;
     let runtime = super::small_runtime()?;
     runtime.block_on(async {
         match &args.command {
             Command::Verify(args) => {
-                let trusted = Trusted::of_store(&args.key, config, &*store).await;
-                let trusted = trusted.map_err(|error| error.to_string())?;
+                let trusted = Trusted::of_store(&args.key, config, &*store).await?;
                 let state = state(config)?;
                 match &args.id {
                     Some(id) => {
@@ -277,13 +275,12 @@ fn execute(args: &AuditArgs, config: &Config) -> Result<CheckResult, String> {
 }
 
 /// Reads the state file; a fault if it is gone. It comes before the records: the file is never ahead of them.
-fn state(config: &Config) -> Result<Result<Option<State>, LogFault>, String> {
-    let failed = |error: StoreError| error.to_string();
-    let path = store::named(config).map_err(failed)?;
-    if let Some((state, _)) = state_file::read(path).map_err(failed)? {
+fn state(config: &Config) -> Result<Result<Option<State>, LogFault>, Failure> {
+    let path = store::named(config)?;
+    if let Some((state, _)) = state_file::read(path)? {
         return Ok(Ok(Some(state)));
     }
-    Ok(match store::sqlite::is_state_gone(path).map_err(failed)? {
+    Ok(match store::sqlite::is_state_gone(path)? {
         true => Err(LogFault::NoState {
             store: path.to_owned(),
         }),
@@ -291,23 +288,21 @@ fn state(config: &Config) -> Result<Result<Option<State>, LogFault>, String> {
     })
 }
 
-async fn checkpoint(store: &Arc<Store>) -> Result<CheckResult, String> {
-    let failed = |error: StoreError| error.to_string();
-    let checkpoints = store.checkpoints().await.map_err(failed)?;
+async fn checkpoint(store: &Arc<Store>) -> Result<CheckResult, Failure> {
+    let checkpoints = store.checkpoints().await?;
     let last = checkpoints.last().ok_or(NO_CHECKPOINT)?;
     super::terminal::print(last.note.as_bytes())?;
     Ok(CheckResult::Clean)
 }
 
 /// Prints the newest checkpoint that a quorum of the configured witnesses have cosigned.
-async fn cosigned(store: &Arc<Store>, config: &Config) -> Result<CheckResult, String> {
+async fn cosigned(store: &Arc<Store>, config: &Config) -> Result<CheckResult, Failure> {
     let witnesses = &config.audit.witnesses;
     if witnesses.is_empty() {
-        return Err("no [[audit.witness]] is configured".to_owned());
+        return Err("no [[audit.witness]] is configured".into());
     }
     let (vkeys, quorum) = (config.audit.witness_keys(), config.audit.quorum);
-    let checkpoints = store.checkpoints().await;
-    let checkpoints = checkpoints.map_err(|error| error.to_string())?;
+    let checkpoints = store.checkpoints().await?;
     let Some((checkpoint, _)) = last_witnessed(&checkpoints, &vkeys, quorum) else {
         let count = vkeys.len();
         prove::tell(&format!(
@@ -324,9 +319,8 @@ async fn cosigned(store: &Arc<Store>, config: &Config) -> Result<CheckResult, St
     Ok(CheckResult::Clean)
 }
 
-async fn consistency(store: &Arc<Store>, old: u64, new: u64) -> Result<CheckResult, String> {
-    let failed = |error: StoreError| error.to_string();
-    let checkpoints = store.checkpoints().await.map_err(failed)?;
+async fn consistency(store: &Arc<Store>, old: u64, new: u64) -> Result<CheckResult, Failure> {
+    let checkpoints = store.checkpoints().await?;
     let root = |size| {
         root_of(&checkpoints, size).ok_or_else(|| {
             let sizes: Vec<String> = checkpoints.iter().map(|one| one.size.to_string()).collect();
@@ -339,10 +333,11 @@ async fn consistency(store: &Arc<Store>, old: u64, new: u64) -> Result<CheckResu
     if old > new {
         return Err(format!(
             "a log of {new} records cannot continue one of {old}: give the older size first"
-        ));
+        )
+        .into());
     }
     let (before, after) = (root(old)?, root(new)?);
-    let proof = store.consistency(old, new).await.map_err(failed)?;
+    let proof = store.consistency(old, new).await?;
     let mut text: String = proof
         .path
         .iter()

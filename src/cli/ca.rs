@@ -194,6 +194,7 @@ fn perform(command: &CaCommand, config: &Config) -> Result<CommandOutput, Failur
                 None => setup.all(),
                 Some(client) => setup
                     .one(client)
+                    .map(|recipe| recipe.to_string())
                     .ok_or_else(|| Failure::Client(client.clone()))?,
             };
             // The printed lines name these files: they must exist and match the authority.

@@ -30,7 +30,7 @@ use self::recorded::RecordedArgs;
 use self::source::Known;
 use super::collected::{CollectedArgs, LogSelection};
 use super::terminal::Paint;
-use super::{ExtraDestinations, FAILED, fail};
+use super::{ExtraDestinations, FAILED, Failure, fail};
 use crate::explain::usage::{self, Head, UsageQuery};
 use crate::explain::{File, Judgement, Unjudged, document};
 use crate::telemetry::tell_on_stderr;
@@ -178,15 +178,15 @@ Answers are written out whenever no more input is waiting, so a program can ask 
 pub fn run(args: &CheckArgs, config: &Config, chosen: &LogSelection) -> ExitCode {
     // Quiet: the exit code says all.
     let level = if args.quiet { "off" } else { "warn" };
-    let started = tell_on_stderr(level).map_err(|error| error.to_string());
+    let started = tell_on_stderr(level).map_err(Into::into);
     let done = started.and_then(|_| {
         let now = Clock::system().now();
         if let Some(asked) = args.recorded.asked(args.robots.as_deref(), now)? {
             what_if(args, &asked, config, chosen)
         } else if args.collected != CollectedArgs::default() {
-            Err("--log names a log of recorded requests: ask about them with --since".to_owned())
+            Err("--log names a log of recorded requests: ask about them with --since".into())
         } else if args.jsonl && args.robots.is_some() {
-            Err("--jsonl takes the robots.txt from each line; --robots needs --since with it, or a URL without it".to_owned())
+            Err("--jsonl takes the robots.txt from each line; --robots needs --since with it, or a URL without it".into())
         } else if args.jsonl {
             bulk::run(&args.agent, asked(args, config)?, args.known(), config)
         } else if args.url.is_empty() && args.urls.is_none() {
@@ -219,7 +219,7 @@ fn what_if(
     asked: &recorded::WhatIfQuery,
     config: &Config,
     chosen: &LogSelection,
-) -> Result<u8, String> {
+) -> Result<u8, Failure> {
     let format = match (args.quiet, args.json, args.jsonl) {
         (true, ..) => recorded::Format::None,
         (_, true, _) => recorded::Format::Json,
@@ -230,7 +230,7 @@ fn what_if(
 }
 
 /// Lints a robots.txt.
-fn look_over(args: &CheckArgs, config: &Config) -> Result<u8, String> {
+fn look_over(args: &CheckArgs, config: &Config) -> Result<u8, Failure> {
     let file = args
         .robots
         .as_deref()
@@ -250,12 +250,10 @@ fn look_over(args: &CheckArgs, config: &Config) -> Result<u8, String> {
 }
 
 /// Judges URLs.
-fn check(args: &CheckArgs, config: &Config) -> Result<u8, String> {
+fn check(args: &CheckArgs, config: &Config) -> Result<u8, Failure> {
     let is_stdin = |file: &Option<PathBuf>| file.as_deref() == Some(Path::new("-"));
     if is_stdin(&args.robots) && is_stdin(&args.urls) {
-        return Err(
-            "--robots and --urls cannot both be `-`: standard input is read once".to_owned(),
-        );
+        return Err("--robots and --urls cannot both be `-`: standard input is read once".into());
     }
     let mut output = Output::of(args);
     warn_of_anonymous(&args.agent);
@@ -284,12 +282,12 @@ fn check(args: &CheckArgs, config: &Config) -> Result<u8, String> {
     match outcome {
         Ok(()) => settle(flushed, worst),
         Err(Stopped::Output(error)) => settle(Err(error), worst),
-        Err(Stopped::Input(error)) => Err(format!("--urls: {error}")),
+        Err(Stopped::Input(error)) => Err(format!("--urls: {error}").into()),
     }
 }
 
 /// Returns what the command line asks about use.
-fn asked(args: &CheckArgs, config: &Config) -> Result<UsageQuery, String> {
+fn asked(args: &CheckArgs, config: &Config) -> Result<UsageQuery, Failure> {
     let mut asked = UsageQuery::configured(config);
     if !args.purpose.is_empty() {
         asked.purposes =
@@ -308,7 +306,7 @@ fn asked(args: &CheckArgs, config: &Config) -> Result<UsageQuery, String> {
 
 /// Reads the URLs in a file, one on each line; comment lines and empty ones are skipped. Octets that are not UTF-8 are
 /// replaced, and the result names no URL in use.
-fn listed(file: &Path) -> Result<impl Iterator<Item = io::Result<String>> + use<>, String> {
+fn listed(file: &Path) -> Result<impl Iterator<Item = io::Result<String>> + use<>, Failure> {
     let input: Box<dyn BufRead> = if file == Path::new("-") {
         Box::new(BufReader::new(io::stdin()))
     } else {
@@ -340,10 +338,10 @@ fn code(judged: &Result<Judgement, Unjudged>) -> u8 {
 }
 
 /// Returns the exit code once all is written. A closed reader is no error.
-fn settle(sent: io::Result<()>, code: u8) -> Result<u8, String> {
+fn settle(sent: io::Result<()>, code: u8) -> Result<u8, Failure> {
     match sent {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("standard output: {error}"))
+            Err(format!("standard output: {error}").into())
         }
         _ => Ok(code),
     }

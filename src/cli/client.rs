@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 
 use super::credentials::{PasswordArgs, ask, deliver, first_line, tell_secret};
-use super::{fail, terminal};
+use super::{Failure, fail, terminal};
 use crawlgate_config::{ClientConfig, Conditions, Config, IpNet, PasswordHash, client_name};
 use crawlgate_policy::overrides::words;
 use crawlgate_robots::ProductToken;
@@ -77,8 +77,8 @@ struct AddArgs {
 }
 
 /// Reads a product token of the command line.
-pub(super) fn token(text: &str) -> Result<ProductToken, String> {
-    ProductToken::new(text).map_err(|error| error.to_string())
+pub(super) fn token(text: &str) -> Result<ProductToken, Failure> {
+    ProductToken::new(text).map_err(Into::into)
 }
 
 fn network(text: &str) -> Result<IpNet, &'static str> {
@@ -101,12 +101,12 @@ pub fn run(args: &ClientArgs, config: &Config) -> ExitCode {
     done.unwrap_or_else(|error| fail(&error))
 }
 
-fn add(args: &AddArgs, config: &Config) -> Result<ExitCode, String> {
+fn add(args: &AddArgs, config: &Config) -> Result<ExitCode, Failure> {
     if config.clients.iter().any(|client| client.name == args.name) {
-        return Err(format!("a client is named {:?} already", args.name));
+        return Err(format!("a client is named {:?} already", args.name).into());
     }
     let password = args.password.password(&args.name)?;
-    let hash = passwords::hash(password.as_bytes()).map_err(|error| error.to_string())?;
+    let hash = passwords::hash(password.as_bytes())?;
     deliver(&entry(args, &hash), args.append, config)?;
     if args.password.generate {
         tell_secret("password", &args.name, &password);
@@ -191,7 +191,7 @@ fn recognised_by(conditions: &Conditions) -> String {
     }
 }
 
-fn check(name: &str, config: &Config) -> Result<ExitCode, String> {
+fn check(name: &str, config: &Config) -> Result<ExitCode, Failure> {
     let client = config.clients.iter().find(|client| *client.name == *name);
     let client = client.ok_or_else(|| {
         let names: Vec<_> = config.clients.iter().map(|client| &*client.name).collect();

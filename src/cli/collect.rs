@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::terminal::{self, Unit, printable};
-use super::{collected, fail};
+use super::{Failure, collected, fail};
 use crate::audit::export::{Exported, ImportError, Imported, PastGaps, file_of, import};
 use crate::audit::verify::named_keys::named_keys;
 use crawlgate_config::Config;
@@ -86,14 +86,13 @@ pub fn run(args: &CollectArgs, config: &Config) -> ExitCode {
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(WRONG),
-        Err(error) => fail(&printable(&error)),
+        Err(error) => fail(&printable(&error.to_string())),
     }
 }
 
 /// Files each export. False if one has a fault.
-fn collect(args: &CollectArgs, collection: &Collection, config: &Config) -> Result<bool, String> {
-    let given = named_keys("--key", &args.key, KeyKind::Ed25519, None);
-    let given = given.map_err(|error| error.to_string())?;
+fn collect(args: &CollectArgs, collection: &Collection, config: &Config) -> Result<bool, Failure> {
+    let given = named_keys("--key", &args.key, KeyKind::Ed25519, None)?;
     let run = Run {
         collection,
         given,
@@ -104,7 +103,7 @@ fn collect(args: &CollectArgs, collection: &Collection, config: &Config) -> Resu
             false => PastGaps::Stop,
         },
     };
-    let _lock = collection.lock().map_err(|error| error.to_string())?;
+    let _lock = collection.lock()?;
     let mut are_right = true;
     for from in &args.from {
         match run.one(from) {
@@ -137,13 +136,12 @@ struct Run<'r> {
 
 impl Run<'_> {
     /// Files one export.
-    fn one(&self, from: &Path) -> Result<Filed, String> {
-        let export = Exported::open(from).map_err(|error| error.to_string())?;
-        let place = self.collection.place(&export.log);
-        let place = place.map_err(|error| error.to_string())?;
+    fn one(&self, from: &Path) -> Result<Filed, Failure> {
+        let export = Exported::open(from)?;
+        let place = self.collection.place(&export.log)?;
         let log = self.trusted(&export, &place)?;
         let is_new = !place.exists();
-        let mut copy = Collected::open(&place).map_err(|error| error.to_string())?;
+        let mut copy = Collected::open(&place)?;
         let bar = terminal::bar(Unit::Records, 0);
         let progress = |read, of| {
             bar.set_length(of);
@@ -152,7 +150,7 @@ impl Run<'_> {
         let (witnesses, past_gaps) = (&self.witnesses, self.past_gaps);
         let imported = import(&export, &mut copy, &log, witnesses, past_gaps, progress);
         bar.finish_and_clear();
-        let kept = copy.kept().map_err(|error| error.to_string())?;
+        let kept = copy.kept()?;
         if is_new && copy.end().0 == 0 {
             drop(copy);
             remove(&place);
@@ -168,21 +166,23 @@ impl Run<'_> {
                     "{}: {fault}; trusted for this log is {}",
                     export.log,
                     trusted.join(" or ")
-                ))
+                )
+                .into())
             }
             Err(fault) => Err(format!(
                 "{}: {fault}; the collection has {kept} records of the log",
                 export.log
-            )),
+            )
+            .into()),
         }
     }
 
     /// Returns the keys that are trusted for the log of an export.
-    fn trusted(&self, export: &Exported, place: &Path) -> Result<Vec<VerifierKey>, String> {
+    fn trusted(&self, export: &Exported, place: &Path) -> Result<Vec<VerifierKey>, Failure> {
         let name = &export.log;
         let is_its = |key: &&VerifierKey| key.kind() == KeyKind::Ed25519 && key.name() == name;
         let given: Vec<VerifierKey> = self.given.iter().filter(is_its).cloned().collect();
-        let held = collected_keys(place).map_err(|error| error.to_string())?;
+        let held = collected_keys(place)?;
         if given.is_empty() && held.is_empty() {
             let named = export.vkey.as_ref().filter(is_its);
             return match (named, self.trusts_new) {
@@ -190,10 +190,10 @@ impl Run<'_> {
                 (Some(key), false) => Err(format!(
                     "the log {name} is new here, and the export alone says that its key is {key}; if `crawlgate audit key` on \
                      its machine prints the same, name it with --key; or take it unseen with --trust-new"
-                )),
+                ).into()),
                 (None, _) => Err(format!(
                     "the log {name} is new here, and the export names no key of it; name one with --key"
-                )),
+                ).into()),
             };
         }
         let is_known = !held.is_empty() && given.iter().all(|key| held.contains(key));
@@ -205,7 +205,7 @@ impl Run<'_> {
                 "the collection trusts {} for the log {name}, and --key names another key; a log keeps its key; if that was \
                  lost and replaced, name both with --key, or collect the log into another directory",
                 told_keys(&held)
-            )),
+            ).into()),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cli::Failure;
 use crawlgate_config::Config;
 use crawlgate_store as store;
 use crawlgate_store::collection::Collection;
@@ -50,24 +51,22 @@ impl CollectedArgs {
     ///
     /// # Errors
     /// When there is no such log, or more than one, or no collection is named.
-    pub(super) fn choose(&self, config: &mut Config) -> Result<LogSelection, String> {
+    pub(super) fn choose(&self, config: &mut Config) -> Result<LogSelection, Failure> {
         if self.log.is_empty() {
             return match self.collection {
-                Some(_) => Err("--collection needs --log NAME: the log in it".to_owned()),
+                Some(_) => Err("--collection needs --log NAME: the log in it".into()),
                 None => Ok(LogSelection::One),
             };
         }
         if self.log.iter().any(|name| name.trim().is_empty()) {
             return Err(
-                "--log: a name is empty; name logs with commas between them, or '*' for all"
-                    .to_owned(),
+                "--log: a name is empty; name logs with commas between them, or '*' for all".into(),
             );
         }
         let collection = collection(self.collection.as_ref(), config)?;
         let own = Log::own(config).filter(Log::exists);
         let logs = Logs::of(own, Some(&collection), OpenCopies::default());
-        let logs = logs.and_then(|logs| logs.choose(&self.log));
-        let logs = logs.map_err(|error| error.to_string())?;
+        let logs = logs.and_then(|logs| logs.choose(&self.log))?;
         match (&*self.log, logs.only()) {
             ([name], Some(log)) if name != logs::ALL => {
                 log.put_in(config);
@@ -76,7 +75,8 @@ impl CollectedArgs {
             _ if logs.is_empty() => Err(format!(
                 "there is no log: none is collected in {}, and this gate has none",
                 collection.folder().display()
-            )),
+            )
+            .into()),
             _ => Ok(LogSelection::Several(logs)),
         }
     }
@@ -87,14 +87,14 @@ impl LogSelection {
     ///
     /// # Errors
     /// When there is no store.
-    pub(super) fn logs(&self, config: &Config) -> Result<Logs, String> {
+    pub(super) fn logs(&self, config: &Config) -> Result<Logs, Failure> {
         match self {
             Self::Several(logs) => Ok(logs.clone()),
             Self::One => match Log::own(config) {
                 Some(log) => Ok(Logs::one(log)),
                 None => store::named(config)
-                    .map_err(|error| error.to_string())
-                    .and(Err("the log has no name".to_owned())),
+                    .map_err(Into::into)
+                    .and(Err("the log has no name".into())),
             },
         }
     }
@@ -113,19 +113,20 @@ impl LogSelection {
     }
 
     /// Fails if several logs are asked for. `what` is the command that reads one.
-    pub(super) fn require_one(&self, what: &str) -> Result<(), String> {
+    pub(super) fn require_one(&self, what: &str) -> Result<(), Failure> {
         match self {
             Self::One => Ok(()),
             Self::Several(logs) => Err(format!(
                 "{what} needs exactly one log; name one with --log: {}",
                 logs.names()
-            )),
+            )
+            .into()),
         }
     }
 }
 
 /// Returns the collection that an option names, or the configuration.
-pub(super) fn collection(named: Option<&PathBuf>, config: &Config) -> Result<Collection, String> {
+pub(super) fn collection(named: Option<&PathBuf>, config: &Config) -> Result<Collection, Failure> {
     let folder = named.or(config.audit.collection.as_ref());
     let folder = folder.ok_or(
         "no collection is named: [audit] collection is \"\"; name its directory there or on the command line",

@@ -10,7 +10,7 @@ use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
 use super::terminal::print;
-use super::{Cli, fail};
+use super::{Cli, Failure, fail};
 
 /// Arguments of `crawlgate completions`.
 #[derive(Args, Clone, Debug)]
@@ -48,20 +48,19 @@ pub fn man(args: &ManArgs) -> ExitCode {
     })
 }
 
-fn page(command: clap::Command) -> Result<Vec<u8>, String> {
+fn page(command: clap::Command) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
-    let made = clap_mangen::Man::new(command).render(&mut text);
-    made.map_err(|error| error.to_string())?;
+    clap_mangen::Man::new(command).render(&mut text)?;
     Ok(text)
 }
 
-fn pages(command: clap::Command, directory: &Path) -> Result<(), String> {
+fn pages(command: clap::Command, directory: &Path) -> Result<(), Failure> {
     let failed = |error: io::Error| format!("{}: {error}", directory.display());
     fs::create_dir_all(directory).map_err(failed)?;
-    clap_mangen::generate_to(command, directory).map_err(failed)
+    Ok(clap_mangen::generate_to(command, directory).map_err(failed)?)
 }
 
-fn exit(result: Result<(), String>) -> ExitCode {
+fn exit(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),

@@ -13,6 +13,7 @@ use clap::{Args, Subcommand};
 use super::{fail, terminal};
 use crate::admin::http::Token;
 use crate::proxy::listener;
+use crate::service::join;
 use crate::ship;
 use crate::telemetry;
 use crate::witness;
@@ -83,12 +84,15 @@ pub(super) fn faults(config: &Config) -> String {
     let admin = Some(&config.admin).filter(|admin| admin.address.is_some());
     let token = admin.and_then(|admin| admin.token_file.as_ref());
     let token = token.and_then(|path| Token::check(path).err());
-    add(texts(token.as_slice()));
+    add(token.iter().map(ToString::to_string).collect());
     let tls = admin.and_then(AdminConfig::tls);
     let of_tls = tls.map(|tls| listener::certificate_faults(&tls.cert, &tls.key));
     let of_tls = of_tls.unwrap_or_default();
-    add(texts(&of_tls).iter().map(|fault| format!("[admin] {fault}")).collect());
-    add(super::join::faults(config));
+    add(of_tls
+        .iter()
+        .map(|fault| format!("[admin] {fault}"))
+        .collect());
+    add(join::faults(config));
     let (_, of_signing) = Identities::default().reloaded(&config.signing);
     add(texts(&of_signing));
     add(texts(ship::fault(&config.ship).as_slice()));

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::terminal;
+use super::{Failure, terminal};
 use crawlgate_config::{Config, Variables};
 use crawlgate_system::atomic_file::NewFile;
 
@@ -34,7 +34,7 @@ pub(super) struct PasswordArgs {
 
 impl PasswordArgs {
     /// Returns the password of `name`, which is fit to be one.
-    pub(super) fn password(self, name: &str) -> Result<String, String> {
+    pub(super) fn password(self, name: &str) -> Result<String, Failure> {
         let password = match (self.generate, self.password_stdin) {
             (true, _) => made_up()?,
             (false, true) => first_line()?,
@@ -46,7 +46,7 @@ impl PasswordArgs {
 }
 
 /// Prints a new entry, or appends it to the configuration file.
-pub(super) fn deliver(entry: &str, is_appended: bool, config: &Config) -> Result<(), String> {
+pub(super) fn deliver(entry: &str, is_appended: bool, config: &Config) -> Result<(), Failure> {
     match is_appended {
         true => append(entry, config),
         false => terminal::print(entry.as_bytes()).map(drop),
@@ -61,10 +61,10 @@ pub(super) fn tell_secret(kind: &str, name: &str, secret: &str) {
 
 /// Adds an entry to the configuration file, if the result is valid. Another process that reads the file meanwhile gets
 /// the old file or the new one.
-fn append(entry: &str, config: &Config) -> Result<(), String> {
+fn append(entry: &str, config: &Config) -> Result<(), Failure> {
     let Some(named) = config.source.file() else {
         return Err(
-            "there is no configuration file to add it to; name one with --config FILE".to_owned(),
+            "there is no configuration file to add it to; name one with --config FILE".into(),
         );
     };
     let failed = |error: io::Error| format!("{}: {error}", named.display());
@@ -107,7 +107,7 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Returns a random secret, as a password or as a token.
-pub(super) fn made_up() -> Result<String, String> {
+pub(super) fn made_up() -> Result<String, Failure> {
     use base64::Engine as _;
     let mut octets = [0; RANDOM];
     aws_lc_rs::rand::fill(&mut octets).map_err(|_| "the system gives no random numbers")?;
@@ -116,7 +116,7 @@ pub(super) fn made_up() -> Result<String, String> {
 }
 
 /// Reads the first line of standard input.
-pub(super) fn first_line() -> Result<String, String> {
+pub(super) fn first_line() -> Result<String, Failure> {
     let mut line = String::new();
     io::stdin()
         .lock()
@@ -126,30 +126,30 @@ pub(super) fn first_line() -> Result<String, String> {
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }
 
-fn asked_twice(name: &str) -> Result<String, String> {
+fn asked_twice(name: &str) -> Result<String, Failure> {
     let first = ask(&format!("Password of {name}: "))?;
     is_fit(&first)?;
     match ask("The same again: ")? == first {
         true => Ok(first),
-        false => Err("that was not the same".to_owned()),
+        false => Err("that was not the same".into()),
     }
 }
 
 /// Prompts at the terminal, without showing what is typed.
-pub(super) fn ask(prompt: &str) -> Result<String, String> {
+pub(super) fn ask(prompt: &str) -> Result<String, Failure> {
     rpassword::prompt_password(prompt).map_err(|error| {
-        format!("no terminal to ask at ({error}); use --password-stdin or --generate")
+        format!("no terminal to ask at ({error}); use --password-stdin or --generate").into()
     })
 }
 
 /// Checks that a text can be a password: RFC 7617, section 2, allows no control characters.
-fn is_fit(password: &str) -> Result<(), String> {
+fn is_fit(password: &str) -> Result<(), Failure> {
     if password.len() < MIN_LENGTH {
-        Err(format!("a password has at least {MIN_LENGTH} octets"))
+        Err(format!("a password has at least {MIN_LENGTH} octets").into())
     } else if password.len() > MAX_LENGTH {
-        Err(format!("a password has at most {MAX_LENGTH} octets"))
+        Err(format!("a password has at most {MAX_LENGTH} octets").into())
     } else if password.chars().any(char::is_control) {
-        Err("a password holds no control characters".to_owned())
+        Err("a password holds no control characters".into())
     } else {
         Ok(())
     }
@@ -179,10 +179,14 @@ mod tests {
         assert_eq!(load().clients.len(), 2);
         assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
         // An invalid result is not written.
-        let error = append(&entry("side"), &load()).expect_err("twice");
+        let error = append(&entry("side"), &load())
+            .expect_err("twice")
+            .to_string();
         assert!(error.contains("another client has this name"), "{error}");
         assert_eq!(fs::read_to_string(&file).expect("read"), text);
-        let nowhere = append("", &Config::default()).expect_err("no file");
+        let nowhere = append("", &Config::default())
+            .expect_err("no file")
+            .to_string();
         assert!(nowhere.contains("--config FILE"), "{nowhere}");
     }
 

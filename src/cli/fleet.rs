@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::fail;
+use super::{Failure, fail};
 use crawlgate_config::Config;
 
 /// Arguments of `crawlgate fleet`.
@@ -66,12 +66,12 @@ pub fn run(args: &FleetArgs, config: &Config) -> ExitCode {
 }
 
 /// Fails where the configuration names no fleet.
-fn require(config: &Config) -> Result<(), String> {
+fn require(config: &Config) -> Result<(), Failure> {
     match config.fleet.is_on() {
         true => Ok(()),
         false => Err(format!(
             "{}: there is no fleet; name its engine in [fleet] engine, or its sentinels in [fleet] sentinels",
             config.source
-        )),
+        ).into()),
     }
 }

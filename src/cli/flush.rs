@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::{small_runtime, terminal};
+use super::{Failure, small_runtime, terminal};
 use crate::admin::{self, AskError, Flush, Request};
 use crawlgate_config::Config;
 
@@ -49,10 +49,11 @@ async fn flush(sockets: Vec<PathBuf>, what: Flush) -> Vec<String> {
     for socket in sockets {
         asked.spawn(async move { flush_at(&socket, what).await.err() });
     }
-    asked.join_all().await.into_iter().flatten().collect()
+    let failures = asked.join_all().await.into_iter().flatten();
+    failures.map(|failure| failure.to_string()).collect()
 }
 
-async fn flush_at(socket: &Path, what: Flush) -> Result<(), String> {
+async fn flush_at(socket: &Path, what: Flush) -> Result<(), Failure> {
     let mut answer = admin::ask(socket, Request::flush(what), PATIENCE).await;
     if matches!(&answer, Err(AskError::Failed { error, .. }) if is_cut_off(error.kind())) {
         // A process that ends cuts its connections off, and has written all records before. The second attempt finds it gone.
@@ -62,16 +63,16 @@ async fn flush_at(socket: &Path, what: Flush) -> Result<(), String> {
     match answer {
         Ok(()) => Ok(()),
         Err(AskError::Refused { detail, .. }) => {
-            Err(format!("the process at {place} answers: {detail}"))
+            Err(format!("the process at {place} answers: {detail}").into())
         }
         Err(AskError::NotRunning(_) | AskError::OtherUser(_)) => Ok(()),
         Err(AskError::Failed { error, .. }) => match error.kind() {
             // The socket of another user, or a path at which no process can listen.
             ErrorKind::PermissionDenied | ErrorKind::InvalidInput => Ok(()),
-            ErrorKind::TimedOut => Err(format!(
-                "the process at {place} does not answer within {PATIENCE:?}"
-            )),
-            _ => Err(format!("the process at {place} does not answer: {error}")),
+            ErrorKind::TimedOut => {
+                Err(format!("the process at {place} does not answer within {PATIENCE:?}").into())
+            }
+            _ => Err(format!("the process at {place} does not answer: {error}").into()),
         },
     }
 }

@@ -14,7 +14,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use self::filter::FilterArgs;
 use super::collected::{CollectedArgs, LogSelection};
-use super::{fail, terminal, words};
+use super::{Failure, fail, terminal, words};
 use crate::audit::replay::Evidence;
 use crawlgate_config::Config;
 use crawlgate_store::logs::{Fault, Listed, Logs, Lookup, unknown};
@@ -35,7 +35,7 @@ pub struct LogArgs {
 
 impl LogArgs {
     /// Fails if several logs are chosen for an acknowledgement.
-    pub(super) fn require_logs(&self, chosen: &LogSelection) -> Result<(), String> {
+    pub(super) fn require_logs(&self, chosen: &LogSelection) -> Result<(), Failure> {
         match self.command {
             Some(Command::Ack(_)) => chosen.require_one("`crawlgate log ack`"),
             _ => Ok(()),
@@ -83,16 +83,15 @@ impl ListArgs {
     }
 
     /// Fails for options that only decisions have.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), Failure> {
         if self.events && self.filter.asks_for_decisions() {
             return Err(
-                "--events: of the conditions, only --since and --until are for events".to_owned(),
+                "--events: of the conditions, only --since and --until are for events".into(),
             );
         }
         if self.events && self.format() == Format::Csv {
             return Err(
-                "--events: the columns of csv are those of decisions; use --format jsonl"
-                    .to_owned(),
+                "--events: the columns of csv are those of decisions; use --format jsonl".into(),
             );
         }
         Ok(())
@@ -224,7 +223,7 @@ enum Format {
     /// For spreadsheets
     Csv,
     /// A table in a new file
-    Store,
+    Sqlite,
 }
 
 /// Runs `crawlgate log`; exits 0, or 2 on failure.
@@ -236,13 +235,13 @@ pub fn run(args: &LogArgs, config: &Config, chosen: &LogSelection) -> ExitCode {
     }
 }
 
-fn execute(args: &LogArgs, config: &Config, chosen: &LogSelection) -> Result<(), String> {
+fn execute(args: &LogArgs, config: &Config, chosen: &LogSelection) -> Result<(), Failure> {
     // clap cannot refuse this: it would refuse --config before a command, too.
     if args.command.is_some() && args.list != ListArgs::default() {
-        return Err("the options of the list stand without a command".to_owned());
+        return Err("the options of the list stand without a command".into());
     }
     args.list.check()?;
-    if args.list.format == Format::Store || args.list.output.is_some() {
+    if args.list.format == Format::Sqlite || args.list.output.is_some() {
         return export::export(&args.list, config, chosen);
     }
     let runtime = super::small_runtime()?;
@@ -257,7 +256,7 @@ fn execute(args: &LogArgs, config: &Config, chosen: &LogSelection) -> Result<(),
     })
 }
 
-async fn show(logs: &Logs, is_several: bool, ids: &[String], json: bool) -> Result<(), String> {
+async fn show(logs: &Logs, is_several: bool, ids: &[String], json: bool) -> Result<(), Failure> {
     for (index, id) in ids.iter().enumerate() {
         let listed = found(logs, id).await?;
         let text = match (json, is_several) {
@@ -276,14 +275,14 @@ async fn show(logs: &Logs, is_several: bool, ids: &[String], json: bool) -> Resu
     Ok(())
 }
 
-fn shown(decision: &StoredDecision, log: Option<&KeyName>) -> Result<String, String> {
+fn shown(decision: &StoredDecision, log: Option<&KeyName>) -> Result<String, Failure> {
     let evidence = Evidence::read(&decision.record)
         .map_err(|error| format!("record {}: {error}", decision.seq))?;
     Ok(super::audit::evidence::text(&evidence, decision, log))
 }
 
 /// Returns the decision of this identifier from the log that has it.
-pub(super) async fn found(logs: &Logs, id: &str) -> Result<Listed, String> {
+pub(super) async fn found(logs: &Logs, id: &str) -> Result<Listed, Failure> {
     let Lookup { mut found, faults } = logs.find(id).await;
     let mut messages: Vec<String> = match logs.only() {
         Some(_) => faults.iter().map(|fault| fault.error.to_string()).collect(),
@@ -302,19 +301,21 @@ pub(super) async fn found(logs: &Logs, id: &str) -> Result<Listed, String> {
             Err(format!(
                 "{id}: more than one log has a decision with an identifier that begins so: {}; write more of it",
                 logs.join(", ")
-            ))
+            ).into())
         }
         // The fault of the only log says all.
-        (None, _) if logs.only().is_some() && !messages.is_empty() => Err(messages.swap_remove(0)),
+        (None, _) if logs.only().is_some() && !messages.is_empty() => {
+            Err(messages.swap_remove(0).into())
+        }
         (None, _) => {
             messages.push(unknown(id));
-            Err(messages.join("\ncrawlgate: "))
+            Err(messages.join("\ncrawlgate: ").into())
         }
     }
 }
 
 /// Returns the person who acts: by default the user who is logged in. `missing` asks for one.
-pub(super) fn person(by: Option<&str>, missing: &str) -> Result<String, String> {
+pub(super) fn person(by: Option<&str>, missing: &str) -> Result<String, Failure> {
     let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
     let by = by
         .map(str::to_owned)

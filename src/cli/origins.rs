@@ -18,7 +18,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use self::list::ListArgs;
 use self::show::ShowArgs;
 use self::sitemaps::SitemapsArgs;
-use super::{fail, small_runtime};
+use super::{Failure, fail, small_runtime};
 use crate::admin::query::{identity, origin};
 use crate::telemetry::tell_on_stderr;
 use crawlgate_config::Config;
@@ -128,10 +128,10 @@ pub fn run(args: &OriginsArgs, config: &Config) -> ExitCode {
     }
 }
 
-fn execute(args: &OriginsArgs, config: &Config) -> Result<u8, String> {
+fn execute(args: &OriginsArgs, config: &Config) -> Result<u8, Failure> {
     // clap cannot refuse this: it would refuse --config before a command, too.
     if args.command.is_some() && args.list != ListArgs::default() {
-        return Err("the options of the list stand without a command".to_owned());
+        return Err("the options of the list stand without a command".into());
     }
     let now = Clock::system().now();
     small_runtime()?.block_on(async {
@@ -154,6 +154,6 @@ fn execute(args: &OriginsArgs, config: &Config) -> Result<u8, String> {
     })
 }
 
-fn open(config: &Config, access: Access) -> Result<Arc<Store>, String> {
-    store::open(config, access).map_err(|error| error.to_string())
+fn open(config: &Config, access: Access) -> Result<Arc<Store>, Failure> {
+    store::open(config, access).map_err(Into::into)
 }

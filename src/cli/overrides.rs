@@ -8,15 +8,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde::Deserialize;
 use serde_json::json;
 
-use self::list::{Listed, lines, table};
-use super::join::name;
-use super::{fail, terminal, words};
+use self::list::{end, table};
+use super::{Failure, fail, terminal, words};
 use crate::admin::query::Asserted;
+use crate::admin::view::{Action, OverrideEntry};
 use crate::admin::{self, AskError, Reach, Request, encoded};
+use crate::service::join::name;
 use crawlgate_config::Config;
 use crawlgate_policy::overrides::{self, Override, OverrideId};
 use crawlgate_store::{self as store, Access, Removed, Store, StoreErrorKind};
@@ -99,28 +100,6 @@ struct AddArgs {
     reason: String,
 }
 
-/// The effect of an override.
-#[derive(ValueEnum, Clone, Copy, Debug)]
-enum Action {
-    /// Forward, regardless of robots.txt and of what the site says of use
-    Allow,
-    /// Forward, regardless of what the site says of use; the rules of robots.txt hold
-    #[value(name = "allow_usage")]
-    AllowUsage,
-    /// Refuse, regardless of robots.txt
-    Deny,
-}
-
-impl From<Action> for overrides::Action {
-    fn from(action: Action) -> Self {
-        match action {
-            Action::Allow => Self::Allow,
-            Action::AllowUsage => Self::AllowUsage,
-            Action::Deny => Self::Deny,
-        }
-    }
-}
-
 /// The answer of the process to a new override.
 #[derive(Deserialize)]
 struct Added {
@@ -147,7 +126,7 @@ pub fn run(args: &OverrideArgs, config: &Config) -> ExitCode {
     }
 }
 
-async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String> {
+async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), Failure> {
     let mut new = new(args, now)?;
     if config.fleet.is_on() {
         let body = json!({
@@ -174,14 +153,14 @@ async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), String>
     }
     let store = open(config, Access::Write)?;
     let added = new.clone();
-    let id = store.add_override(new).await.map_err(|e| e.to_string())?;
+    let id = store.add_override(new).await?;
     let added = Override { id, ..added };
     terminal::print(format!("override {}\n", sentence(&added)).as_bytes())?;
     tell(config).await
 }
 
 /// Returns the override that the arguments describe.
-fn new(args: &AddArgs, now: Moment) -> Result<Override, String> {
+fn new(args: &AddArgs, now: Moment) -> Result<Override, Failure> {
     let asserted = Asserted {
         origin: &args.origin,
         pattern: args.pattern.as_deref(),
@@ -190,23 +169,24 @@ fn new(args: &AddArgs, now: Moment) -> Result<Override, String> {
         by: &args.by,
         reason: &args.reason,
     };
-    asserted.read(now).map_err(|wrong| match &*wrong.name {
+    let read = asserted.read(now).map_err(|wrong| match &*wrong.name {
         // These two have no option name on the command line.
         "origin" | "pattern" => wrong.message,
         "until" => format!("--{wrong}"),
         name => format!("--{name}: {}", wrong.message),
-    })
+    });
+    Ok(read?)
 }
 
-async fn list(all: bool, json: bool, config: &Config, now: Moment) -> Result<(), String> {
-    let mut shown: Vec<Listed> = known(config).await?.into_iter().map(Listed::from).collect();
-    shown.retain(|one| all || one.asserted.holds(now));
-    if all {
-        shown.extend(removed(config).await?.into_iter().map(Listed::from));
-        shown.sort_by_key(|one| (!one.asserted.id.is_configured(), one.asserted.id));
-    }
+async fn list(all: bool, json: bool, config: &Config, now: Moment) -> Result<(), Failure> {
+    let removed = match all {
+        true => removed(config).await?,
+        false => Vec::new(),
+    };
+    let (configured, stored) = (&config.policy.overrides, stored(config).await?);
+    let shown = OverrideEntry::list(configured, &stored, &removed, all, now);
     let text = if json {
-        lines(&shown)
+        shown.iter().flat_map(terminal::json_line).collect()
     } else if shown.is_empty() {
         let text = match all {
             true => "there are no overrides, and there never were\n",
@@ -214,7 +194,7 @@ async fn list(all: bool, json: bool, config: &Config, now: Moment) -> Result<(),
         };
         text.as_bytes().to_vec()
     } else {
-        table(&shown, now, terminal::width()).into_bytes()
+        table(&shown, terminal::width()).into_bytes()
     };
     terminal::print(&text).map(drop)
 }
@@ -223,33 +203,36 @@ async fn list(all: bool, json: bool, config: &Config, now: Moment) -> Result<(),
 ///
 /// # Errors
 /// When the store cannot be read.
-pub(super) async fn known(config: &Config) -> Result<Vec<Override>, String> {
-    let stored = match store::open(config, Access::Read) {
-        Ok(store) => store.overrides().await.map_err(|error| error.to_string())?,
-        // Without a store, only the configuration has overrides.
-        Err(error) if error.kind == StoreErrorKind::Missing => Vec::new(),
-        Err(error) => return Err(error.to_string()),
-    };
+pub(super) async fn known(config: &Config) -> Result<Vec<Override>, Failure> {
     let configured = config.policy.overrides.iter().cloned();
-    Ok(configured.chain(stored).collect())
+    Ok(configured.chain(stored(config).await?).collect())
 }
 
-/// Returns the removed overrides of the store.
-async fn removed(config: &Config) -> Result<Vec<Removed>, String> {
+/// Returns the overrides of the store; none without a store.
+async fn stored(config: &Config) -> Result<Vec<Override>, Failure> {
     match store::open(config, Access::Read) {
-        Ok(store) => store.removed_overrides().await.map_err(|e| e.to_string()),
+        Ok(store) => store.overrides().await.map_err(Into::into),
         Err(error) if error.kind == StoreErrorKind::Missing => Ok(Vec::new()),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.into()),
     }
 }
 
-async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), String> {
+/// Returns the removed overrides of the store.
+async fn removed(config: &Config) -> Result<Vec<Removed>, Failure> {
+    match store::open(config, Access::Read) {
+        Ok(store) => store.removed_overrides().await.map_err(Into::into),
+        Err(error) if error.kind == StoreErrorKind::Missing => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), Failure> {
     let by = words("--by", by)?;
     if id.starts_with("config-") {
         return Err(format!(
             "override {id} stands in the configuration: take it out of {} and have that read again (SIGHUP)",
             config.source
-        ));
+        ).into());
     }
     let unknown = || format!("{id}: no such override; see `crawlgate override list --all`");
     let known = OverrideId::in_store(id).ok_or_else(unknown)?;
@@ -265,27 +248,26 @@ async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), 
     }
     let store = open(config, Access::Write)?;
     let removed = store.remove_override(known, by, now).await;
-    if !removed.map_err(|error| error.to_string())? {
-        let before = store.removed_overrides().await.map_err(|e| e.to_string())?;
+    if !removed? {
+        let before = store.removed_overrides().await?;
         let mut before = before.into_iter();
         let before = before.find(|one| one.asserted.id == known);
-        return Err(before.map_or_else(unknown, |one| {
-            format!(
-                "override {known} was {} already",
-                Listed::from(one).end(now)
-            )
-        }));
+        let why = before.map_or_else(unknown, |one| {
+            let one = OverrideEntry::of_removed(&one, now);
+            format!("override {known} was {} already", end(&one))
+        });
+        return Err(why.into());
     }
     terminal::print(format!("override {known} removed\n").as_bytes())?;
     tell(config).await
 }
 
-fn open(config: &Config, access: Access) -> Result<Arc<Store>, String> {
-    store::open(config, access).map_err(|error| error.to_string())
+fn open(config: &Config, access: Access) -> Result<Arc<Store>, Failure> {
+    store::open(config, access).map_err(Into::into)
 }
 
 /// Tells the running process, if there is one, to read the overrides now.
-async fn tell(config: &Config) -> Result<(), String> {
+async fn tell(config: &Config) -> Result<(), Failure> {
     let answer = match &config.admin.socket {
         Some(socket) => Some(admin::ask(socket, Request::overrides_changed(), TIMEOUT).await),
         None => None,
@@ -402,8 +384,12 @@ mod tests {
             time: NOW,
             by: "Grace".to_owned(),
         };
-        let all = [one.clone().into(), expired.into(), removed.into()];
-        let text = table(&all, NOW, None);
+        let all = [
+            OverrideEntry::of(&one, NOW),
+            OverrideEntry::of(&expired, NOW),
+            OverrideEntry::of_removed(&removed, NOW),
+        ];
+        let text = table(&all, None);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");
         assert!(
@@ -419,13 +405,14 @@ mod tests {
             "{text}"
         );
         assert!(lines[2].contains("\\u{1b}[2J"), "{text}");
-        let narrow = table(&[one.into()], NOW, Some(20));
+        let narrow = table(&all[..1], Some(20));
         assert!(
             narrow.lines().all(|line| line.chars().count() <= 20),
             "{narrow}"
         );
 
-        let text = String::from_utf8(super::lines(&all)).expect("UTF-8");
+        let text: Vec<u8> = all.iter().flat_map(terminal::json_line).collect();
+        let text = String::from_utf8(text).expect("UTF-8");
         let objects: Vec<serde_json::Value> = text
             .lines()
             .map(|line| serde_json::from_str(line).expect("JSON"))
@@ -454,11 +441,11 @@ mod tests {
             assert!(store.remove_override(number, by, NOW).await.expect("kept"));
             let again = remove(&number.to_string(), "Ada", &config, NOW).await;
             assert_eq!(
-                again.expect_err("it is removed"),
+                again.expect_err("it is removed").to_string(),
                 "override 1 was removed 2026-11-20T12:00:00.123Z by Grace already"
             );
             let unknown = remove("2", "Ada", &config, NOW).await;
-            let unknown = unknown.expect_err("there is none");
+            let unknown = unknown.expect_err("there is none").to_string();
             assert!(unknown.starts_with("2: no such override"), "{unknown}");
             assert_eq!(removed(&config).await.expect("read").len(), 1);
             assert!(known(&config).await.expect("read").is_empty());

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::{fail, small_runtime, terminal};
+use super::{Failure, fail, small_runtime, terminal};
 use crate::admin::{self, AskError, Readiness, Request};
 use crawlgate_config::Config;
 
@@ -39,7 +39,7 @@ pub fn run(config: &Config) -> ExitCode {
 }
 
 /// Returns the reasons why the process is not ready.
-async fn ask(config: &Config) -> Result<Vec<String>, String> {
+async fn ask(config: &Config) -> Result<Vec<String>, Failure> {
     let no_socket =
         "[admin] socket is \"\": name one and restart, or ask /ready at [admin] address";
     let socket = config.admin.socket.as_ref().ok_or(no_socket)?;
@@ -49,7 +49,7 @@ async fn ask(config: &Config) -> Result<Vec<String>, String> {
         Err(AskError::Failed { error, .. }) if error.kind() == ErrorKind::TimedOut => {
             Ok(vec!["the process does not answer".to_owned()])
         }
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.into()),
     }
 }
 

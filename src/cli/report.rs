@@ -9,13 +9,12 @@ use clap::Args;
 
 use super::collected::{CollectedArgs, LogSelection};
 use super::terminal::{self, Unit};
-use super::{audit, fail, words};
+use super::{Failure, audit, fail, words};
 use crate::admin::query::Conditions;
 use crate::audit::csv::to_csv;
 use crate::audit::report::{Gathering, LogFacts, Report, ReportQuery, Verification};
 use crate::audit::verify::case::Trusted;
 use crawlgate_config::Config;
-use crawlgate_store::StoreError;
 use crawlgate_store::figures::{Figures, Sum};
 use crawlgate_store::logs::Logs;
 use crawlgate_system::atomic_file::NewFile;
@@ -96,7 +95,7 @@ pub fn run(args: &ReportArgs, config: &Config, chosen: &LogSelection) -> ExitCod
 }
 
 /// Writes the files. False if the verification has found faults.
-fn written(args: &ReportArgs, config: &Config, chosen: &LogSelection) -> Result<bool, String> {
+fn written(args: &ReportArgs, config: &Config, chosen: &LogSelection) -> Result<bool, Failure> {
     let now = Clock::system().now();
     let question = question(args, now)?;
     let outputs = Outputs::of(args)?;
@@ -124,18 +123,18 @@ fn written(args: &ReportArgs, config: &Config, chosen: &LogSelection) -> Result<
             let found = match is_unread {
                 true => Trusted::of(named, &log.config(config)),
                 false => {
-                    let store = logs.open(log).await.map_err(|error| error.to_string())?;
+                    let store = logs.open(log).await?;
                     Trusted::of_store(named, &log.config(config), &*store).await
                 }
             };
             trusted.push(match found {
                 Ok(found) => found,
                 Err(error) if chosen.is_several() => Trusted::unread(&error),
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(error.into()),
             });
         }
         let report = Report::of(&gathering, &logs, config, &trusted, now);
-        let mut report = report.await.map_err(|error| error.to_string())?;
+        let mut report = report.await?;
         if !args.no_verify {
             let span = (question.since, question.until);
             verify(&mut report, &logs, &trusted, (config, chosen), span).await?;
@@ -178,14 +177,14 @@ async fn verify(
     trusted: &[Trusted],
     (config, chosen): (&Config, &LogSelection),
     span: (Moment, Moment),
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     for ((facts, log), trusted) in report.logs.iter_mut().zip(logs).zip(trusted) {
         if facts.unread.is_none() {
-            let store = logs.open(log).await.map_err(|error| error.to_string())?;
+            let store = logs.open(log).await?;
             let config = log.config(config);
             let verification = audit::verification(&store, trusted, &config, span).await;
             facts.verification = Some(match verification {
-                Err(error) if chosen.is_several() => Verification::failed(error),
+                Err(error) if chosen.is_several() => Verification::failed(error.to_string()),
                 verification => verification?,
             });
         }
@@ -219,15 +218,14 @@ enum Content {
 
 impl Content {
     /// Returns the format that the name of a report asks for.
-    fn of_report(path: &Path) -> Result<Self, String> {
+    fn of_report(path: &Path) -> Result<Self, Failure> {
         let end = path.extension().unwrap_or_default().to_string_lossy();
         let end = end.to_ascii_lowercase();
         let has_end = |(ends, _): &&(&[&str], &str)| ends.contains(&end.as_str());
         match OTHER_FORMATS.iter().find(has_end) {
-            Some((_, way)) => Err(format!(
-                "{}: a report is HTML or JSON; {way}",
-                path.display()
-            )),
+            Some((_, way)) => {
+                Err(format!("{}: a report is HTML or JSON; {way}", path.display()).into())
+            }
             None if end == "json" => Ok(Self::Json),
             None => Ok(Self::Html),
         }
@@ -238,7 +236,7 @@ impl Content {
 struct Outputs(Vec<(Content, Output)>);
 
 impl Outputs {
-    fn of(args: &ReportArgs) -> Result<Self, String> {
+    fn of(args: &ReportArgs) -> Result<Self, Failure> {
         let report = args.output.as_deref().map(Content::of_report).transpose()?;
         let paths = [
             report.zip(args.output.as_deref()),
@@ -250,27 +248,27 @@ impl Outputs {
         for (content, path) in paths.into_iter().flatten() {
             if path != Path::new("-") && !files.insert(path) {
                 let path = path.display();
-                return Err(format!(
-                    "{path}: named twice; give each file a name of its own"
-                ));
+                return Err(
+                    format!("{path}: named twice; give each file a name of its own").into(),
+                );
             }
             outputs.push((content, Output::of(path, args.force)?));
         }
         let is_stdout = |(_, output): &&(Content, Output)| matches!(output, Output::Stdout);
         if outputs.iter().filter(is_stdout).count() > 1 {
-            return Err("only one of the files can be the standard output".to_owned());
+            return Err("only one of the files can be the standard output".into());
         }
         Ok(Self(outputs))
     }
 
-    fn write(mut self, report: &Report, gathering: &Gathering) -> Result<(), String> {
+    fn write(mut self, report: &Report, gathering: &Gathering) -> Result<(), Failure> {
         for (content, output) in &mut self.0 {
             let text = match content {
                 Content::Html => {
-                    let text = report.html().map_err(|error| error.to_string())?;
+                    let text = report.html()?;
                     text.into_bytes()
                 }
-                Content::Json => report.json().map_err(|error| error.to_string())?,
+                Content::Json => report.json()?,
                 Content::OriginsCsv => all_origins(gathering.figures())?,
             };
             output.write(&text)?;
@@ -281,7 +279,7 @@ impl Outputs {
 }
 
 /// Reads the span and the conditions.
-fn question(args: &ReportArgs, now: Moment) -> Result<ReportQuery, String> {
+fn question(args: &ReportArgs, now: Moment) -> Result<ReportQuery, Failure> {
     let conditions = Conditions {
         since: Some(args.since.clone()),
         until: Some(args.until.clone()),
@@ -303,7 +301,8 @@ fn question(args: &ReportArgs, now: Moment) -> Result<ReportQuery, String> {
             time_text(since),
             args.until,
             time_text(until)
-        ));
+        )
+        .into());
     }
     Ok(ReportQuery {
         since,
@@ -315,12 +314,10 @@ fn question(args: &ReportArgs, now: Moment) -> Result<ReportQuery, String> {
 }
 
 /// Counts the span, with a progress bar on a terminal.
-async fn gather(logs: &Logs, question: &ReportQuery) -> Result<Gathering, String> {
-    let failed = |error: StoreError| error.to_string();
-    let gathering = Gathering::begin(logs, question.clone()).await;
-    let mut gathering = gathering.map_err(failed)?;
+async fn gather(logs: &Logs, question: &ReportQuery) -> Result<Gathering, Failure> {
+    let mut gathering = Gathering::begin(logs, question.clone()).await?;
     let bar = terminal::bar(Unit::Records, gathering.entries());
-    while let Some(count) = gathering.step(logs).await.map_err(failed)? {
+    while let Some(count) = gathering.step(logs).await? {
         bar.inc(count);
     }
     bar.finish_and_clear();
@@ -332,7 +329,7 @@ fn require_requests(
     gathering: &Gathering,
     question: &ReportQuery,
     config: &Config,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     if gathering.figures().total().requests() > 0 {
         return Ok(());
     }
@@ -343,26 +340,27 @@ fn require_requests(
     );
     if let Some(client) = &question.client {
         let is_known = config.clients.iter().any(|known| *known.name == **client);
-        return Err(match is_known {
+        let why = match is_known {
             true => format!("the client {client} has no record from {span}"),
             false => format!(
                 "{client}: no record from {span} is of this client, and the configuration has none of this name; write \
                  its name or its address"
             ),
-        });
+        };
+        return Err(why.into());
     }
     if let Some(origin) = &question.origin {
-        return Err(format!("{origin}: no record from {span} is about it"));
+        return Err(format!("{origin}: no record from {span} is about it").into());
     }
     let kept = match gathering.kept_since() {
         Some(first) => format!("the log keeps records from {} on", time_text(first)),
         None => "the log is empty".to_owned(),
     };
-    Err(format!("nothing was recorded from {span}; {kept}"))
+    Err(format!("nothing was recorded from {span}; {kept}").into())
 }
 
 /// Returns the figures of all origins as CSV.
-fn all_origins(figures: &Figures) -> Result<Vec<u8>, String> {
+fn all_origins(figures: &Figures) -> Result<Vec<u8>, Failure> {
     const HEADING: [&str; 12] = [
         "origin",
         "requests",
@@ -400,7 +398,7 @@ fn all_origins(figures: &Figures) -> Result<Vec<u8>, String> {
     };
     let rows = figures.origins.all().into_iter().map(row);
     let heading = HEADING.map(str::to_owned).to_vec();
-    to_csv([heading].into_iter().chain(rows)).map_err(|error| error.to_string())
+    to_csv([heading].into_iter().chain(rows)).map_err(Into::into)
 }
 
 /// A file to write.
@@ -411,12 +409,12 @@ enum Output {
 
 impl Output {
     /// Refuses a place that cannot be written before the work begins.
-    fn of(path: &Path, force: bool) -> Result<Self, String> {
+    fn of(path: &Path, force: bool) -> Result<Self, Failure> {
         if path == Path::new("-") {
             return Ok(Self::Stdout);
         }
         if !force && path.symlink_metadata().is_ok() {
-            return Err(exists(path));
+            return Err(exists(path).into());
         }
         let file = NewFile::beside(path);
         Ok(Self::File {
@@ -426,18 +424,18 @@ impl Output {
     }
 
     /// Writes the content.
-    fn write(&mut self, text: &[u8]) -> Result<(), String> {
+    fn write(&mut self, text: &[u8]) -> Result<(), Failure> {
         match self {
             Self::Stdout => terminal::print(text).map(drop),
             Self::File { file, .. } => {
                 let written = file.write(text);
-                written.map_err(|error| format!("{}: {error}", file.place().display()))
+                Ok(written.map_err(|error| format!("{}: {error}", file.place().display()))?)
             }
         }
     }
 
     /// Puts the file in its place.
-    fn keep(self) -> Result<(), String> {
+    fn keep(self) -> Result<(), Failure> {
         let Self::File { file, force } = self else {
             return Ok(());
         };
@@ -449,7 +447,8 @@ impl Output {
         kept.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => exists(&path),
             _ => format!("{}: {error}", path.display()),
-        })
+        })?;
+        Ok(())
     }
 }
 

@@ -37,11 +37,12 @@ use std::time::Duration;
 use self::args::Confine;
 use self::namespace::Handover;
 use self::summary::{Exemption, OfRun, OlderRobots, Output};
-use super::background::BackgroundTasks;
-use super::{FAILED, fail, serve};
+use super::{FAILED, Failure, fail};
 use crate::audit::{Log, Summary};
 use crate::explain::usage;
 use crate::proxy::Proxy;
+use crate::service::announce::{tell_mode, warn_of_authority};
+use crate::service::{self, BackgroundTasks};
 use crate::telemetry::{Telemetry, Tracer};
 use crawlgate_config::{ClientConfig, Conditions, Config, Mode, PortRange};
 use crawlgate_system::clock::Clock;
@@ -119,7 +120,7 @@ pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
         Err(error) => return fail(&error.to_string()),
     };
     if !args.report {
-        serve::tell_mode(&config);
+        tell_mode(&config);
     }
     let outcome = runtime.block_on(supervised(
         args,
@@ -142,10 +143,10 @@ async fn supervised(
     tracer: Option<Tracer>,
     exemption: Option<Exemption>,
     output: Option<Output>,
-) -> Result<u8, String> {
+) -> Result<u8, Failure> {
     let tls = config.tls.clone();
     let mut log_file = None;
-    let proxy = serve::build(config, Some(std::process::id()), |config, store, clock| {
+    let proxy = service::build(config, Some(std::process::id()), |config, store, clock| {
         let mut config = config.clone();
         let first = Log::open(&config, store.clone(), clock);
         let opened = match (first, &mut config.log.file) {
@@ -159,7 +160,8 @@ async fn supervised(
         };
         log_file = config.log.file;
         opened
-    })?;
+    });
+    let proxy = proxy?;
     if let Some(tracer) = tracer {
         proxy.trace_with(tracer);
     }
@@ -167,7 +169,7 @@ async fn supervised(
     if args.fresh {
         proxy.gate().robots_cache().doubt_before(began);
     }
-    serve::warn_of_authority(&proxy.authority(), &tls);
+    warn_of_authority(&proxy.authority(), &tls);
     let mut tasks = BackgroundTasks::start(&proxy).await?;
     tasks.listen_as_run(&proxy).await;
     let endpoint = ProxyEndpoint::open(args.confine)?;
@@ -273,7 +275,7 @@ struct ProxyEndpoint {
 }
 
 impl ProxyEndpoint {
-    fn open(confine: Option<Confine>) -> Result<Self, String> {
+    fn open(confine: Option<Confine>) -> Result<Self, Failure> {
         if confine == Some(Confine::Net) {
             return Ok(Self {
                 address: namespace::INSIDE,
@@ -303,7 +305,7 @@ async fn command(
     url: &str,
     endpoint: ProxyEndpoint,
     files: &ClientFiles,
-) -> Result<Result<CommandEnd, SpawnError>, String> {
+) -> Result<Result<CommandEnd, SpawnError>, Failure> {
     let mut words = args.command.clone();
     let spki = proxy.authority().spki_sha256_base64();
     fill_placeholders(&mut words, url, &files.files().ca, &spki);
@@ -387,7 +389,7 @@ fn tell_of_no_traffic(confine: Option<Confine>, summary: &Summary) {
 fn crawl_as(
     name: Option<&str>,
     clients: &mut Vec<ClientConfig>,
-) -> Result<Option<Exemption>, String> {
+) -> Result<Option<Exemption>, Failure> {
     let Some(name) = name else {
         clients.clear();
         return Ok(None);
@@ -403,9 +405,9 @@ fn crawl_as(
             [] => "none".to_owned(),
             all => all.join(", "),
         };
-        return Err(format!(
-            "--client {name}: no [[client]] has this name; there are: {all}"
-        ));
+        return Err(
+            format!("--client {name}: no [[client]] has this name; there are: {all}").into(),
+        );
     };
     client.conditions = Conditions::default();
     // The proof went with the conditions: every process of this machine may reach the proxy of a run.

@@ -1,12 +1,9 @@
 //! `crawlgate serve`: listen, reload on SIGHUP, drain on SIGTERM, SIGINT or SIGQUIT, end at once on a second one.
 
-mod listeners;
-
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -14,22 +11,21 @@ use tokio::signal::unix::{Signal, signal};
 use tokio::time::timeout;
 use tracing::{error, info, warn};
 
-use self::listeners::listeners;
-use super::background::{BackgroundTasks, open_store};
-use super::join::join;
 use super::signals::{EndSignals, HANG_UP, OTHERS, ignore};
-use super::{FAILED, fail};
-use crate::audit::{Log, LogError};
+use super::{FAILED, Failure, fail};
+use crate::audit::Log;
 use crate::proxy::Proxy;
+use crate::service::announce::{
+    tell_authority, tell_exemptions, tell_mode, tell_shut, tell_where_decisions_go,
+};
+use crate::service::listeners::listeners;
+use crate::service::{BackgroundTasks, build};
 use crate::telemetry::{LevelHandle, Telemetry};
 use crate::version::{COMMIT, VERSION};
-use crawlgate_ca::{self as ca, Authority};
+use crawlgate_ca::Authority;
 use crawlgate_config::{
-    AdminConfig, Config, ConfigError, DEFAULT_ADDRESS, DEFAULT_ADMIN_ADDRESS, Mode, TlsConfig,
-    Variables,
+    Config, ConfigError, DEFAULT_ADDRESS, DEFAULT_ADMIN_ADDRESS, TlsConfig, Variables,
 };
-use crawlgate_egress::Egress;
-use crawlgate_store::Store;
 use crawlgate_system::clock::Clock;
 use crawlgate_system::descriptors::{Budget, limit, raise_limit};
 
@@ -124,7 +120,7 @@ async fn serve(
     config: Config,
     explicit: Option<&Path>,
     telemetry: &Telemetry,
-) -> Result<Ended, String> {
+) -> Result<Ended, Failure> {
     // Before anything else: an early signal must be caught.
     let mut signals =
         Signals::new().map_err(|error| format!("signals cannot be received: {error}"))?;
@@ -133,7 +129,7 @@ async fn serve(
     }
     let config = within_descriptors(config);
     info!(configuration = %config.source, commit = COMMIT, "crawlgate {VERSION}");
-    let proxy = build(config, None, Log::open)?;
+    let proxy = build(config, None, Log::open).map_err(failed)?;
     if let Some(tracer) = telemetry.tracer() {
         proxy.trace_with(tracer);
     }
@@ -142,19 +138,17 @@ async fn serve(
     tell_where_decisions_go(&kept);
     tell_mode(&kept);
     tell_exemptions(&kept);
-    let mut tasks = BackgroundTasks::start(&proxy).await?;
+    let mut tasks = BackgroundTasks::start(&proxy).await.map_err(failed)?;
     if let Some(path) = &kept.admin.socket {
-        tasks.listen(&proxy, path).await?;
+        tasks.listen(&proxy, path).await.map_err(failed)?;
     }
     // Bound before the start is recorded, as a process without a port never serves; connections wait meanwhile.
-    let listeners = listeners(&kept).await?;
-    tasks.open_admin(&proxy)?;
-    tasks.open_public(&proxy)?;
+    let listeners = listeners(&kept).await.map_err(failed)?;
+    tasks.open_admin(&proxy).map_err(failed)?;
+    tasks.open_public(&proxy).map_err(failed)?;
     tasks.begin(&proxy);
     // Last: a new connection finds everything in place.
-    let places = proxy
-        .serve_on(listeners)
-        .map_err(|error| error.to_string())?;
+    let places = proxy.serve_on(listeners).map_err(failed)?;
     for place in &places {
         info!("listening on {place}");
     }
@@ -171,37 +165,6 @@ async fn serve(
     Ok(ended)
 }
 
-fn tell_authority(authority: &Authority, config: &TlsConfig) {
-    info!(file = %authority.certificate_path().display(), "the local CA");
-    if let Some(next) = authority.next() {
-        info!(file = %next.path().display(), "the next CA: `crawlgate ca rotate --finish` puts it in force");
-    }
-    let signs_for = authority.name_constraints();
-    if !signs_for.is_empty() {
-        info!(
-            ?signs_for,
-            "hosts outside the CA's name constraints are not intercepted"
-        );
-    }
-    warn_of_authority(authority, config);
-}
-
-/// Warns of an authority that will soon need attention.
-pub(super) fn warn_of_authority(authority: &Authority, config: &TlsConfig) {
-    if authority.needs_successor() {
-        let until = ca::text::date(authority.not_after());
-        warn!(%until, "the local CA expires within 30 days: `crawlgate ca rotate` makes the next one");
-    }
-    let wanted = &config.name_constraints;
-    if !wanted.is_empty() && !authority.is_held_to(wanted) {
-        warn!(
-            signs_for = ?authority.name_constraints(),
-            "the local CA was made under other name constraints than [tls] name_constraints, and its own hold: \
-             `crawlgate ca rotate` makes one under these"
-        );
-    }
-}
-
 /// Takes over the changes of `ca rotate`.
 fn reload_authority(proxy: &Proxy, config: &TlsConfig) {
     match Authority::load(config, Clock::system()) {
@@ -212,92 +175,6 @@ fn reload_authority(proxy: &Proxy, config: &TlsConfig) {
         }
         Err(error) => error!("the local CA stays as it was: {error}"),
     }
-}
-
-fn tell_where_decisions_go(config: &Config) {
-    if let Some(store) = &config.store.path {
-        info!(store = %store.display(), "decisions and what is known of origins are kept");
-    }
-    if let Some(file) = &config.log.file {
-        info!(file = %file.display(), "decisions are written");
-    }
-    if config.log.stdout {
-        info!("decisions go to standard output");
-    }
-    if config.store.path.is_none() {
-        if config.log.file.is_none() && !config.log.stdout {
-            warn!("decisions are not kept: [store] path and [log] file are empty");
-        }
-        warn!("what is known of origins ends with this process: [store] path is empty");
-    }
-}
-
-/// Reports the mode: an operator must not mistake a proxy that denies nothing for one that does.
-pub(super) fn tell_mode(config: &Config) {
-    let policy = &config.policy;
-    if policy.mode == Mode::Report {
-        warn!("report mode: everything is decided and recorded, NOTHING IS DENIED ([policy] mode)");
-    } else if !policy.report_origins.is_empty() || !policy.report_clients.is_empty() {
-        warn!(
-            origins = ?policy.report_origins,
-            clients = ?policy.report_clients,
-            "report mode for some: nothing is denied there ([policy] report_origins, report_clients)"
-        );
-    }
-    let reporting = config
-        .clients
-        .iter()
-        .filter(|client| client.mode == Some(Mode::Report));
-    let clients: Vec<&str> = reporting.map(|client| &*client.name).collect();
-    if !clients.is_empty() {
-        warn!(
-            ?clients,
-            "report mode for some: nothing is denied to them ([[client]] mode)"
-        );
-    }
-}
-
-/// Names the exempt clients.
-fn tell_exemptions(config: &Config) {
-    let exempt = config.clients.iter().filter(|one| one.exempt.is_some());
-    let clients: Vec<&str> = exempt.map(|client| &*client.name).collect();
-    if !clients.is_empty() {
-        warn!(
-            ?clients,
-            "exempt clients: what robots.txt disallows is forwarded for them ([[client]] exempt)"
-        );
-    }
-}
-
-/// Warns of a reload that has removed the last user of the console.
-fn tell_shut(admin: &AdminConfig) {
-    if admin.address.is_some() && admin.is_shut() {
-        warn!(
-            "the console refuses every request: the last [[admin.user]] is removed. Add a user and reload; only a restart opens \
-             the console without users"
-        );
-    }
-}
-
-/// Builds a proxy from its configuration: authority, egress, store, log, fleet. `suffix` tells its place in the fleet from
-/// that of the process that serves.
-///
-/// # Errors
-/// When a part of it cannot be opened; the message names the way out.
-pub(super) fn build(
-    config: Config,
-    suffix: Option<u32>,
-    open: impl FnOnce(&Config, Option<Arc<Store>>, &Clock) -> Result<Log, LogError>,
-) -> Result<Arc<Proxy>, String> {
-    let clock = Clock::system();
-    let authority =
-        Authority::load_or_create(&config.tls, clock.clone()).map_err(|e| e.to_string())?;
-    let egress = Egress::new(&config, clock.clone()).map_err(|error| error.to_string())?;
-    let store = open_store(&config)?;
-    let log = open(&config, store, &clock).map_err(|error| error.to_string())?;
-    let fleet = join(&config, suffix, &clock)?;
-    let proxy = Proxy::new(config, egress, authority, log, fleet, clock);
-    proxy.map_err(|error| error.to_string())
 }
 
 /// Limits connections to the available descriptors: each exchange takes two.
@@ -319,6 +196,10 @@ fn within_descriptors(mut config: Config) -> Config {
     config
 }
 
+fn failed(error: impl std::error::Error) -> String {
+    error.to_string()
+}
+
 fn reload(
     proxy: &Proxy,
     tasks: &BackgroundTasks,
@@ -332,7 +213,7 @@ fn reload(
         Ok(moment) => notify(&[sd_notify::NotifyState::Reloading, moment]),
         Err(_) => notify(&[sd_notify::NotifyState::Reloading]),
     }
-    let loaded = args.load(explicit).map_err(|error| error.to_string());
+    let loaded = args.load(explicit);
     match loaded {
         Ok(read) => {
             let read = within_descriptors(read);

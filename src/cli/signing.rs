@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
-use super::{fail, terminal};
+use super::{Failure, fail, terminal};
 use crawlgate_config::{Config, client_name};
 use crawlgate_signing::{Directory, Identities, Settings, SigningKey};
 use crawlgate_system::atomic_file::NewFile;
@@ -96,27 +96,28 @@ pub fn run(args: &SigningArgs, config: &Config) -> ExitCode {
     };
     let done = said.and_then(|said| {
         let done = terminal::print(said.as_bytes());
-        done.map_err(|error| error.to_string())
+        done.map_err(Into::into)
     });
     match done {
         Ok(_) => ExitCode::SUCCESS,
-        Err(error) => fail(&terminal::printable(&error)),
+        Err(error) => fail(&terminal::printable(&error.to_string())),
     }
 }
 
 /// Returns the identity of this name.
-fn find<'c>(config: &'c Config, name: &str) -> Result<&'c Settings, String> {
+fn find<'c>(config: &'c Config, name: &str) -> Result<&'c Settings, Failure> {
     let mut all = config.signing.iter();
-    all.find(|one| *one.name == *name).ok_or_else(|| {
+    let found = all.find(|one| *one.name == *name).ok_or_else(|| {
         let known: Vec<&str> = config.signing.iter().map(|one| &*one.name).collect();
         match known.as_slice() {
             [] => format!("there is no [[signing]] in {}; `crawlgate signing new {name}` makes its key and prints the section", config.source),
             known => format!("there is no [[signing]] of the name {name:?}; there are {}", known.join(", ")),
         }
-    })
+    });
+    Ok(found?)
 }
 
-fn new(name: &Arc<str>, key: Option<&Path>, config: &Config) -> Result<String, String> {
+fn new(name: &Arc<str>, key: Option<&Path>, config: &Config) -> Result<String, Failure> {
     let configured = config.signing.iter().find(|one| one.name == *name);
     let beside = config
         .source
@@ -149,7 +150,7 @@ fn new(name: &Arc<str>, key: Option<&Path>, config: &Config) -> Result<String, S
     Ok(said)
 }
 
-fn list(config: &Config) -> Result<String, String> {
+fn list(config: &Config) -> Result<String, Failure> {
     if config.signing.is_empty() {
         return Ok(
             "no identities: requests are not signed; `crawlgate signing new NAME` makes one\n"
@@ -200,13 +201,12 @@ fn directory(
     name: &str,
     write: Option<&Path>,
     headers: bool,
-) -> Result<String, String> {
+) -> Result<String, Failure> {
     let settings = find(config, name)?;
     // All that have its URL: verifiers find one directory there.
     let all = config.signing.iter();
     let all = all.filter(|one| one.agent.as_str() == settings.agent.as_str());
-    let identities = Identities::load(&all.cloned().collect::<Vec<_>>());
-    let identities = identities.map_err(|error| error.to_string())?;
+    let identities = Identities::load(&all.cloned().collect::<Vec<_>>())?;
     let directory = Directory::of(identities.iter().map(|one| &**one), Clock::system().now());
     let directory = directory.ok_or("the identity has no key")?;
     let mut said = String::new();

@@ -11,7 +11,7 @@ use self::printer::RowPrinter;
 use super::collected::{CollectedArgs, LogSelection};
 use super::log::filter::FilterArgs;
 use super::store_file::StoreFileArgs;
-use super::{fail, terminal};
+use super::{Failure, fail, terminal};
 use crawlgate_config::Config;
 use crawlgate_store as store;
 use crawlgate_store::sqlite::sql::{Exported, Session};
@@ -66,11 +66,11 @@ enum Format {
 pub fn run(args: &SqlArgs, config: &Config, chosen: &LogSelection) -> ExitCode {
     match execute(args, config, chosen) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&terminal::printable(&error)),
+        Err(error) => fail(&terminal::printable(&error.to_string())),
     }
 }
 
-fn execute(args: &SqlArgs, config: &Config, chosen: &LogSelection) -> Result<(), String> {
+fn execute(args: &SqlArgs, config: &Config, chosen: &LogSelection) -> Result<(), Failure> {
     let query = args.filter.query(Clock::system().now())?;
     let session = match chosen {
         LogSelection::One => store::named(config).and_then(|path| Session::open(path, &query)),
@@ -82,13 +82,13 @@ fn execute(args: &SqlArgs, config: &Config, chosen: &LogSelection) -> Result<(),
             Session::open_several(&stores.collect::<Vec<_>>(), &query)
         }
     };
-    let session = session.map_err(|error| error.to_string())?;
+    let session = session?;
     let text = match &args.statement {
         Some(text) => text.clone(),
         None => from_input()?,
     };
     if text.trim().is_empty() {
-        return Err("there is no statement; `crawlgate sql --help` has examples".to_owned());
+        return Err("there is no statement; `crawlgate sql --help` has examples".into());
     }
     let mut printer = RowPrinter::new(args.format, terminal::width());
     let done = session.run(&text, &mut printer).map_err(|error| {
@@ -101,10 +101,11 @@ fn execute(args: &SqlArgs, config: &Config, chosen: &LogSelection) -> Result<(),
         }
     });
     // Rows before a failure are shown.
-    printer.flush().map(drop).and(done)
+    printer.flush()?;
+    Ok(done?)
 }
 
-fn from_input() -> Result<String, String> {
+fn from_input() -> Result<String, Failure> {
     let input = io::stdin();
     if input.is_terminal() {
         terminal::eprint("statements are read to the end of the input (Ctrl-D)");
@@ -113,7 +114,7 @@ fn from_input() -> Result<String, String> {
     let read = input.lock().take(MAX_INPUT + 1).read_to_string(&mut text);
     read.map_err(|error| format!("standard input: {error}"))?;
     match text.len() as u64 > MAX_INPUT {
-        true => Err(format!("standard input: more than {MAX_INPUT} octets")),
+        true => Err(format!("standard input: more than {MAX_INPUT} octets").into()),
         false => Ok(text),
     }
 }

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 
 use self::line::{Answer, Channels, Line};
 use self::service::{Instance, Service};
-use super::{fail, small_runtime};
+use super::{Failure, fail, small_runtime};
 use crawlgate_config::{Config, parse_duration};
 
 /// The default address of an instance.
@@ -111,10 +111,10 @@ pub fn run(args: &SquidHelperArgs, config: Option<&Path>) -> ExitCode {
 
 /// Returns the way to the instance: from the arguments, or else from the configuration that they or `$CRAWLGATE_CONFIG` name.
 /// Squid starts the helper in any directory, so no other configuration is searched for.
-fn instance(args: &SquidHelperArgs, config: Option<&Path>) -> Result<Instance, String> {
+fn instance(args: &SquidHelperArgs, config: Option<&Path>) -> Result<Instance, Failure> {
     let admin = match Config::named_file(config) {
         Some(path) => {
-            let config = Config::load(Some(&path)).map_err(|error| error.to_string())?;
+            let config = Config::load(Some(&path))?;
             Some((path, config.admin))
         }
         None => None,

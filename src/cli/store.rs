@@ -9,13 +9,13 @@ use clap::{Args, Subcommand};
 use super::collected::CollectedArgs;
 use super::store_file::StoreFileArgs;
 use super::terminal::Unit;
-use super::{fail, small_runtime, terminal};
+use super::{Failure, fail, small_runtime, terminal};
 use crawlgate_config::{Config, format_bytes};
 use crawlgate_store::collection::{COLLECT_ANEW, is_in_collection};
 use crawlgate_store::log_key::log_key_file;
 use crawlgate_store::public_keys::collected_keys_file;
 use crawlgate_store::sqlite::repair;
-use crawlgate_store::{self as store, Access, StoreError};
+use crawlgate_store::{self as store, Access};
 use crawlgate_system::clock::Clock;
 
 /// Exit code of `store check` for a store that is damaged.
@@ -97,9 +97,9 @@ pub fn run(args: &StoreArgs, config: &Config) -> ExitCode {
     done.unwrap_or_else(|error| fail(&error))
 }
 
-fn check(config: &Config) -> Result<ExitCode, String> {
-    let path = store::named(config).map_err(|error| error.to_string())?;
-    let faults = repair::check(path).map_err(|error| error.to_string())?;
+fn check(config: &Config) -> Result<ExitCode, Failure> {
+    let path = store::named(config)?;
+    let faults = repair::check(path)?;
     let mut text = String::new();
     let all = faults.damaged.iter().chain(&faults.altered);
     for fault in all.chain(&faults.beside) {
@@ -137,10 +137,10 @@ fn check(config: &Config) -> Result<ExitCode, String> {
     Ok(code)
 }
 
-fn rebuild(config: &Config) -> Result<ExitCode, String> {
-    let path = store::named(config).map_err(|error| error.to_string())?;
+fn rebuild(config: &Config) -> Result<ExitCode, Failure> {
+    let path = store::named(config)?;
     let now = Clock::system().now();
-    let rebuilt = repair::rebuild(path, now).map_err(|error| error.to_string())?;
+    let rebuilt = repair::rebuild(path, now)?;
     let mut text = String::new();
     for saved in &rebuilt.tables {
         let lost = match saved.lost {
@@ -166,15 +166,15 @@ fn rebuild(config: &Config) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn backup(config: &Config, file: &Path) -> Result<ExitCode, String> {
-    let path = store::named(config).map_err(|error| error.to_string())?;
+fn backup(config: &Config, file: &Path) -> Result<ExitCode, Failure> {
+    let path = store::named(config)?;
     let bar = terminal::bar(Unit::Octets, 0);
     let done = store::sqlite::backup(path, file, |copied, all| {
         bar.set_length(all);
         bar.set_position(copied);
     });
     bar.finish_and_clear();
-    done.map_err(|error| error.to_string())?;
+    done?;
     let collected = collected_keys_file(path);
     let key = match collected.exists() {
         true => collected,
@@ -190,11 +190,10 @@ fn backup(config: &Config, file: &Path) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn size(config: &Config) -> Result<ExitCode, String> {
-    let store = store::open(config, Access::Read).map_err(|error| error.to_string())?;
+fn size(config: &Config) -> Result<ExitCode, Failure> {
+    let store = store::open(config, Access::Read)?;
     let (size, shipped) = small_runtime()?
-        .block_on(async { Ok((store.size().await?, store.shipped().await?)) })
-        .map_err(|error: StoreError| error.to_string())?;
+        .block_on(async { Ok::<_, Failure>((store.size().await?, store.shipped().await?)) })?;
     let limit = config.audit.max_size.map_or_else(
         || "no limit".to_owned(),
         |limit| format!("at most {}", format_bytes(limit)),
@@ -210,15 +209,13 @@ fn size(config: &Config) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn release(config: &Config) -> Result<ExitCode, String> {
-    let store = store::open(config, Access::Write).map_err(|error| error.to_string())?;
-    let held = small_runtime()?
-        .block_on(async {
-            let held = store.shipped().await?;
-            store.ship_to(None).await?;
-            Ok(held)
-        })
-        .map_err(|error: StoreError| error.to_string())?;
+fn release(config: &Config) -> Result<ExitCode, Failure> {
+    let store = store::open(config, Access::Write)?;
+    let held = small_runtime()?.block_on(async {
+        let held = store.shipped().await?;
+        store.ship_to(None).await?;
+        Ok::<_, Failure>(held)
+    })?;
     let text = match held {
         Some(shipped) => format!(
             "released: the log was shipped up to record {shipped}, and retention may drop later ones now\n"

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::collected::CollectedArgs;
+use crate::cli::Failure;
 use crawlgate_config::Config;
 
 /// The file of the store that a command reads.
@@ -30,7 +31,7 @@ impl StoreFileArgs {
         &self,
         collected: Option<&CollectedArgs>,
         config: &mut Config,
-    ) -> Result<(), String> {
+    ) -> Result<(), Failure> {
         let Some(file) = &self.file else {
             return Ok(());
         };
@@ -38,7 +39,8 @@ impl StoreFileArgs {
             return Err(format!(
                 "--store {} and --log name two stores; give one of them",
                 file.display()
-            ));
+            )
+            .into());
         }
         config.store.path = Some(file.clone());
         Ok(())

@@ -1,5 +1,6 @@
 //! Terminal output: fitted to the width, without foreign control characters, in colour where supported.
 
+use crate::cli::Failure;
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -90,12 +91,12 @@ impl Columns {
 ///
 /// # Errors
 /// When the write fails for another reason, such as a full disk.
-pub(super) fn print(text: &[u8]) -> Result<bool, String> {
+pub(super) fn print(text: &[u8]) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(format!("standard output: {error}")),
+        Err(error) => Err(format!("standard output: {error}").into()),
     }
 }
 

@@ -25,15 +25,14 @@ const ROOMS: &[(&str, &[&str])] = &[
             "proxy",
             "override_sync",
             "admin",
+            "service",
             "cli",
         ],
     ),
 ];
 
 /// Files that import each other. None may be added.
-const PAIRS: &[&str] = &[
-    "turns::pace::limiter <-> turns::pace::turn",
-];
+const PAIRS: &[&str] = &["turns::pace::limiter <-> turns::pace::turn"];
 
 /// The room of a module of the crate with this name.
 fn room<'m>(name: &str, module: &'m str) -> &'m str {

@@ -7,7 +7,7 @@
 //! client that accepts an additional authority gets ours alone; a client with a setting that replaces all others gets
 //! the bundle.
 
-use std::{fmt::Write as _, net::SocketAddr};
+use std::{fmt, net::SocketAddr};
 
 /// The clients with a recipe.
 pub const CLIENTS: [&str; 21] = [
@@ -53,20 +53,32 @@ pub struct Setup {
     pub spki: String,
 }
 
+/// The recipe for one client. As text: its title as a comment, then its lines.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    /// The client, of [`CLIENTS`].
+    pub name: &'static str,
+    /// The client's full name, and a remark.
+    pub title: &'static str,
+    /// Lines for a shell.
+    pub lines: Vec<String>,
+}
+
+impl fmt::Display for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "# {}", self.title)?;
+        self.lines.iter().try_for_each(|line| writeln!(f, "{line}"))
+    }
+}
+
 impl Setup {
     /// Returns the recipe for one client, found by its name in [`CLIENTS`], in any case.
     #[must_use]
-    pub fn one(&self, client: &str) -> Option<String> {
-        let client = CLIENTS
-            .into_iter()
-            .find(|known| known.eq_ignore_ascii_case(client))?;
-        let (title, lines) = self.lines(client)?;
-        let mut text = format!("# {title}\n");
-        for line in lines {
-            text.push_str(&line);
-            text.push('\n');
-        }
-        Some(text)
+    pub fn one(&self, client: &str) -> Option<Recipe> {
+        let mut known = CLIENTS.into_iter();
+        let name = known.find(|known| known.eq_ignore_ascii_case(client))?;
+        let (title, lines) = self.lines(name)?;
+        Some(Recipe { name, title, lines })
     }
 
     /// Returns all recipes.
@@ -78,8 +90,7 @@ impl Setup {
              # The bundle and the truststore named here were written along with these lines.\n",
         );
         for recipe in CLIENTS.into_iter().filter_map(|client| self.one(client)) {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "\n{recipe}");
+            text.push_str(&format!("\n{recipe}"));
         }
         text
     }

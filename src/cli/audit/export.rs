@@ -7,8 +7,9 @@ use clap::Args;
 use indicatif::ProgressBar;
 
 use super::{CheckResult, prove::tell};
-use crate::audit::export::write::{self, Folder, FolderError, Listener};
+use crate::audit::export::write::{self, Folder, Listener};
 use crate::audit::verify::case::Trusted;
+use crate::cli::Failure;
 use crate::cli::terminal::{self, Unit};
 use crawlgate_config::Config;
 use crawlgate_store::Store;
@@ -45,20 +46,16 @@ pub(super) async fn write(
     args: &ExportArgs,
     store: &Arc<Store>,
     config: &Config,
-) -> Result<CheckResult, String> {
-    let trusted = Trusted::of_store(&args.key, config, &**store).await;
-    let trusted = trusted.map_err(|error| error.to_string())?;
+) -> Result<CheckResult, Failure> {
+    let trusted = Trusted::of_store(&args.key, config, &**store).await?;
     let Some(newest) = super::newest_trusted(store, &trusted).await? else {
         return Ok(CheckResult::Faults);
     };
     let checkpoint = &newest.checkpoint;
     std::fs::create_dir_all(&args.to).map_err(|error| format!("{}: {error}", args.to.display()))?;
-    let folder = Folder::open(&args.to, checkpoint, &trusted.keys.all, "--to");
-    let failed = |error: FolderError| error.to_string();
-    let folder = folder.map_err(failed)?;
-    let continued = folder.require_continued(store, checkpoint).await;
-    continued.map_err(failed)?;
-    let end = folder.end().map_err(failed)?;
+    let folder = Folder::open(&args.to, checkpoint, &trusted.keys.all, "--to")?;
+    folder.require_continued(store, checkpoint).await?;
+    let end = folder.end()?;
     let mut progress = Progress {
         bar: terminal::bar(Unit::Records, 0),
         found: CheckResult::Clean,
@@ -66,7 +63,7 @@ pub(super) async fn write(
     let signed = (checkpoint, &newest.note);
     let written = write::write(store, &folder, end, signed, &mut progress).await;
     progress.bar.finish_and_clear();
-    if !written.map_err(|error| error.to_string())? {
+    if !written? {
         progress.fault(&write::contradiction(checkpoint.size));
     }
     Ok(progress.found)

@@ -14,6 +14,7 @@ use crate::audit::replay::{self, Evidence, Outcome};
 use crate::audit::verify::case::Trusted;
 use crate::audit::verify::keys::Keys;
 use crate::audit::verify::named_keys::named_keys;
+use crate::cli::Failure;
 use crate::cli::terminal::{self, Paint, Tone, printable};
 use crawlgate_config::Config;
 use crawlgate_store::rotation::Rotation;
@@ -51,13 +52,13 @@ pub(super) struct FileArgs {
 }
 
 /// Proves the records of a file and tells the result.
-pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<CheckResult, String> {
+pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<CheckResult, Failure> {
     let (log, witnesses) = keys(args, config)?;
     let name = args.file.display();
     let input: Box<dyn std::io::Read> = match args.file.as_os_str() == "-" {
         true => Box::new(std::io::stdin().lock()),
         false if args.file.is_dir() => {
-            return Err(format!("{name}: this is a directory; name a file in it"));
+            return Err(format!("{name}: this is a directory; name a file in it").into());
         }
         false => Box::new(File::open(&args.file).map_err(|error| format!("{name}: {error}"))?),
     };
@@ -123,26 +124,25 @@ struct Count {
 }
 
 /// Returns the named keys, or else the one beside the store with those that it has replaced, and the named witnesses.
-fn keys(args: &FileArgs, config: &Config) -> Result<(Keys, Vec<VerifierKey>), String> {
-    let mut trusted = Trusted::of(&args.key, config).map_err(|error| error.to_string())?;
+fn keys(args: &FileArgs, config: &Config) -> Result<(Keys, Vec<VerifierKey>), Failure> {
+    let mut trusted = Trusted::of(&args.key, config)?;
     if trusted.keys.all.is_empty() {
         return Err(format!(
             "no --key is given, and there is none in {}. Name the key of the log with --key; the one that the file names \
              proves nothing by itself",
             trusted.from
-        ));
+        ).into());
     }
     if args.key.is_empty() {
         trusted.keys.follow(&rotations(config)?);
     }
-    let witnesses = named_keys("--witness", &args.witness, KeyKind::CosignatureV1, None);
-    let witnesses = witnesses.map_err(|error| error.to_string())?;
+    let witnesses = named_keys("--witness", &args.witness, KeyKind::CosignatureV1, None)?;
     Ok((trusted.keys, witnesses))
 }
 
 /// Returns the rotations of the key beside the store, for a file from before them. Without a store that can be read, the
 /// present key alone counts.
-fn rotations(config: &Config) -> Result<Vec<Rotation>, String> {
+fn rotations(config: &Config) -> Result<Vec<Rotation>, Failure> {
     let Ok(store) = store::open(config, Access::Read) else {
         return Ok(Vec::new());
     };

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::CheckResult;
 use crate::cli::terminal::{self, printable};
-use crate::cli::{small_runtime, words};
+use crate::cli::{Failure, small_runtime, words};
 use crate::witness::Witnesses;
 use crawlgate_config::Config;
 use crawlgate_store::log_key::{LogKey, log_key_file};
@@ -32,15 +32,14 @@ pub(super) struct ForkArgs {
 }
 
 /// Asks the configured witnesses, tells what they know, and returns the largest size that the store does not have.
-fn known(config: &Config) -> Result<Option<u64>, String> {
+fn known(config: &Config) -> Result<Option<u64>, Failure> {
     if config.audit.witnesses.is_empty() {
         return Ok(None);
     }
-    let failed = |error: store::StoreError| error.to_string();
-    let path = store::named(config).map_err(failed)?;
-    let store = store::open(config, Access::Read).map_err(failed)?;
+    let path = store::named(config)?;
+    let store = store::open(config, Access::Read)?;
     let runtime = small_runtime()?;
-    let signed = runtime.block_on(store.checkpoints()).map_err(failed)?;
+    let signed = runtime.block_on(store.checkpoints())?;
     // A witness knows the log by the name that it had; the configuration may have that of the new log already.
     let name = signed.last().and_then(|last| Some(last.content()?.origin));
     let name = name.or_else(|| config.audit.log_name.clone());
@@ -49,8 +48,7 @@ fn known(config: &Config) -> Result<Option<u64>, String> {
         return Ok(None);
     };
     let now = Clock::system().now();
-    let answers = runtime.block_on(Witnesses::ask(config, &store, &key, now));
-    let answers = answers.map_err(|error| error.to_string())?;
+    let answers = runtime.block_on(Witnesses::ask(config, &store, &key, now))?;
     let (mut text, mut largest) = (String::new(), None);
     for (name, answer) in answers {
         let said = match answer {
@@ -68,12 +66,11 @@ fn known(config: &Config) -> Result<Option<u64>, String> {
 }
 
 /// Begins a new log, or tells what that would do.
-pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<CheckResult, String> {
+pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<CheckResult, Failure> {
     let reason = words("--reason", &args.reason)?;
-    let path = store::named(config).map_err(|error| error.to_string())?;
+    let path = store::named(config)?;
     let known = known(config)?;
-    let fork = Fork::of(path, config.audit.log_name.clone(), known);
-    let fork = fork.map_err(|error| error.to_string())?;
+    let fork = Fork::of(path, config.audit.log_name.clone(), known)?;
     terminal::print(fork.describe().as_bytes())?;
     if !args.yes {
         let text = "nothing is changed yet: with --yes a new log goes on behind the records at hand, under another name \
@@ -82,16 +79,11 @@ pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<CheckResult, Stri
         return Ok(CheckResult::Faults);
     }
     let now = Clock::system().now();
-    let forked = fork
-        .carry_out(&reason, now)
-        .map_err(|error| error.to_string())?;
+    let forked = fork.carry_out(&reason, now)?;
     // As every other process opens it, so that what is left to find is found now.
-    let failed = |error: store::StoreError| error.to_string();
-    let store = store::open(config, Access::Write).map_err(failed)?;
-    let key = store::log_key(config).map_err(failed)?;
-    small_runtime()?
-        .block_on(store.checkpoint(key, now))
-        .map_err(failed)?;
+    let store = store::open(config, Access::Write)?;
+    let key = store::log_key(config)?;
+    small_runtime()?.block_on(store.checkpoint(key, now))?;
     let mut text = format!(
         "new log   {} goes on with record {}, which names the lost one\nkey       {}\n",
         forked.new.name(),

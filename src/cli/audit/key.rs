@@ -6,7 +6,7 @@ use super::CheckResult;
 use crate::audit::verify::case::Trusted;
 use crate::cli::collected::NoCollectedArgs;
 use crate::cli::terminal::{self, printable};
-use crate::cli::{log, small_runtime, words};
+use crate::cli::{Failure, log, small_runtime, words};
 use crawlgate_config::Config;
 use crawlgate_store as store;
 use crawlgate_store::rotation::RotationReason;
@@ -45,15 +45,15 @@ enum KeyCommand {
 }
 
 /// Prints the public key, or replaces the key.
-pub(super) fn run(args: &KeyArgs, config: &Config) -> Result<CheckResult, String> {
+pub(super) fn run(args: &KeyArgs, config: &Config) -> Result<CheckResult, Failure> {
     match &args.command {
         None => print(config),
         Some(KeyCommand::Rotate { reason, by, .. }) => rotate(reason, by.as_deref(), config),
     }
 }
 
-fn print(config: &Config) -> Result<CheckResult, String> {
-    let trusted = Trusted::of(&[], config).map_err(|error| error.to_string())?;
+fn print(config: &Config) -> Result<CheckResult, Failure> {
+    let trusted = Trusted::of(&[], config)?;
     let key = trusted
         .keys
         .all
@@ -63,7 +63,7 @@ fn print(config: &Config) -> Result<CheckResult, String> {
     Ok(CheckResult::Clean)
 }
 
-fn rotate(reason: &str, by: Option<&str>, config: &Config) -> Result<CheckResult, String> {
+fn rotate(reason: &str, by: Option<&str>, config: &Config) -> Result<CheckResult, Failure> {
     let by = log::person(
         by,
         "neither $USER nor $LOGNAME tells who replaces the key, and nothing is replaced; name the person: --by NAME",
@@ -74,8 +74,7 @@ fn rotate(reason: &str, by: Option<&str>, config: &Config) -> Result<CheckResult
     };
     let now = Clock::system().now();
     let runtime = small_runtime()?;
-    let rotation = runtime.block_on(store::rotate_key(config, reason, now));
-    let rotation = rotation.map_err(|error| error.to_string())?;
+    let rotation = runtime.block_on(store::rotate_key(config, reason, now))?;
     let text = format!(
         "new key   {}\nold key   {}\n          signs beside the new one until {}\nrecord    {} of the log, signed by both\n",
         rotation.new,

@@ -10,11 +10,12 @@ use super::{CheckResult, VerifyArgs, evidence};
 use crate::audit::replay::{self, Outcome};
 use crate::audit::verify::case::{Case, CaseVerdict, Trusted};
 use crate::audit::verify::review::Finding;
+use crate::cli::Failure;
 use crate::cli::terminal::{self, Paint, Tone, printable};
 use crawlgate_config::Config;
+use crawlgate_store::Store;
 use crawlgate_store::logs::unknown;
 use crawlgate_store::state_file::State;
-use crawlgate_store::{Store, StoreError};
 use crawlgate_text::hex;
 use crawlgate_tlog::leaf_hash;
 
@@ -25,13 +26,8 @@ pub(super) async fn verify(
     config: &Config,
     trusted: &Trusted,
     state: Option<State>,
-) -> Result<CheckResult, String> {
-    let failed = |error: StoreError| error.to_string();
-    let Some(decision) = store
-        .decision(&id.to_ascii_uppercase())
-        .await
-        .map_err(failed)?
-    else {
+) -> Result<CheckResult, Failure> {
+    let Some(decision) = store.decision(&id.to_ascii_uppercase()).await? else {
         let text = format!(
             "{}; if it was there once, `crawlgate audit verify --all` tells whether any was taken out\n",
             unknown(id)
@@ -39,15 +35,11 @@ pub(super) async fn verify(
         terminal::print(text.as_bytes())?;
         return Ok(CheckResult::Faults);
     };
-    let mut case = Case::of(&decision, &**store, trusted)
-        .await
-        .map_err(failed)?;
+    let mut case = Case::of(&decision, &**store, trusted).await?;
     if let Some(state) = state {
-        case.compare(&**store, state.written)
-            .await
-            .map_err(failed)?;
+        case.compare(&**store, state.written).await?;
     }
-    let path = crawlgate_store::named(config).map_err(failed)?.display();
+    let path = crawlgate_store::named(config)?.display();
     let path = path.to_string();
     let text = if args.json {
         terminal::json_line(&as_json(&case, trusted, &path))

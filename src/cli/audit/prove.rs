@@ -12,6 +12,7 @@ use super::CheckResult;
 use crate::audit::bundle::{LinesWriter, write};
 use crate::audit::prove::{Missing, ProvenRecord, Prover, Unproven};
 use crate::audit::verify::case::Trusted;
+use crate::cli::Failure;
 use crate::cli::log::filter::FilterArgs;
 use crate::cli::terminal::{self, printable};
 use crawlgate_config::Config;
@@ -62,15 +63,13 @@ pub(super) async fn prove(
     args: &ProveArgs,
     store: &Arc<Store>,
     config: &Config,
-) -> Result<CheckResult, String> {
-    let failed = |error: StoreError| error.to_string();
-    let trusted = Trusted::of_store(&args.key, config, &**store).await;
-    let trusted = trusted.map_err(|error| error.to_string())?;
+) -> Result<CheckResult, Failure> {
+    let trusted = Trusted::of_store(&args.key, config, &**store).await?;
     let query = args.filter.query(Clock::system().now())?;
     let newest = match &args.id {
         Some(id) => {
             let found = store.decision(&id.to_ascii_uppercase()).await;
-            found.map_err(failed)?.ok_or_else(|| unknown(id))
+            found?.ok_or_else(|| unknown(id))
         }
         None => {
             let newest = DecisionQuery {
@@ -78,7 +77,7 @@ pub(super) async fn prove(
                 limit: 1,
                 ..query.clone()
             };
-            let found = store.decisions(newest).await.map_err(failed)?.pop();
+            let found = store.decisions(newest).await?.pop();
             found.ok_or_else(|| "no decision that is kept meets all of these conditions".to_owned())
         }
     };
@@ -98,7 +97,7 @@ pub(super) async fn prove(
     };
     let prover = match prover {
         Ok(prover) => prover,
-        Err(Unproven::Store(error)) => return Err(error.to_string()),
+        Err(Unproven::Store(error)) => return Err(error.into()),
         Err(why) => {
             tell(&why);
             return Ok(CheckResult::Faults);
@@ -119,12 +118,12 @@ pub(super) async fn prove(
 }
 
 /// Signs the log as it is now, by the key beside the store. A store without its key gets none: it may be a copy.
-async fn sign(config: &Config, why: &Unproven) -> Result<(), String> {
+async fn sign(config: &Config, why: &Unproven) -> Result<(), Failure> {
     let failed = |error: StoreError| format!("{why}, and none can be made: {error}");
     let key = store::kept_log_key(config).map_err(failed)?;
     let store = store::open(config, Access::Write).map_err(failed)?;
     let signed = store.checkpoint(key, Clock::system().now());
-    signed.await.map(drop).map_err(failed)
+    Ok(signed.await.map(drop).map_err(failed)?)
 }
 
 /// The writer of an evidence file.
@@ -138,7 +137,7 @@ struct EvidenceWriter {
 }
 
 impl EvidenceWriter {
-    fn new(path: Option<&Path>, prover: Prover) -> Result<Self, String> {
+    fn new(path: Option<&Path>, prover: Prover) -> Result<Self, Failure> {
         let file = path.map(|path| {
             let failed = |error: &dyn Display| format!("{}: {error}", path.display());
             NewFile::beside(path).map_err(|error| failed(&error))
@@ -157,10 +156,10 @@ impl EvidenceWriter {
         &mut self,
         decision: &StoredDecision,
         store: &Arc<Store>,
-    ) -> Result<Option<ProvenRecord>, String> {
+    ) -> Result<Option<ProvenRecord>, Failure> {
         let shown = match self.prover.show(decision, &**store).await {
             Ok(shown) => shown,
-            Err(Unproven::Store(error)) => return Err(error.to_string()),
+            Err(Unproven::Store(error)) => return Err(error.into()),
             Err(why) => {
                 self.found = CheckResult::Faults;
                 tell(&why);
@@ -183,7 +182,7 @@ impl EvidenceWriter {
         query: DecisionQuery,
         last: u64,
         store: &Arc<Store>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Failure> {
         let mut text = Vec::new();
         let mut lines = LinesWriter::new(&self.prover.header(), &mut text);
         let mut after = 0;
@@ -194,8 +193,7 @@ impl EvidenceWriter {
                 limit: PAGE,
                 ..query.clone()
             };
-            let page = store.decisions(page).await;
-            let page = page.map_err(|error| error.to_string())?;
+            let page = store.decisions(page).await?;
             let Some(end) = page.last() else {
                 return Ok(());
             };
@@ -214,7 +212,7 @@ impl EvidenceWriter {
     }
 
     /// Writes the next record. False when the reader has gone.
-    fn put(&mut self, text: &[u8]) -> Result<bool, String> {
+    fn put(&mut self, text: &[u8]) -> Result<bool, Failure> {
         self.records += 1;
         match &mut self.file {
             None => terminal::print(text),
@@ -227,7 +225,7 @@ impl EvidenceWriter {
     }
 
     /// Puts the file in its place, if it holds a record.
-    fn end(self) -> Result<CheckResult, String> {
+    fn end(self) -> Result<CheckResult, Failure> {
         if let Some(file) = self.file.filter(|_| self.records > 0) {
             let path = file.place().to_owned();
             let placed = file.replace();

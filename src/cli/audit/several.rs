@@ -4,15 +4,15 @@ use super::{CheckResult, Command, VerifyArgs, all, one, prove, state};
 use crate::audit::verify::case::Trusted;
 use crate::audit::verify::named_keys::named_keys;
 use crate::cli::log::found;
-use crate::cli::small_runtime;
 use crate::cli::terminal;
+use crate::cli::{Failure, small_runtime};
 use crawlgate_config::Config;
 use crawlgate_store::logs::{Log, Logs};
 use crawlgate_store::{self as store, Access};
 use crawlgate_tlog::{KeyKind, Note, VerifierKey};
 
 /// Runs a command over several logs.
-pub(super) fn run(command: &Command, logs: &Logs, config: &Config) -> Result<CheckResult, String> {
+pub(super) fn run(command: &Command, logs: &Logs, config: &Config) -> Result<CheckResult, Failure> {
     let runtime = small_runtime()?;
     runtime.block_on(async {
         match command {
@@ -22,10 +22,8 @@ pub(super) fn run(command: &Command, logs: &Logs, config: &Config) -> Result<Che
             Command::Verify(args) => {
                 let id = args.id.as_deref().unwrap_or_default();
                 let config = of_decision(logs, id, config).await?;
-                let store = store::open(&config, Access::Read);
-                let store = store.map_err(|error| error.to_string())?;
-                let trusted = Trusted::of_store(&args.key, &config, &*store).await;
-                let trusted = trusted.map_err(|error| error.to_string())?;
+                let store = store::open(&config, Access::Read)?;
+                let trusted = Trusted::of_store(&args.key, &config, &*store).await?;
                 let state = state(&config)?.unwrap_or_default();
                 one::verify(id, args, &store, &config, &trusted, state).await
             }
@@ -33,19 +31,18 @@ pub(super) fn run(command: &Command, logs: &Logs, config: &Config) -> Result<Che
                 let id = args.id.as_deref().unwrap_or_default();
                 let config = of_decision(logs, id, config).await?;
                 let store = store::open(&config, Access::Read);
-                prove::prove(args, &store.map_err(|error| error.to_string())?, &config).await
+                prove::prove(args, &store?, &config).await
             }
-            _ => Err("the command needs exactly one log".to_owned()),
+            _ => Err("the command needs exactly one log".into()),
         }
     })
 }
 
 /// Returns the configuration of a gate that has the log with a decision.
-async fn of_decision(logs: &Logs, id: &str, config: &Config) -> Result<Config, String> {
+async fn of_decision(logs: &Logs, id: &str, config: &Config) -> Result<Config, Failure> {
     let listed = found(logs, id).await?;
     let log = logs.named(listed.log.as_str());
-    log.map(|log| log.config(config))
-        .map_err(|error| error.to_string())
+    log.map(|log| log.config(config)).map_err(Into::into)
 }
 
 /// Verifies the whole of each log. One that cannot be read does not keep the others from it.
@@ -53,7 +50,7 @@ async fn verify_each(
     command: &Command,
     logs: &Logs,
     config: &Config,
-) -> Result<CheckResult, String> {
+) -> Result<CheckResult, Failure> {
     let Command::Verify(args) = command else {
         return Ok(CheckResult::Clean);
     };
@@ -65,7 +62,8 @@ async fn verify_each(
             return Err(format!(
                 "--checkpoint: this one belongs to the log {name}, and the logs are {}",
                 logs.names()
-            ));
+            )
+            .into());
         }
     }
     let (mut found, mut unread) = (CheckResult::Clean, Vec::new());
@@ -87,10 +85,7 @@ async fn verify_each(
     }
     match unread.is_empty() {
         true => Ok(found),
-        false => Err(format!(
-            "these logs could not be verified: {}",
-            unread.join(", ")
-        )),
+        false => Err(format!("these logs could not be verified: {}", unread.join(", ")).into()),
     }
 }
 
@@ -101,11 +96,10 @@ async fn verify_one(
     config: &Config,
     keys: &[String],
     kept: &[Note],
-) -> Result<CheckResult, String> {
+) -> Result<CheckResult, Failure> {
     let config = log.config(config);
-    let store = logs.open(log).await.map_err(|error| error.to_string())?;
-    let trusted = Trusted::of_store(keys, &config, &*store).await;
-    let trusted = trusted.map_err(|error| error.to_string())?;
+    let store = logs.open(log).await?;
+    let trusted = Trusted::of_store(keys, &config, &*store).await?;
     let state = state(&config)?;
     let name = Some(log.name());
     all::verify(args, store, &trusted, state, &config, kept, name).await
@@ -115,15 +109,15 @@ async fn verify_one(
 pub(in crate::cli) fn keys_of_each(
     named: &[String],
     logs: &Logs,
-) -> Result<Vec<VerifierKey>, String> {
-    let keys = named_keys("--key", named, KeyKind::Ed25519, None);
-    let keys = keys.map_err(|error| error.to_string())?;
+) -> Result<Vec<VerifierKey>, Failure> {
+    let keys = named_keys("--key", named, KeyKind::Ed25519, None)?;
     let strange = |key: &&VerifierKey| logs.iter().all(|log| log.name() != key.name());
     match keys.iter().find(strange) {
         Some(key) => Err(format!(
             "--key {key}: none of the logs has this name; they are {}",
             logs.names()
-        )),
+        )
+        .into()),
         None => Ok(keys),
     }
 }

@@ -14,8 +14,9 @@ use crate::audit::export::write::HeldCheckpoint;
 use crate::audit::lost::{end_of_dropped, told};
 use crate::audit::tiles::{MissingHashes, Roots, bundle_of, entries, leaves_of};
 use crate::audit::verify::case::Trusted;
+use crate::cli::Failure;
 use crawlgate_config::Config;
-use crawlgate_store::{Records, Store, StoreError};
+use crawlgate_store::{Records, Store};
 use crawlgate_tlog::{BUNDLE, Hash, Prover, ProverError, Resource, Tile, Tree, leaf_hash};
 
 /// The words that name the directory in messages.
@@ -52,10 +53,8 @@ pub(super) async fn write(
     args: &TilesArgs,
     store: &Arc<Store>,
     config: &Config,
-) -> Result<CheckResult, String> {
-    let failed = |error: StoreError| error.to_string();
-    let trusted = Trusted::of_store(&args.key, config, &**store).await;
-    let trusted = trusted.map_err(|error| error.to_string())?;
+) -> Result<CheckResult, Failure> {
+    let trusted = Trusted::of_store(&args.key, config, &**store).await?;
     let Some(newest) = super::newest_trusted(store, &trusted).await? else {
         return Ok(CheckResult::Faults);
     };
@@ -65,16 +64,13 @@ pub(super) async fn write(
         args.dir.join(Resource::Checkpoint.to_string()),
     );
     let held = HeldCheckpoint::read(held, &newest.checkpoint, &trusted.keys.all, NAMED);
-    if let Some(held) = held.map_err(|error| error.to_string())? {
-        let continued = held.require_continued(store, &newest.checkpoint).await;
-        continued.map_err(|error| error.to_string())?;
+    if let Some(held) = held? {
+        held.require_continued(store, &newest.checkpoint).await?;
     }
-    let mut roots = Roots::of(&store.roots().await.map_err(failed)?);
+    let mut roots = Roots::of(&store.roots().await?);
     let folder = Folder(&args.dir);
-    let extent = store.extent().await.map_err(failed)?;
-    let end_of_dropped = end_of_dropped(&**store, extent.first)
-        .await
-        .map_err(failed)?;
+    let extent = store.extent().await?;
+    let end_of_dropped = end_of_dropped(&**store, extent.first).await?;
     let Some(LeafTiles {
         last,
         mut dropped,
@@ -92,10 +88,10 @@ pub(super) async fn write(
             Ok(hashes) => folder.put(&Resource::Hashes(tile), hashes.as_flattened())?,
             // Of a dropped segment, the store keeps only the root.
             Err(ProverError::Source(MissingHashes)) => dropped += 1,
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error.into()),
         }
     }
-    let root = prover.root().map_err(|error| error.to_string())?;
+    let root = prover.root()?;
     if root != newest.checkpoint.root {
         tell(&format!(
             "altered: the log of {size} records is not the one that was signed; the checkpoint is not written"
@@ -152,7 +148,7 @@ async fn write_bundles(
     folder: &Folder<'_>,
     (size, end_of_dropped): (u64, u64),
     roots: &mut Roots,
-) -> Result<Option<LeafTiles>, String> {
+) -> Result<Option<LeafTiles>, Failure> {
     let mut bottom = LeafTiles::default();
     for tile in Tile::all(size).filter(|tile| tile.level() == 0) {
         // The bundle may be full by now: its root is not that of its beginning, which the checkpoint ends with.
@@ -175,7 +171,7 @@ async fn write_bundles(
                     bottom.lose(tile);
                     continue;
                 }
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(error.into()),
             },
         };
         let root = Tree::root_of(&leaves);
@@ -217,19 +213,19 @@ impl Folder<'_> {
         tile: Tile,
         entries: &[Vec<u8>],
         root: Option<&Hash>,
-    ) -> Result<Vec<Hash>, String> {
+    ) -> Result<Vec<Hash>, Failure> {
         let leaves = leaves_of(entries);
         if root.is_some_and(|root| *root != Tree::root_of(&leaves)) {
             return Ok(leaves);
         }
-        let bundle = bundle_of(entries).map_err(|error| error.to_string())?;
+        let bundle = bundle_of(entries)?;
         self.put(&Resource::Entries(tile), &bundle)?;
         self.put(&Resource::Hashes(tile), leaves.as_flattened())?;
         Ok(leaves)
     }
 
     /// Puts a file in its place as a whole, unless it is there already.
-    fn put(&self, file: &Resource, content: &[u8]) -> Result<(), String> {
+    fn put(&self, file: &Resource, content: &[u8]) -> Result<(), Failure> {
         let path = self.0.join(file.to_string());
         let failed = |error: &dyn Display| format!("{}: {error}", path.display());
         if fs::read(&path).is_ok_and(|found| found == content) {
@@ -244,6 +240,6 @@ impl Folder<'_> {
         };
         let beside = written().map_err(|error| failed(&error))?;
         let placed = beside.persist(&path);
-        placed.map(drop).map_err(|error| failed(&error.error))
+        Ok(placed.map(drop).map_err(|error| failed(&error.error))?)
     }
 }

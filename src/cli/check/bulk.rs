@@ -22,6 +22,7 @@ use self::lines::{Line, Lines};
 use super::judge::{AT_ONCE, Stopped};
 use super::settle;
 use super::source::{self, Known};
+use crate::cli::Failure;
 use crate::explain::Documents;
 use crate::explain::usage::UsageQuery;
 use crawlgate_config::Config;
@@ -39,7 +40,7 @@ pub(super) fn run(
     asked: UsageQuery,
     known: Known,
     config: &Config,
-) -> Result<u8, String> {
+) -> Result<u8, Failure> {
     let clock = Clock::system();
     let cache = source::cache(known, config, &clock)?;
     let judge = LineJudge::new(named, asked, config)?;
@@ -62,7 +63,7 @@ pub(super) fn run(
     };
     match runtime.block_on(bulk.answer(batches)) {
         Ok(()) => Ok(0),
-        Err(Stopped::Input(error)) => Err(format!("standard input: {error}")),
+        Err(Stopped::Input(error)) => Err(format!("standard input: {error}").into()),
         Err(Stopped::Output(error)) => settle(Err(error), 0),
     }
 }

@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 use super::source::{self, Known, Source};
-use crate::cli::overrides;
+use crate::cli::{Failure, overrides};
 use crate::explain::usage::UsageQuery;
 use crate::explain::{self, Documents, Evaluation, Evaluator, Judgement, Unjudged};
 use crawlgate_config::Config;
@@ -51,7 +51,7 @@ impl Judge<'_> {
         (robots, known): (Option<&Path>, Known),
         asked: UsageQuery,
         config: &'c Config,
-    ) -> Result<Judge<'c>, String> {
+    ) -> Result<Judge<'c>, Failure> {
         let clock = Clock::system();
         let runtime = source::runtime()?;
         let overrides = runtime.block_on(overrides::known(config))?;
@@ -59,7 +59,7 @@ impl Judge<'_> {
             source: Source::new(robots, known, config, &clock)?,
             runtime,
             evaluator: Arc::new(Evaluator::of(
-                explain::agent(named, config).map_err(|error| error.to_string())?,
+                explain::agent(named, config)?,
                 asked,
                 Overrides::new(overrides),
                 config,

@@ -17,7 +17,7 @@ use crate::audit::replay::otherwise::{Inapplicable, OtherFile};
 use crate::audit::verify::review::Replayer;
 use crate::audit::what_if::WhatIf;
 use crate::cli::collected::LogSelection;
-use crate::cli::terminal;
+use crate::cli::{Failure, terminal};
 use crawlgate_config::{ClientConfig, Config, Recorded};
 use crawlgate_policy::{Decision, Reason, Replay};
 use crawlgate_record::{Entry, EventKind};
@@ -65,7 +65,7 @@ impl RecordedArgs {
         &self,
         file: Option<&Path>,
         now: Moment,
-    ) -> Result<Option<WhatIfQuery>, String> {
+    ) -> Result<Option<WhatIfQuery>, Failure> {
         let (Some(since), Some(origin), Some(file)) = (&self.since, &self.origin, file) else {
             return Ok(None);
         };
@@ -121,7 +121,7 @@ pub(super) fn run(
     format: Format,
     config: &Config,
     chosen: &LogSelection,
-) -> Result<u8, String> {
+) -> Result<u8, Failure> {
     let logs = chosen.logs(config)?;
     let robots = source::read(&asked.file, config)?;
     let robots = OtherFile::of(&robots);
@@ -143,7 +143,7 @@ pub(super) fn run(
             match read.await {
                 Ok(()) => {}
                 Err(Stopped::Store(error)) if logs.only().is_some() => {
-                    return Err(error.to_string());
+                    return Err(error.into());
                 }
                 Err(Stopped::Store(error)) => {
                     terminal::eprint(&format!("{}: {error}", log.name()));
@@ -166,10 +166,7 @@ pub(super) fn run(
         }
     }
     if !faults.is_empty() {
-        return Err(format!(
-            "the answer lacks these logs: {}",
-            faults.join(", ")
-        ));
+        return Err(format!("the answer lacks these logs: {}", faults.join(", ")).into());
     }
     Ok(match answer.summary.changed() {
         0 => 0,
@@ -180,7 +177,7 @@ pub(super) fn run(
 /// The reason why a log was not read to its end.
 enum Stopped {
     Store(StoreError),
-    Output(String),
+    Output(Failure),
     /// The reader of the output has gone.
     Gone,
 }

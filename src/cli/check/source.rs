@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tracing::warn;
 
 use crate::cache::{PersistentStates, RobotsCache};
+use crate::cli::Failure;
 use crate::explain::{self, File};
 use crawlgate_config::Config;
 use crawlgate_egress::Egress;
@@ -30,7 +31,7 @@ impl Source {
         known: Known,
         config: &Config,
         clock: &Clock,
-    ) -> Result<Source, String> {
+    ) -> Result<Source, Failure> {
         match file {
             Some(file) => read(file, config).map(Source::File),
             None => cache(known, config, clock).map(Source::Origins),
@@ -52,17 +53,17 @@ pub(super) fn cache(
     known: Known,
     config: &Config,
     clock: &Clock,
-) -> Result<Arc<RobotsCache>, String> {
+) -> Result<Arc<RobotsCache>, Failure> {
     let stored = match known {
         Known::Nothing => None,
         Known::Stored => match store::open(config, Access::Read) {
             Ok(store) => Some(PersistentStates::of_others(store)),
             Err(error) if error.kind == StoreErrorKind::Missing => None,
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error.into()),
         },
     };
     let config = &as_readable(config);
-    let (_, fetcher) = Egress::new(config, clock.clone()).map_err(|error| error.to_string())?;
+    let (_, fetcher) = Egress::new(config, clock.clone())?;
     let pace = Pace::new(&config.pace, clock.clone());
     let cache = RobotsCache::with_memory(config, fetcher, stored, None, pace, clock.clone());
     Ok(Arc::new(cache))
@@ -86,7 +87,7 @@ fn as_readable(config: &Config) -> Config {
 }
 
 /// Reads a robots.txt; `-` is standard input.
-pub(super) fn read(file: &Path, config: &Config) -> Result<File, String> {
+pub(super) fn read(file: &Path, config: &Config) -> Result<File, Failure> {
     // One octet beyond the limit tells a file of exactly the limit from a longer one.
     let text = octets(file, config.robots.size_limit as u64 + 1)?;
     let name = file.display().to_string();
@@ -95,7 +96,7 @@ pub(super) fn read(file: &Path, config: &Config) -> Result<File, String> {
 }
 
 /// Reads at most `max` octets of a file; `-` is standard input.
-pub(super) fn octets(file: &Path, max: u64) -> Result<Vec<u8>, String> {
+pub(super) fn octets(file: &Path, max: u64) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
     let read = if file == Path::new("-") {
         io::stdin().lock().take(max).read_to_end(&mut text)
@@ -107,9 +108,9 @@ pub(super) fn octets(file: &Path, max: u64) -> Result<Vec<u8>, String> {
 }
 
 /// Creates a runtime for fetching: one thread, as only one caller waits.
-pub(super) fn runtime() -> Result<tokio::runtime::Runtime, String> {
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| format!("the runtime cannot be started: {error}"))
+        .map_err(|error| format!("the runtime cannot be started: {error}").into())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cli::{small_runtime, terminal};
+use crate::cli::{Failure, small_runtime, terminal};
 use crawlgate_config::{Config, Synchronous, format_bytes};
 use crawlgate_store::collection::{CollectedLog, Collection};
 use crawlgate_store::{Access, Store, StoreError, StoredCheckpoint};
@@ -18,8 +18,8 @@ const HEADING: [&str; 6] = [
 ];
 
 /// Writes a row for each log. False if one cannot be read.
-pub(super) fn list(collection: &Collection, config: &Config) -> Result<bool, String> {
-    let logs = collection.logs().map_err(|error| error.to_string())?;
+pub(super) fn list(collection: &Collection, config: &Config) -> Result<bool, Failure> {
+    let logs = collection.logs()?;
     if logs.is_empty() {
         terminal::eprint("no log is collected yet");
         return Ok(true);

@@ -7,8 +7,10 @@ use clap::Args;
 use serde_json::json;
 
 use super::require;
+use crate::cli::Failure;
+use crate::cli::small_runtime;
 use crate::cli::terminal::{self, printable};
-use crate::cli::{join, small_runtime};
+use crate::service::join;
 use crawlgate_config::{Config, FleetConfig};
 use crawlgate_turns::fleet::check::{Finding, Level, judge};
 use crawlgate_turns::fleet::coordinator::Observed;
@@ -25,7 +27,7 @@ pub(super) struct CheckArgs {
 }
 
 /// Checks the engine of the configuration.
-pub(super) fn run(args: &CheckArgs, config: &Config) -> Result<ExitCode, String> {
+pub(super) fn run(args: &CheckArgs, config: &Config) -> Result<ExitCode, Failure> {
     require(config)?;
     let fleet = &config.fleet;
     let engine = join::engine(config)?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cli::Failure;
 use crate::cli::terminal::{self, printable};
 use crawlgate_system::atomic_file::NewFile;
 use crawlgate_turns::fleet::FleetKey;
@@ -16,7 +17,7 @@ pub(super) struct KeyArgs {
 }
 
 /// Makes a key in a new file, which its owner alone can read.
-pub(super) fn run(args: &KeyArgs) -> Result<(), String> {
+pub(super) fn run(args: &KeyArgs) -> Result<(), Failure> {
     let path = &args.file;
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     let mut file = NewFile::create_new(path).map_err(failed)?;

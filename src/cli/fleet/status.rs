@@ -8,7 +8,8 @@ use clap::Args;
 use super::require;
 use crate::admin::{self, AskError, Request};
 use crate::cli::terminal::{self, printable};
-use crate::cli::{join, small_runtime};
+use crate::cli::{Failure, small_runtime};
+use crate::service::join;
 use crawlgate_config::Config;
 use crawlgate_turns::fleet::overview::{EngineView, FleetCounts, FleetView, LinkView, MemberView};
 use crawlgate_turns::fleet::view_from_outside;
@@ -24,30 +25,30 @@ pub(super) struct StatusArgs {
 }
 
 /// Shows the fleet as the running process sees it, or as the engine tells.
-pub(super) fn run(args: &StatusArgs, config: &Config) -> Result<(), String> {
+pub(super) fn run(args: &StatusArgs, config: &Config) -> Result<(), Failure> {
     require(config)?;
     let view = small_runtime()?.block_on(view(config))?;
     let text = match args.json {
         true => {
             let text = serde_json::to_string(&view);
-            format!("{}\n", text.map_err(|error| error.to_string())?)
+            format!("{}\n", text?)
         }
         false => as_text(&view, terminal::width()),
     };
     terminal::print(text.as_bytes()).map(drop)
 }
 
-async fn view(config: &Config) -> Result<FleetView, String> {
+async fn view(config: &Config) -> Result<FleetView, Failure> {
     if let Some(socket) = &config.admin.socket {
         match admin::ask(socket, Request::get("/api/v1/fleet"), TIMEOUT).await {
             Ok(view) => return Ok(view),
             Err(AskError::NotRunning(_)) => {}
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error.into()),
         }
     }
     let engine = join::engine(config)?;
     let view = view_from_outside(&engine, config).await;
-    view.map_err(|error| format!("{error}; `crawlgate fleet check` says more"))
+    Ok(view.map_err(|error| format!("{error}; `crawlgate fleet check` says more"))?)
 }
 
 fn as_text(view: &FleetView, width: Option<usize>) -> String {

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use super::filter::FilterArgs;
 use super::{AckArgs, person};
-use crate::cli::{terminal, words};
+use crate::cli::{Failure, terminal, words};
 use crawlgate_config::Config;
 use crawlgate_store::logs::unknown;
 use crawlgate_store::review::{BulkReview, Earlier, NotAcknowledged};
@@ -16,20 +16,20 @@ use crawlgate_text::{DecisionId, time_text};
 const MAX_NAMED: usize = 20;
 
 /// Acknowledges the decisions that the arguments name.
-pub(super) async fn ack(args: &AckArgs, config: &Config) -> Result<(), String> {
+pub(super) async fn ack(args: &AckArgs, config: &Config) -> Result<(), Failure> {
     let has_conditions = args.filter != FilterArgs::default();
     match (args.id.is_empty(), has_conditions) {
         (true, false) => {
             return Err(
                 "ack: neither an id nor a condition is given, and nothing is acknowledged; name the decisions by their \
                  ids, or all of a kind by conditions such as --rule, --origin or --since"
-                    .to_owned(),
+                    .into(),
             );
         }
         (false, true) => {
             return Err(
                 "ack: ids and conditions exclude each other, and nothing is acknowledged; name the decisions by one of the two"
-                    .to_owned(),
+                    .into(),
             );
         }
         (true, true) | (false, false) => {}
@@ -37,7 +37,7 @@ pub(super) async fn ack(args: &AckArgs, config: &Config) -> Result<(), String> {
     if args.filter.is_of_acknowledged() && !args.replace {
         return Err(
             "--acknowledged: acknowledged decisions keep their acknowledgement; --replace puts the new one in its place"
-                .to_owned(),
+                .into(),
         );
     }
     let by = person(
@@ -46,7 +46,7 @@ pub(super) async fn ack(args: &AckArgs, config: &Config) -> Result<(), String> {
     )?;
     // A note may have several lines.
     words("--note", &args.note.replace(char::is_whitespace, " "))?;
-    let open = |access| store::open(config, access).map_err(|error| error.to_string());
+    let open = |access| store::open(config, access);
     // A note must not create a missing store.
     drop(open(Access::Read)?);
     let store = open(Access::Write)?;
@@ -67,7 +67,7 @@ async fn by_ids(
     ids: &[String],
     note: &Acknowledgement,
     replace: bool,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     let mut refused = Vec::new();
     for id in ids {
         match by_id(store, id, note, replace).await {
@@ -75,12 +75,12 @@ async fn by_ids(
                 let said = format!("{id}: acknowledged by {}: {}", note.by, note.note);
                 terminal::print(format!("{}\n", terminal::printable(&said)).as_bytes())?;
             }
-            Err(error) => refused.push(error),
+            Err(error) => refused.push(error.to_string()),
         }
     }
     match refused.is_empty() {
         true => Ok(()),
-        false => Err(refused.join("\ncrawlgate: ")),
+        false => Err(refused.join("\ncrawlgate: ").into()),
     }
 }
 
@@ -89,23 +89,22 @@ async fn by_id(
     id: &str,
     note: &Acknowledgement,
     replace: bool,
-) -> Result<(), String> {
-    let found = store.decision(&id.to_ascii_uppercase()).await;
-    let found = found.map_err(|error| error.to_string())?;
+) -> Result<(), Failure> {
+    let found = store.decision(&id.to_ascii_uppercase()).await?;
     let decision = found.ok_or_else(|| unknown(id))?;
     let review = match replace {
         true => Review::of(&decision),
         false => Review::first(decision.seq),
     };
     let done = store.acknowledge(vec![review], note.clone()).await;
-    match done.map_err(|error| error.to_string())?.pop() {
+    match done?.pop() {
         Some(Reviewed::Done) => Ok(()),
         Some(Reviewed::Differs(present)) => {
             let present = present.as_ref();
-            Err(differs(id, present, replace))
+            Err(differs(id, present, replace).into())
         }
         // Retention has dropped the decision meanwhile.
-        Some(Reviewed::Unknown) | None => Err(unknown(id)),
+        Some(Reviewed::Unknown) | None => Err(unknown(id).into()),
     }
 }
 
@@ -132,23 +131,20 @@ async fn by_conditions(
     store: &Store,
     args: &AckArgs,
     note: &Acknowledgement,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     let earlier = match args.replace {
         true => Earlier::Replaced,
         false => Earlier::Kept,
     };
     let query = args.filter.query(note.time)?;
-    let failed = |error: store::StoreError| error.to_string();
-    let mut bulk = BulkReview::begin(store, query, earlier)
-        .await
-        .map_err(failed)?;
-    let count = bulk.count().await.map_err(failed)?;
+    let mut bulk = BulkReview::begin(store, query, earlier).await?;
+    let count = bulk.count().await?;
     let meant = meant(count, args.replace);
     if count == 0 {
         return terminal::print(format!("{meant}\n").as_bytes()).map(drop);
     }
     if !args.yes && !is_agreed(&meant)? {
-        return Err("nothing is acknowledged".to_owned());
+        return Err("nothing is acknowledged".into());
     }
     let (mut acknowledged, mut refused) = (0, 0);
     while let Some(step) = bulk.step(note).await.map_err(|error| {
@@ -170,10 +166,10 @@ async fn by_conditions(
     terminal::print(format!("{}\n", terminal::printable(&said)).as_bytes())?;
     match refused {
         0 => Ok(()),
-        1 => Err("1 was acknowledged meanwhile by another review, and stays so".to_owned()),
-        _ => Err(format!(
-            "{refused} were acknowledged meanwhile by other reviews, and stay so"
-        )),
+        1 => Err("1 was acknowledged meanwhile by another review, and stays so".into()),
+        _ => Err(
+            format!("{refused} were acknowledged meanwhile by other reviews, and stay so").into(),
+        ),
     }
 }
 
@@ -195,12 +191,13 @@ fn meant(count: u64, replace: bool) -> String {
 }
 
 /// Asks on the terminal.
-fn is_agreed(meant: &str) -> Result<bool, String> {
+fn is_agreed(meant: &str) -> Result<bool, Failure> {
     let (input, mut out) = (std::io::stdin(), std::io::stderr());
     if !input.is_terminal() {
         return Err(format!(
             "{meant}; nothing is acknowledged yet: --yes acknowledges them without a question"
-        ));
+        )
+        .into());
     }
     let failed = |error: std::io::Error| format!("the terminal: {error}");
     write!(out, "{meant}. Acknowledge? [y/N] ").map_err(failed)?;
@@ -238,7 +235,7 @@ mod tests {
         };
         let ids = ["01KB7W3Y5E000000000VY7H1Q3", &*id].map(str::to_owned);
         let refused = by_ids(&store, &ids, &note("Ada"), false).await;
-        let refused = refused.expect_err("one is not there");
+        let refused = refused.expect_err("one is not there").to_string();
         assert!(
             refused.starts_with(&format!("{}: no such", ids[0])),
             "{refused}"
@@ -247,14 +244,14 @@ mod tests {
         assert_eq!(by().await.as_deref(), Some("Ada"), "the other one is");
 
         let refused = by_ids(&store, &ids[1..], &note("Grace"), false).await;
-        let refused = refused.expect_err("it is acknowledged");
+        let refused = refused.expect_err("it is acknowledged").to_string();
         assert!(
             refused.contains("by Ada at 2026-11-20T12:00:00.123Z: known; --replace"),
             "{refused}"
         );
         assert_eq!(by().await.as_deref(), Some("Ada"));
         let replaced = by_ids(&store, &ids[1..], &note("Grace"), true).await;
-        assert_eq!(replaced, Ok(()));
+        replaced.expect("it is replaced");
         assert_eq!(by().await.as_deref(), Some("Grace"));
     }
 }

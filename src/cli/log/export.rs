@@ -1,6 +1,7 @@
 //! Writes decisions into a table of a new SQLite file.
 
 use super::{Format, ListArgs};
+use crate::cli::Failure;
 use crate::cli::collected::LogSelection;
 use crate::cli::terminal::{self, Unit};
 use crawlgate_config::Config;
@@ -12,9 +13,9 @@ pub(super) fn export(
     args: &ListArgs,
     config: &Config,
     chosen: &LogSelection,
-) -> Result<(), String> {
-    let (Some(file), Format::Store) = (&args.output, args.format) else {
-        return Err("--format sqlite and --output FILE belong together".to_owned());
+) -> Result<(), Failure> {
+    let (Some(file), Format::Sqlite) = (&args.output, args.format) else {
+        return Err("--format sqlite and --output FILE belong together".into());
     };
     let plain = ListArgs {
         filter: args.filter.clone(),
@@ -27,7 +28,7 @@ pub(super) fn export(
         return Err(
             "--format sqlite writes all decisions that meet the conditions: it goes without --limit, --follow, \
              --summary and --events"
-                .to_owned(),
+                .into(),
         );
     }
     let query = args.filter.query(Clock::system().now())?;
@@ -50,7 +51,7 @@ pub(super) fn export(
     };
     let count = sql::export(&sources, &query, file, progress);
     bar.finish_and_clear();
-    let count = count.map_err(|error| error.to_string())?;
+    let count = count?;
     let said = format!("{}: {count} decisions\n", file.display());
     terminal::print(terminal::printable(said.trim_end()).as_bytes())
         .and_then(|_| terminal::print(b"\n"))

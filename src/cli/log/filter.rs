@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::admin::query::Conditions;
+use crate::cli::Failure;
 use crawlgate_policy::Reason;
 use crawlgate_store::DecisionQuery;
 use crawlgate_system::clock::Moment;
@@ -71,7 +72,7 @@ impl FilterArgs {
     }
 
     /// Returns the query for the store.
-    pub(in crate::cli) fn query(&self, now: Moment) -> Result<DecisionQuery, String> {
+    pub(in crate::cli) fn query(&self, now: Moment) -> Result<DecisionQuery, Failure> {
         let conditions = Conditions {
             since: self.since.clone(),
             until: self.until.clone(),
@@ -93,7 +94,9 @@ impl FilterArgs {
                 (false, false) => None,
             },
         };
-        conditions.query(now).map_err(|wrong| format!("--{wrong}"))
+        Ok(conditions
+            .query(now)
+            .map_err(|wrong| format!("--{wrong}"))?)
     }
 }
 
@@ -126,7 +129,7 @@ mod tests {
             since: Some("soon".into()),
             ..FilterArgs::default()
         };
-        let error = args.query(now).expect_err("no time");
+        let error = args.query(now).expect_err("no time").to_string();
         assert!(error.starts_with("--since soon: not a time"), "{error}");
     }
 }

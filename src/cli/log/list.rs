@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::filter::FilterArgs;
 use super::printer::LogPrinter;
 use super::{ListArgs, summary};
-use crate::cli::terminal;
+use crate::cli::{Failure, terminal};
 use crawlgate_store::DecisionQuery;
 use crawlgate_store::logs::{EntryKind, Fault, Log, Logs, MAX_OPEN, MergedList, Places};
 use crawlgate_system::clock::Clock;
@@ -18,13 +18,14 @@ const PAGE: usize = 500;
 const EVERY: Duration = Duration::from_millis(250);
 
 /// Writes the list that the arguments describe. `with_names` asks for the name of the log of each entry.
-pub(super) async fn list(args: &ListArgs, logs: &Logs, with_names: bool) -> Result<(), String> {
+pub(super) async fn list(args: &ListArgs, logs: &Logs, with_names: bool) -> Result<(), Failure> {
     let query = args.filter.query(Clock::system().now())?;
     if args.follow && logs.len() > MAX_OPEN {
         return Err(format!(
             "--follow reads at most {MAX_OPEN} logs, and these are {}; name fewer with --log",
             logs.len()
-        ));
+        )
+        .into());
     }
     let mut source = Source {
         logs,
@@ -38,8 +39,7 @@ pub(super) async fn list(args: &ListArgs, logs: &Logs, with_names: bool) -> Resu
     if let Some(key) = args.summary {
         let limit = if args.all { usize::MAX } else { args.limit };
         let mut list = source.list(false);
-        let tallies = list.count_by(key.of_store(), limit).await;
-        let tallies = tallies.map_err(|error| error.to_string())?;
+        let tallies = list.count_by(key.of_store(), limit).await?;
         source.note(list.faults());
         let text = summary::text(&tallies, key, args.format())?;
         if tallies.is_empty() {
@@ -121,20 +121,20 @@ impl<'l> Source<'l> {
     }
 
     /// Fails if a log could not be read.
-    fn end(&self) -> Result<(), String> {
+    fn end(&self) -> Result<(), Failure> {
         let names: Vec<&str> = self.faults.iter().map(|one| one.log.as_str()).collect();
         match names.is_empty() {
             true => Ok(()),
-            false => Err(format!("the list lacks these logs: {}", names.join(", "))),
+            false => Err(format!("the list lacks these logs: {}", names.join(", ")).into()),
         }
     }
 
     /// Returns the number of the newest entry of each log.
-    async fn ends(&mut self) -> Result<Places, String> {
+    async fn ends(&mut self) -> Result<Places, Failure> {
         let (ends, mut faults) = self.logs.ends().await;
         if self.logs.only().is_some() {
             return match faults.pop() {
-                Some(fault) => Err(fault.error.to_string()),
+                Some(fault) => Err(fault.error.to_string().into()),
                 None => Ok(ends),
             };
         }
@@ -148,14 +148,13 @@ impl<'l> Source<'l> {
         limit: usize,
         head: &Places,
         printer: &mut LogPrinter,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Failure> {
         // Search backwards, write forwards: keep only the places, unless the entries are few.
         let mut list = self.list(true).up_to(head);
         let mut left = limit;
         let mut few = Vec::new();
         while left > 0 {
-            let page = list.page(left.min(PAGE)).await;
-            let page = page.map_err(|error| error.to_string())?;
+            let page = list.page(left.min(PAGE)).await?;
             if page.is_empty() {
                 break;
             }
@@ -178,10 +177,9 @@ impl<'l> Source<'l> {
         &mut self,
         mut list: MergedList<'l>,
         printer: &mut LogPrinter,
-    ) -> Result<bool, String> {
+    ) -> Result<bool, Failure> {
         loop {
-            let page = list.page(PAGE).await;
-            let page = page.map_err(|error| error.to_string())?;
+            let page = list.page(PAGE).await?;
             if page.is_empty() {
                 self.note(list.faults());
                 return Ok(true);
@@ -194,7 +192,7 @@ impl<'l> Source<'l> {
 
     /// Writes new decisions after `seen` until the reader has gone. New ones of several logs come by their times as far as
     /// they come together.
-    async fn follow(&mut self, mut seen: Places, printer: &mut LogPrinter) -> Result<(), String> {
+    async fn follow(&mut self, mut seen: Places, printer: &mut LogPrinter) -> Result<(), Failure> {
         loop {
             tokio::time::sleep(EVERY).await;
             // Without the filter, so that each non-matching decision is looked at only once.

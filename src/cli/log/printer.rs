@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::Format;
 use crate::audit::csv::{HEADING, row, to_csv};
 use crate::audit::replay::Evidence;
+use crate::cli::Failure;
 use crate::cli::terminal::{Paint, Tone, fitted, printable};
 use crawlgate_policy::Outcome;
 use crawlgate_store::logs::Listed;
@@ -86,13 +87,13 @@ impl LogPrinter {
     }
 
     /// Returns the heading above the first row.
-    pub(super) fn heading(&self) -> Result<Vec<u8>, String> {
+    pub(super) fn heading(&self) -> Result<Vec<u8>, Failure> {
         match self.format {
-            Format::Jsonl | Format::Store => Ok(Vec::new()),
+            Format::Jsonl | Format::Sqlite => Ok(Vec::new()),
             Format::Csv => {
                 let names = self.names.map(|_| LOG.to_owned()).into_iter();
                 let heading = names.chain(HEADING.map(str::to_owned));
-                to_csv([heading].into_iter()).map_err(|error| error.to_string())
+                to_csv([heading].into_iter()).map_err(Into::into)
             }
             Format::Table if self.events => {
                 let log = self.name(LOG.to_uppercase().as_str());
@@ -114,10 +115,10 @@ impl LogPrinter {
     }
 
     /// Returns the rows of a page.
-    pub(super) fn rows(&mut self, page: &[Listed]) -> Result<Vec<u8>, String> {
+    pub(super) fn rows(&mut self, page: &[Listed]) -> Result<Vec<u8>, Failure> {
         self.is_empty &= page.is_empty();
         match self.format {
-            Format::Jsonl | Format::Store => {
+            Format::Jsonl | Format::Sqlite => {
                 let lines = page.iter().map(|one| match self.names {
                     Some(_) => one.line() + "\n",
                     None => format!("{}\n", one.entry.record),
@@ -129,7 +130,7 @@ impl LogPrinter {
                     let name = self.names.map(|_| one.log.to_string());
                     name.into_iter().chain(row(&one.entry))
                 });
-                to_csv(rows).map_err(|error| error.to_string())
+                to_csv(rows).map_err(Into::into)
             }
             Format::Table => {
                 let lines = page.iter().map(|one| match self.events {

@@ -2,6 +2,7 @@
 
 use super::{Format, Key};
 use crate::audit::csv::to_csv;
+use crate::cli::Failure;
 use crate::cli::terminal::printable;
 use crawlgate_store::GroupCount;
 use crawlgate_text::json::Object;
@@ -11,7 +12,7 @@ use crawlgate_text::time_text;
 const MAX_TEXT: usize = 64 * 1024;
 
 /// Returns the counts in this format.
-pub(super) fn text(tallies: &[GroupCount], key: Key, format: Format) -> Result<Vec<u8>, String> {
+pub(super) fn text(tallies: &[GroupCount], key: Key, format: Format) -> Result<Vec<u8>, Failure> {
     let names: &[&str] = match key {
         Key::Origin => &["origin"],
         Key::Reason => &["reason"],
@@ -19,7 +20,7 @@ pub(super) fn text(tallies: &[GroupCount], key: Key, format: Format) -> Result<V
     };
     match format {
         Format::Table => Ok(table(tallies, names).into_bytes()),
-        Format::Jsonl | Format::Store => Ok(tallies
+        Format::Jsonl | Format::Sqlite => Ok(tallies
             .iter()
             .flat_map(|tally| line(tally, names))
             .collect()),
@@ -34,7 +35,7 @@ pub(super) fn text(tallies: &[GroupCount], key: Key, format: Format) -> Result<V
                 ]
                 .concat()
             });
-            to_csv([heading].into_iter().chain(rows)).map_err(|error| error.to_string())
+            to_csv([heading].into_iter().chain(rows)).map_err(Into::into)
         }
     }
 }

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::{NOTHING, open};
 use crate::admin::{self, AskError, RefreshedState, Request, encoded};
+use crate::cli::Failure;
 use crate::cli::terminal::{print, printable};
 use crawlgate_config::Config;
 use crawlgate_origins::identity::Identity;
@@ -29,7 +30,7 @@ pub(super) async fn refresh(
     origins: &[Origin],
     identity: Option<&Identity>,
     config: &Config,
-) -> Result<u8, String> {
+) -> Result<u8, Failure> {
     let socket = config.admin.socket.as_deref().ok_or(
         "no process can be reached: [admin] socket is empty; name a path there and restart crawlgate",
     )?;
@@ -69,9 +70,9 @@ pub(super) async fn refresh(
                     "it cannot be fetched: no crawlgate listens at {}; start `crawlgate serve`, or let the next \
                      request fetch it when that is due; `crawlgate origins forget {origin}` makes it due at once",
                     socket.display()
-                ));
+                ).into());
             }
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(code)
@@ -82,7 +83,7 @@ pub(super) async fn forget(
     origins: &[Origin],
     identity: Option<&Identity>,
     config: &Config,
-) -> Result<u8, String> {
+) -> Result<u8, Failure> {
     let mut code = 0;
     for origin in origins {
         let answer = match config.admin.socket.as_deref() {
@@ -96,7 +97,7 @@ pub(super) async fn forget(
                 open(config, Access::Read)?;
                 let store = open(config, Access::Write)?;
                 let forgotten = store.forget(origin, identity).await;
-                let was_known = forgotten.map_err(|error| error.to_string())?;
+                let was_known = forgotten?;
                 (was_known, "the store; no running process was told")
             }
         };
@@ -116,7 +117,7 @@ async fn ask_to_forget(
     socket: &Path,
     origin: &Origin,
     identity: Option<&Identity>,
-) -> Result<Option<bool>, String> {
+) -> Result<Option<bool>, Failure> {
     let mut target = format!("/api/v1/origins/{}", encoded(&origin.to_string()));
     if let Some(identity) = identity {
         target = format!("{target}?identity={}", encoded(&identity.to_string()));
@@ -125,6 +126,6 @@ async fn ask_to_forget(
         Ok(()) => Ok(Some(true)),
         Err(AskError::Refused { status, .. }) if status == StatusCode::NOT_FOUND => Ok(Some(false)),
         Err(AskError::NotRunning(_)) => Ok(None),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(error.into()),
     }
 }

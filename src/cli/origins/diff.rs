@@ -7,6 +7,7 @@ use similar::TextDiff;
 
 use super::NOTHING;
 use crate::admin::query::when::{Edge, moment};
+use crate::cli::Failure;
 use crate::cli::terminal::escaped_on_terminal;
 use crate::cli::terminal::print;
 use crawlgate_robots::decoded;
@@ -53,7 +54,7 @@ pub(super) async fn diff(
     fetches: &[Fetch],
     store: &Store,
     now: Moment,
-) -> Result<u8, String> {
+) -> Result<u8, Failure> {
     let versions = versions(fetches, found);
     let latest = versions.last().copied();
     let pair = match points {
@@ -115,7 +116,7 @@ fn versions(fetches: &[Fetch], found: &StoredOrigin) -> Vec<Version> {
     versions
 }
 
-fn find(point: &SnapshotRef, versions: &[Version], now: Moment) -> Result<Version, String> {
+fn find(point: &SnapshotRef, versions: &[Version], now: Moment) -> Result<Version, Failure> {
     let text = point.0.to_ascii_lowercase();
     let is_digest = text.len() >= SHORTEST && text.bytes().all(|octet| octet.is_ascii_hexdigit());
     if is_digest {
@@ -127,22 +128,22 @@ fn find(point: &SnapshotRef, versions: &[Version], now: Moment) -> Result<Versio
             named.find(|other| Some(other.sha256) != first.map(|v| v.sha256)),
         ) {
             (Some(version), None) => Ok(version),
-            (Some(_), Some(_)) => Err(format!("{point}: several robots.txt begin so")),
-            (None, _) => Err(format!(
-                "{point}: no robots.txt of this origin has that digest"
-            )),
+            (Some(_), Some(_)) => Err(format!("{point}: several robots.txt begin so").into()),
+            (None, _) => {
+                Err(format!("{point}: no robots.txt of this origin has that digest").into())
+            }
         };
     }
     let then = moment(&point.0, Edge::Until, now)
         .map_err(|error| format!("{error}; or at least {SHORTEST} digits of a digest"))?;
     let in_force = versions.iter().rfind(|version| version.since <= then);
     let missing = || format!("{point}: no robots.txt from before that is known");
-    in_force.copied().ok_or_else(missing)
+    Ok(in_force.copied().ok_or_else(missing)?)
 }
 
-async fn text_of(version: Version, store: &Store) -> Result<String, String> {
+async fn text_of(version: Version, store: &Store) -> Result<String, Failure> {
     let text = store.snapshot(version.sha256).await;
-    let text = text.map_err(|error| error.to_string())?.ok_or_else(|| {
+    let text = text?.ok_or_else(|| {
         format!(
             "the robots.txt {} is no longer in the store",
             hex(version.sha256)

@@ -5,7 +5,7 @@ use clap::Args;
 use super::StateName;
 use super::paging::{Paging, Part};
 use crate::admin::view::OriginEntry;
-use crate::cli::terminal;
+use crate::cli::{Failure, terminal};
 use crate::explain::states::{about, ago, next_fetch, to_come};
 use crawlgate_store::{OriginQuery, Store, StoredOrigin, StoredState};
 use crawlgate_system::clock::Moment;
@@ -21,7 +21,7 @@ pub(super) struct ListArgs {
 }
 
 /// Writes the list.
-pub(super) async fn list(args: &ListArgs, store: &Store, now: Moment) -> Result<u8, String> {
+pub(super) async fn list(args: &ListArgs, store: &Store, now: Moment) -> Result<u8, Failure> {
     let paging = &args.paging;
     let part = async |after, limit| {
         let query = OriginQuery {
@@ -30,7 +30,7 @@ pub(super) async fn list(args: &ListArgs, store: &Store, now: Moment) -> Result<
             state: args.state.map(|state| state.as_str().to_owned()),
             limit,
         };
-        let page = store.origins(query).await.map_err(|e| e.to_string())?;
+        let page = store.origins(query).await?;
         let lines = page.iter().map(|found| match paging.json {
             true => terminal::json_line(&OriginEntry::of(found)),
             false => row(found, now).into_bytes(),

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use clap::Args;
 
 use super::NOTHING;
-use crate::cli::terminal;
+use crate::cli::{Failure, terminal};
 
 /// Items to read at once.
 const PAGE: usize = 500;
@@ -61,8 +61,8 @@ impl Paging {
     pub(super) async fn print(
         &self,
         heading: &str,
-        mut part: impl AsyncFnMut(Option<String>, usize) -> Result<Part, String>,
-    ) -> Result<u8, String> {
+        mut part: impl AsyncFnMut(Option<String>, usize) -> Result<Part, Failure>,
+    ) -> Result<u8, Failure> {
         let mut left = if self.all { usize::MAX } else { self.limit };
         let mut after = self.after.clone();
         let mut is_first = true;

@@ -1,7 +1,5 @@
 //! Shows one origin: its state, its pace, its robots.txt, the last fetches.
 
-mod contents;
-
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,26 +7,27 @@ use std::time::Duration;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use self::contents::File;
 use super::diff::{self, SnapshotRef};
 use super::{NOTHING, identity, origin};
-use crate::admin::view::{FetchEntry, OriginEntry};
+use crate::admin::view::{self, FetchEntry, OriginEntry};
 use crate::admin::{self, encoded};
+use crate::cli::Failure;
 use crate::cli::terminal::escaped_on_terminal;
 use crate::cli::terminal::{json_line, print, printable};
+use crate::explain::contents::File;
 use crate::explain::states::{about, ago, cause, lives, other_answer, stance, to_come};
 use crawlgate_config::{Config, CrawlDelayMode, format_duration};
 use crawlgate_origins::crawl_delay::CrawlDelay;
 use crawlgate_origins::document::Document;
 use crawlgate_origins::identity::{Identity, OWN_STATES};
 use crawlgate_origins::state::State;
-use crawlgate_robots::Origin;
+use crawlgate_robots::{LintKind, Origin};
 use crawlgate_store::persist::from_stored;
 use crawlgate_store::{FETCHES_KEPT, Fetch, Store, StoredOrigin, StoredState};
 use crawlgate_system::clock::Moment;
 use crawlgate_text::hex;
 use crawlgate_text::time_text;
-use crawlgate_turns::pace::{EffectivePace, Pace, Source};
+use crawlgate_turns::pace::{Pace, Source};
 
 /// The origin, and the parts to show.
 #[derive(Args, Clone, Debug)]
@@ -61,10 +60,9 @@ pub(super) async fn show(
     store: &Store,
     config: &Config,
     now: Moment,
-) -> Result<u8, String> {
+) -> Result<u8, Failure> {
     let origin = &args.origin;
-    let failed = |error: crawlgate_store::StoreError| error.to_string();
-    let all = store.origin(origin).await.map_err(failed)?;
+    let all = store.origin(origin).await?;
     let found = match &args.identity {
         Some(identity) => all.iter().find(|one| one.identity == *identity),
         None => all.iter().min_by_key(|one| one.identity.document()),
@@ -76,13 +74,13 @@ pub(super) async fn show(
         return Ok(NOTHING);
     };
     let limit = FETCHES_KEPT * (OWN_STATES + 1) * Document::ALL.len();
-    let mut fetches = store.fetches(origin, limit).await.map_err(failed)?;
+    let mut fetches = store.fetches(origin, limit).await?;
     fetches.retain(|fetch| fetch.identity == found.identity);
     if let Some(points) = &args.diff {
         return diff::diff(points, found, &fetches, store, now).await;
     }
     let text = match found.state.copy() {
-        Some(copy) => store.snapshot(copy.sha256).await.map_err(failed)?,
+        Some(copy) => store.snapshot(copy.sha256).await?,
         None => None,
     };
     if args.robots {
@@ -92,7 +90,9 @@ pub(super) async fn show(
         .map_err(|broken| format!("{origin}: {broken}; `crawlgate store check` tells more"))?;
     let document = found.identity.document();
     let of_robots = state.snapshot().filter(|_| document == Document::RobotsTxt);
-    let file = File::of(of_robots.map(|snapshot| &**snapshot));
+    let file = of_robots.map_or_else(File::default, |snapshot| {
+        File::of(&snapshot.robots, text_of).with_notes(&snapshot.robots)
+    });
     let shown = fetches.get(..args.history).unwrap_or(&fetches);
     let text = if args.json {
         let entry = Report {
@@ -100,7 +100,7 @@ pub(super) async fn show(
             states: all.iter().map(OriginEntry::of).collect(),
             stance: stance(document, &state, &config.robots.timing.profile, now).0,
             pace: Pace::planned(&config.pace, crawl_delay(&state, config).as_deref())
-                .map(PaceEntry::of),
+                .map(view::Pace::of),
             file,
             history: shown.iter().map(FetchEntry::of).collect(),
         };
@@ -115,20 +115,21 @@ pub(super) async fn show(
     Ok(0)
 }
 
-fn robots(found: &StoredOrigin, text: Option<Vec<u8>>) -> Result<u8, String> {
+fn robots(found: &StoredOrigin, text: Option<Vec<u8>>) -> Result<u8, Failure> {
     match (found.state.copy(), text) {
         (None, _) => {
             let about = about(&found.state);
             let document = found.identity.document();
             let said = format!("{}: there is no {document}: {about}", found.origin);
-            Err(said)
+            Err(said.into())
         }
         (Some(copy), None) => Err(format!(
             "{}: its {} {} is not in the store; `crawlgate store check` tells more",
             found.origin,
             found.identity.document(),
             hex(copy.sha256)
-        )),
+        )
+        .into()),
         (Some(_), Some(text)) => {
             print(&escaped_on_terminal(&text))?;
             Ok(0)
@@ -143,7 +144,8 @@ struct Report {
     /// The state for each identity.
     states: Vec<OriginEntry>,
     stance: &'static str,
-    pace: Option<PaceEntry>,
+    /// Without a backoff.
+    pace: Option<view::Pace>,
     #[serde(flatten)]
     file: File,
     history: Vec<FetchEntry>,
@@ -152,25 +154,7 @@ struct Report {
 /// The part that only a running process knows.
 #[derive(Deserialize)]
 struct OfProcess {
-    pace: Option<PaceEntry>,
-}
-
-/// The pace of an origin: in the report without a backoff.
-#[derive(Debug, Serialize, Deserialize)]
-struct PaceEntry {
-    interval_ms: u64,
-    source: String,
-    clamped: bool,
-}
-
-impl PaceEntry {
-    fn of(pace: EffectivePace) -> PaceEntry {
-        PaceEntry {
-            interval_ms: u64::try_from(pace.interval.as_millis()).unwrap_or(u64::MAX),
-            source: pace.source.as_str().to_owned(),
-            clamped: pace.clamped,
-        }
-    }
+    pace: Option<view::Pace>,
 }
 
 /// Returns the crawl delay for the configured crawler; without one, for any.
@@ -224,6 +208,10 @@ fn pace(state: &State, config: &Config) -> String {
         );
     }
     text
+}
+
+fn text_of(octets: &[u8]) -> String {
+    String::from_utf8_lossy(octets).into_owned()
 }
 
 /// Time for a running process to answer.
@@ -325,14 +313,12 @@ impl LabelledLines {
         self.left_out("sitemap", file.sitemaps.len());
         for one in file.usage.iter().take(MAX_NAMED) {
             let group = match one.user_agents.is_empty() {
-                true => "above all groups".to_owned(),
-                false => match one.more_user_agents {
-                    None => format!("group {}", one.user_agents.join(", ")),
-                    Some(more) => format!("group {} and {more} more", one.user_agents.join(", ")),
-                },
+                true => one.speakers(),
+                false => format!("group {}", one.speakers()),
             };
-            let note = one.note.map_or(String::new(), |note| format!("; {note}"));
-            let text = format!("{} (line {}, {group}{note})", one.value, one.line);
+            let note = one.note.map_or("", LintKind::as_str);
+            let gap = if note.is_empty() { "" } else { "; " };
+            let text = format!("{} (line {}, {group}{gap}{note})", one.value, one.line);
             self.line(one.field, &text);
         }
         self.left_out("usage", file.usage.len());

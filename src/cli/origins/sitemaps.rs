@@ -7,7 +7,7 @@ use clap::Args;
 use super::StateName;
 use super::paging::{Paging, Part};
 use crate::admin::view::SitemapEntry;
-use crate::cli::terminal;
+use crate::cli::{Failure, terminal};
 use crate::explain;
 use crate::explain::sitemaps::{OriginFilter, Sitemap, Sitemaps};
 use crawlgate_config::Config;
@@ -35,8 +35,8 @@ pub(super) async fn sitemaps(
     store: &Store,
     config: &Config,
     now: Moment,
-) -> Result<u8, String> {
-    let agent = explain::agent(&args.agent, config).map_err(|error| error.to_string())?;
+) -> Result<u8, Failure> {
+    let agent = explain::agent(&args.agent, config)?;
     let sitemaps = Sitemaps::new(agent, Arc::new(config.clone()), now);
     let paging = &args.paging;
     let wanted = OriginFilter {
@@ -45,7 +45,7 @@ pub(super) async fn sitemaps(
     };
     let part = async |after: Option<String>, limit| {
         let part = sitemaps.after(after.as_deref(), &wanted, limit, store);
-        let part = part.await.map_err(|error| error.to_string())?;
+        let part = part.await?;
         let lines = part.items.iter().map(|sitemap| match paging.json {
             true => terminal::json_line(&SitemapEntry::of(sitemap)),
             false => row(sitemap).into_bytes(),

@@ -6,7 +6,7 @@ use http::StatusCode;
 use serde::de::DeserializeOwned;
 
 use crate::admin::{self, AskError, Reach, Request};
-use crate::cli::terminal;
+use crate::cli::{Failure, terminal};
 use crawlgate_config::Config;
 
 /// Time for a running process to bring a change to the fleet, and to hear that it is in force.
@@ -19,23 +19,23 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 pub(super) async fn through_process<T: DeserializeOwned>(
     config: &Config,
     request: Request,
-) -> Result<Option<T>, String> {
+) -> Result<Option<T>, Failure> {
     let Some(socket) = &config.admin.socket else {
         return Ok(None);
     };
     match admin::ask(socket, request, TIMEOUT).await {
         Ok(answer) => Ok(Some(answer)),
         Err(AskError::Refused { status, .. }) if status == StatusCode::NOT_FOUND => Ok(None),
-        Err(AskError::Refused { detail, .. }) => Err(detail),
+        Err(AskError::Refused { detail, .. }) => Err(detail.into()),
         Err(AskError::NotRunning(_)) => Ok(None),
-        Err(error) => Err(format!(
-            "{error}; `crawlgate override list` tells whether it was done"
-        )),
+        Err(error) => {
+            Err(format!("{error}; `crawlgate override list` tells whether it was done").into())
+        }
     }
 }
 
 /// Says how far a change has reached.
-pub(super) fn say(reach: Option<&Reach>) -> Result<(), String> {
+pub(super) fn say(reach: Option<&Reach>) -> Result<(), Failure> {
     let Some(reach) = reach else {
         return Ok(());
     };

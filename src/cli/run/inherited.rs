@@ -5,6 +5,7 @@
 //! that neither covers; unlike curl, crawlgate never uses such a proxy for this machine itself. The configuration takes
 //! precedence, and crawlgate reports either choice.
 
+use crate::cli::Failure;
 use crawlgate_config::{HostPattern, ProxyProtocol, Route, UpstreamProxy, Via};
 use crawlgate_robots::Scheme;
 
@@ -16,7 +17,7 @@ use crawlgate_robots::Scheme;
 pub(super) fn adopt(
     routes: &mut Vec<Route>,
     variable: impl Fn(&str) -> Option<String>,
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, Failure> {
     let read = |name: &'static str| ProxyVariable::read(name, &variable);
     let all = read("all_proxy");
     let of_scheme = |scheme: Scheme, name| Some((scheme, read(name).or_else(|| all.clone())?));
@@ -106,7 +107,7 @@ impl ProxyVariable {
             })
     }
 
-    fn parse(&self) -> Result<UpstreamProxy, String> {
+    fn parse(&self) -> Result<UpstreamProxy, Failure> {
         let Self { name, value } = self;
         let url = match value.split_once("://") {
             // As curl reads it: an HTTP proxy.
@@ -123,6 +124,7 @@ impl ProxyVariable {
                 "{name} in the environment: {why}; name a proxy that can be used with [[upstream.proxy]] in the \
                  configuration, or unset {name}"
             )
+            .into()
         })
     }
 }
@@ -188,7 +190,9 @@ mod tests {
                 Via::Proxy(proxy) => format!("{scheme}{hosts} {proxy}"),
             }
         };
-        let said = said.unwrap_or_else(Some).unwrap_or_default();
+        let said = said
+            .unwrap_or_else(|error| Some(error.to_string()))
+            .unwrap_or_default();
         (routes.iter().map(text).collect(), said)
     }
 

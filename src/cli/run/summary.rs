@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::audit::Facts;
+use crate::cli::Failure;
 use crate::explain::states::ago;
 use crate::proxy::Proxy;
 use crawlgate_robots::Origin;
@@ -125,7 +126,7 @@ struct Document<'a> {
 
 impl Output {
     /// Refuses a place that cannot be written before the command starts.
-    pub(super) fn of(place: Option<&Path>) -> Result<Option<Self>, String> {
+    pub(super) fn of(place: Option<&Path>) -> Result<Option<Self>, Failure> {
         let Some(place) = place else {
             return Ok(None);
         };
@@ -139,12 +140,12 @@ impl Output {
     }
 
     /// Writes the summary.
-    pub(super) fn write(self, run: &OfRun<'_>) -> Result<(), String> {
+    pub(super) fn write(self, run: &OfRun<'_>) -> Result<(), Failure> {
         let document = Document {
             format: FORMAT,
             run,
         };
-        let line = serde_json::to_string(&document).map_err(|error| error.to_string())?;
+        let line = serde_json::to_string(&document)?;
         let line = line + "\n";
         match self {
             Self::Stderr => {
@@ -154,7 +155,7 @@ impl Output {
             Self::File(mut file) => {
                 let shown = file.place().display().to_string();
                 let written = file.write(line.as_bytes()).and_then(|()| file.replace());
-                written.map_err(|error| format!("--summary {shown}: {error}"))
+                Ok(written.map_err(|error| format!("--summary {shown}: {error}"))?)
             }
         }
     }

@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::cli::Failure;
 use crawlgate_config::format_moment;
 use crawlgate_signing::directory::FRESH;
 use crawlgate_signing::{Settings, SigningKey};
@@ -25,7 +26,7 @@ struct Files<'s> {
 ///
 /// # Errors
 /// When it is not due yet, a file is not published, or a file cannot be moved.
-pub(super) fn step(settings: &Settings, is_urgent: bool, now: Moment) -> Result<String, String> {
+pub(super) fn step(settings: &Settings, is_urgent: bool, now: Moment) -> Result<String, Failure> {
     let beside = |end: &str| {
         let mut path = OsString::from(settings.key.as_os_str());
         path.push(end);
@@ -40,11 +41,11 @@ pub(super) fn step(settings: &Settings, is_urgent: bool, now: Moment) -> Result<
         let since = modified(since).map_err(|error| failed(since, &error))?;
         let due = since + FRESH;
         match is_urgent || now >= due {
-            true => Ok(()),
+            true => Ok::<(), Failure>(()),
             false => Err(format!(
                 "{step} is due on {}: until then verifiers may keep a directory of before (--now takes the step anyway)",
                 format_moment(due)
-            )),
+            ).into()),
         }
     };
     match (files.next.exists(), files.last.exists()) {
@@ -63,7 +64,7 @@ pub(super) fn step(settings: &Settings, is_urgent: bool, now: Moment) -> Result<
 }
 
 impl Files<'_> {
-    fn begin(&self, now: Moment) -> Result<String, String> {
+    fn begin(&self, now: Moment) -> Result<String, Failure> {
         SigningKey::load(&self.settings.key).map_err(|fault| failed(&self.settings.key, &fault))?;
         let key = SigningKey::create(&self.next).map_err(|fault| failed(&self.next, &fault))?;
         let mut said = format!(
@@ -82,7 +83,7 @@ impl Files<'_> {
         Ok(said + &self.closing("signing with it", now + FRESH))
     }
 
-    fn swap(&self, now: Moment) -> Result<String, String> {
+    fn swap(&self, now: Moment) -> Result<String, Failure> {
         for path in [&self.next, &self.last] {
             if !self.publishes(path) {
                 return Err(format!(
@@ -90,7 +91,7 @@ impl Files<'_> {
                      wait a day",
                     self.settings.name,
                     path.display()
-                ));
+                ).into());
             }
         }
         let key = &self.settings.key;
@@ -115,7 +116,7 @@ impl Files<'_> {
         Ok(said + &self.closing("removing the last key", now + FRESH))
     }
 
-    fn end(&self) -> Result<String, String> {
+    fn end(&self) -> Result<String, Failure> {
         let removed = fs::remove_file(&self.last).and_then(|()| sync_folder(&self.last));
         removed.map_err(|error| failed(&self.last, &error))?;
         Ok(format!(
@@ -210,7 +211,7 @@ mod tests {
             keys.map(|key| Arc::clone(key.thumbprint())).collect()
         }
 
-        fn step(&self, is_urgent: bool, after: Duration) -> Result<String, String> {
+        fn step(&self, is_urgent: bool, after: Duration) -> Result<String, Failure> {
             step(&self.settings, is_urgent, self.now + after)
         }
 
@@ -232,7 +233,10 @@ mod tests {
         );
         let [first, new] = test_keys.keys().try_into().unwrap();
         assert_eq!(first, old);
-        let early = test_keys.step(false, FRESH - SECOND * 60).unwrap_err();
+        let early = test_keys
+            .step(false, FRESH - SECOND * 60)
+            .unwrap_err()
+            .to_string();
         assert!(early.contains("is due on"), "{early}");
 
         let day = FRESH + SECOND * 60;
@@ -282,7 +286,10 @@ mod tests {
             test_keys.file("news.key.last").display()
         );
         assert!(said.contains(&lines), "{said}");
-        let why = test_keys.step(true, Duration::ZERO).unwrap_err();
+        let why = test_keys
+            .step(true, Duration::ZERO)
+            .unwrap_err()
+            .to_string();
         assert!(why.contains("publish does not list"), "{why}");
         assert!(test_keys.file("news.key.next").exists());
     }
@@ -291,7 +298,10 @@ mod tests {
     fn a_bad_key_is_not_rotated() {
         let test_keys = TestKeys::new();
         fs::write(test_keys.file("news.key"), "nonsense").unwrap();
-        let why = test_keys.step(false, Duration::ZERO).unwrap_err();
+        let why = test_keys
+            .step(false, Duration::ZERO)
+            .unwrap_err()
+            .to_string();
         assert!(
             why.contains("news.key") && why.contains("no Ed25519 key"),
             "{why}"

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::Format;
 use crate::audit::csv::{harmless, to_csv_unchanged};
+use crate::cli::Failure;
 use crate::cli::terminal::{self, Columns, printed};
 use crawlgate_store::sqlite::sql::{Cell, Rows};
 use crawlgate_text::hex;
@@ -43,7 +44,7 @@ impl RowPrinter {
     }
 
     /// Writes all that is left. False when the reader has gone.
-    pub(super) fn flush(&mut self) -> Result<bool, String> {
+    pub(super) fn flush(&mut self) -> Result<bool, Failure> {
         if !self.first.is_empty() {
             let columns = Columns::of(&self.first, self.width);
             self.out
@@ -80,17 +81,17 @@ impl RowPrinter {
         self.out.extend_from_slice(b"}\n");
     }
 
-    fn csv(&mut self, row: Vec<String>) -> Result<(), String> {
-        let line = to_csv_unchanged([row].into_iter()).map_err(|error| error.to_string())?;
+    fn csv(&mut self, row: Vec<String>) -> Result<(), Failure> {
+        let line = to_csv_unchanged([row].into_iter())?;
         self.out.extend_from_slice(&line);
         Ok(())
     }
 }
 
 impl Rows for RowPrinter {
-    type Error = String;
+    type Error = Failure;
 
-    fn names(&mut self, names: &[&str]) -> Result<bool, String> {
+    fn names(&mut self, names: &[&str]) -> Result<bool, Failure> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         self.count += 1;
         match self.format {
@@ -107,7 +108,7 @@ impl Rows for RowPrinter {
         Ok(true)
     }
 
-    fn row(&mut self, cells: &[Cell<'_>]) -> Result<bool, String> {
+    fn row(&mut self, cells: &[Cell<'_>]) -> Result<bool, Failure> {
         match self.format {
             Format::Jsonl => self.line(cells),
             Format::Csv => self.csv(
@@ -142,7 +143,7 @@ impl Rows for RowPrinter {
         }
     }
 
-    fn end(&mut self) -> Result<bool, String> {
+    fn end(&mut self) -> Result<bool, Failure> {
         self.flush()
     }
 }

@@ -19,6 +19,7 @@ use rustls::pki_types::ServerName;
 use tokio::time::timeout;
 
 use super::line::{DecisionFacts, Lookup, Outcome};
+use crate::cli::Failure;
 use crawlgate_egress::tls_config;
 use crawlgate_text::causes;
 use crawlgate_trust::TrustError;
@@ -65,7 +66,7 @@ impl Service {
         instance: &Instance,
         client: Option<&str>,
         patience: Duration,
-    ) -> Result<Service, String> {
+    ) -> Result<Service, Failure> {
         let Instance {
             url,
             server_name,
@@ -134,7 +135,7 @@ impl Service {
     /// Requests a decision.
     pub(super) async fn ask(&self, lookup: &Lookup) -> Outcome {
         let asked = timeout(self.patience, self.answer(lookup)).await;
-        let outcome = asked.unwrap_or_else(|_| Err("no answer came in time".to_owned()));
+        let outcome = asked.unwrap_or_else(|_| Err("no answer came in time".into()));
         let was_away = self.is_away.swap(outcome.is_err(), Ordering::Relaxed);
         match outcome {
             Ok(outcome) => {
@@ -156,7 +157,7 @@ impl Service {
         }
     }
 
-    async fn answer(&self, lookup: &Lookup) -> Result<Outcome, String> {
+    async fn answer(&self, lookup: &Lookup) -> Result<Outcome, Failure> {
         let request = self.request(lookup)?;
         let response = self.client.request(request).await;
         let response = response.map_err(|error| causes(&error))?;
@@ -165,14 +166,14 @@ impl Service {
             return Err(match head.status {
                 StatusCode::UNAUTHORIZED => {
                     "it wants a token: --token-file names a file with that of [admin] token_file or of an [[admin.user]]"
-                        .to_owned()
+                        .into()
                 }
                 StatusCode::BAD_REQUEST => {
                     // The error concerns this request alone.
                     let message = detail(body).await;
                     return Ok(Outcome::Undecided(message));
                 }
-                status => format!("status {status}, without a decision"),
+                status => format!("status {status}, without a decision").into(),
             });
         };
         let mut facts = DecisionFacts {
@@ -192,7 +193,7 @@ impl Service {
         Ok(Outcome::Refused(facts))
     }
 
-    fn request(&self, lookup: &Lookup) -> Result<Request<String>, String> {
+    fn request(&self, lookup: &Lookup) -> Result<Request<String>, Failure> {
         let mut path = String::from("/decide?url=");
         encode(&lookup.url, &mut path);
         if lookup.is_tunnel() {
@@ -203,22 +204,19 @@ impl Service {
             encode(agent, &mut path);
         }
         path.push_str(&self.suffix);
-        let path = PathAndQuery::try_from(path).map_err(|error| error.to_string())?;
+        let path = PathAndQuery::try_from(path)?;
         let uri = Uri::builder()
             .scheme(self.scheme.clone())
             .authority(self.authority.clone())
             .path_and_query(path)
-            .build()
-            .map_err(|error| error.to_string())?;
+            .build()?;
         let mut request = Request::builder()
             .uri(uri)
             .header(HOST, self.authority.as_str());
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        request
-            .body(String::new())
-            .map_err(|error| error.to_string())
+        request.body(String::new()).map_err(Into::into)
     }
 }
 

@@ -6,8 +6,6 @@ use axum::{Json, Router};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "openapi")]
-use super::described::ConditionParams;
 use super::{QueryParams, by_of};
 use crate::admin::http::logs::FoundDecision;
 use crate::admin::http::problem::Problem;
@@ -144,7 +142,7 @@ pub(super) async fn one(
 /// acknowledges about 100,000 decisions, in batches that are whole each.
 #[cfg_attr(feature = "openapi", utoipa::path(
     post, path = "/acknowledgements", tag = "decisions", operation_id = "acknowledge_all",
-    params(ConditionParams),
+    params(Conditions),
     request_body = NewAcknowledgements,
     responses(
         (status = 200, description = "How many are acknowledged", body = Acknowledged),

@@ -9,12 +9,14 @@ use http::header::CONTENT_TYPE;
 use serde::Serialize;
 
 #[cfg(feature = "openapi")]
-use super::described::{ConditionParams, EvidenceFile, LogParam};
+use super::described::{EvidenceFile, LogParam};
 use super::{DEFAULT_ITEMS, LogFault, MAX_ITEMS, QueryParams};
 use crate::admin::http::AppState;
 use crate::admin::http::logs::{FoundDecision, MAX_PASSED};
 use crate::admin::http::problem::Problem;
 use crate::admin::http::proof::evidence_file;
+#[cfg(feature = "openapi")]
+use crate::admin::query::Conditions;
 use crate::admin::query::InvalidParam;
 use crate::admin::query::params::{CONDITIONS, Params, cursor};
 use crate::admin::view::{Decision, Tally};
@@ -61,7 +63,7 @@ pub(super) struct DecisionPage {
 #[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/decisions", operation_id = "list_decisions", tag = "decisions",
     params(
-        ConditionParams,
+        Conditions,
         LogParam,
         ("order" = Option<String>, Query, description = "`newest` first, or `oldest`", pattern = "^(newest|oldest)$"),
         ("limit" = Option<u32>, Query, description = "So many", minimum = 1, maximum = 1000),
@@ -294,7 +296,7 @@ pub(super) struct Tallies {
 #[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/tallies", tag = "decisions",
     params(
-        ConditionParams,
+        Conditions,
         LogParam,
         ("by" = Option<String>, Query, description = "The key of the counts: `reason`, `origin` or `rule` (of an origin)", pattern = "^(reason|origin|rule)$"),
         ("limit" = Option<u32>, Query, description = "At most this many, the most frequent", minimum = 1, maximum = 1000),

@@ -5,49 +5,7 @@
     reason = "the fields are described here, and read and written elsewhere"
 )]
 
-use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 use utoipa::{IntoParams, ToSchema};
-
-use crate::admin::query::{modes, verdicts};
-use crawlgate_policy::Reason;
-
-/// Conditions on decisions; all that are given must hold.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(super) struct ConditionParams {
-    /// Earliest time: `2026-11-20`, `2026-11-20T12:00`, `2026-11-20T12:00:00Z` (UTC), or a span back from now: `2h`,
-    /// `7d`.
-    #[param(example = "7d")]
-    since: Option<String>,
-    /// Latest time, exclusive; a day counts whole.
-    #[param(example = "2027-12-31")]
-    until: Option<String>,
-    /// The origin (`https://site.example`), or a host with any scheme and port.
-    #[param(example = "https://site.example")]
-    origin: Option<String>,
-    /// A pattern that matches the path, as in robots.txt.
-    #[param(pattern = "^[/*]")]
-    path: Option<String>,
-    /// The text of the deciding rule, as its file has it: `Disallow: /private`.
-    rule: Option<String>,
-    /// The client's address or name.
-    client: Option<String>,
-    /// The product token that judges the crawler.
-    agent: Option<String>,
-    /// The reason.
-    #[param(schema_with = reason)]
-    reason: Option<String>,
-    /// The verdict.
-    #[param(schema_with = verdict)]
-    verdict: Option<String>,
-    /// The mode.
-    #[param(schema_with = mode)]
-    mode: Option<String>,
-    /// True for requests that were let through and then failed, false for the others.
-    failed: Option<bool>,
-    /// True for acknowledged decisions, false for the others.
-    acknowledged: Option<bool>,
-}
 
 /// The logs to read.
 #[derive(IntoParams)]
@@ -88,23 +46,4 @@ pub(super) struct EvidenceFile {
     /// The proof of each new key of the log; absent where the key was never replaced.
     #[schema(value_type = Option<Vec<Object>>)]
     rotations: Option<Vec<serde_json::Value>>,
-}
-
-fn words(words: &[&str]) -> Object {
-    ObjectBuilder::new()
-        .schema_type(Type::String)
-        .enum_values(Some(words.to_vec()))
-        .build()
-}
-
-fn reason() -> Object {
-    words(&Reason::ALL.map(Reason::as_str))
-}
-
-fn verdict() -> Object {
-    words(&verdicts())
-}
-
-fn mode() -> Object {
-    words(&modes())
 }

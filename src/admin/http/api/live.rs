@@ -12,8 +12,6 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::QueryParams;
-#[cfg(feature = "openapi")]
-use super::described::ConditionParams;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::{Actor, AppState};
 use crate::admin::query::params::CONDITIONS;
@@ -45,7 +43,7 @@ pub(super) fn routes() -> Router<AppState> {
 /// `since`, `until` and `acknowledged` do not apply here.
 #[cfg_attr(feature = "openapi", utoipa::path(
     get, path = "/decisions/live", tag = "decisions",
-    params(ConditionParams),
+    params(Conditions),
     responses(
         (status = 200, description = "Events, until either side ends it", body = String, content_type = "text/event-stream"),
         (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),

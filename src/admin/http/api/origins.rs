@@ -12,7 +12,7 @@ use crate::admin::http::problem::Problem;
 use crate::admin::http::{Actor, AppState};
 use crate::admin::query::params::cursor;
 use crate::admin::query::{self, STATES};
-use crate::admin::view::{FetchEntry, OriginEntry};
+use crate::admin::view::{FetchEntry, OriginEntry, Pace};
 use crawlgate_origins::identity::Identity;
 use crawlgate_robots::Origin;
 use crawlgate_store::{FETCHES_KEPT, OriginQuery};
@@ -76,18 +76,6 @@ pub(super) struct OriginReport {
     pace: Option<Pace>,
 }
 
-/// The limit on requests to an origin.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub(super) struct Pace {
-    /// The least time from one request to the next, in milliseconds.
-    interval_ms: u64,
-    /// The source of the limit: the configuration, the origin's robots.txt, or the origin's answers.
-    source: String,
-    /// True if the robots.txt asks for a longer delay than the operator allows.
-    clamped: bool,
-}
-
 fn named(text: &str) -> Result<Origin, Problem> {
     query::origin(text).map_err(|why| Problem::bad(format!("{text}: {why}")))
 }
@@ -132,11 +120,7 @@ pub(super) async fn one(
     Ok(Json(OriginReport {
         entry: OriginEntry::of(found),
         states: all.iter().map(OriginEntry::of).collect(),
-        pace: pace.map(|pace| Pace {
-            interval_ms: u64::try_from(pace.interval.as_millis()).unwrap_or(u64::MAX),
-            source: pace.source.as_str().to_owned(),
-            clamped: pace.clamped,
-        }),
+        pace: pace.map(Pace::of),
     }))
 }
 

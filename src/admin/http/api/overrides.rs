@@ -13,9 +13,9 @@ use crate::admin::Reach;
 use crate::admin::http::problem::Problem;
 use crate::admin::http::{Actor, AppState};
 use crate::admin::query::Asserted;
-use crate::admin::view::OverrideEntry;
+use crate::admin::view::{Action, OverrideEntry};
 use crate::override_sync::OverrideSync;
-use crawlgate_policy::overrides::{self, Override, OverrideId};
+use crawlgate_policy::overrides::{Override, OverrideId};
 use crawlgate_store::StoreError;
 
 pub(super) fn routes() -> Router<AppState> {
@@ -48,26 +48,13 @@ pub(super) async fn list(
 ) -> Result<Json<OverrideList>, Problem> {
     let all = params.truth("all")?.unwrap_or(false);
     params.finish(&["all"])?;
-    let now = app.now();
-    let configured = app.proxy().settings().policy.overrides.clone();
-    let mut items: Vec<OverrideEntry> = configured
-        .iter()
-        .map(|one| OverrideEntry::of(one, now))
-        .collect();
-    if let Some(store) = app.store() {
-        let mut stored: Vec<(OverrideId, OverrideEntry)> = Vec::new();
-        for one in store.overrides().await? {
-            stored.push((one.id, OverrideEntry::of(&one, now)));
-        }
-        if all {
-            for one in store.removed_overrides().await? {
-                stored.push((one.asserted.id, OverrideEntry::of_removed(&one, now)));
-            }
-        }
-        stored.sort_by_key(|(id, _)| *id);
-        items.extend(stored.into_iter().map(|(_, entry)| entry));
-    }
-    items.retain(|one| all || one.in_force);
+    let (stored, removed) = match app.store() {
+        Some(store) if all => (store.overrides().await?, store.removed_overrides().await?),
+        Some(store) => (store.overrides().await?, Vec::new()),
+        None => Default::default(),
+    };
+    let configured = &app.proxy().settings().policy.overrides;
+    let items = OverrideEntry::list(configured, &stored, &removed, all, app.now());
     Ok(Json(OverrideList { items }))
 }
 
@@ -109,19 +96,6 @@ pub(super) struct AddedOverride {
     reach: Option<Reach>,
 }
 
-/// The effect of an override.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Action {
-    /// Forward, regardless of robots.txt and of what the site says of use.
-    Allow,
-    /// Forward, regardless of what the site says of use; the rules of robots.txt hold.
-    AllowUsage,
-    /// Refuse, regardless of robots.txt.
-    Deny,
-}
-
 /// Allow or deny paths of an origin regardless of robots.txt, from the next request on
 #[cfg_attr(feature = "openapi", utoipa::path(
     post, path = "/overrides", tag = "overrides",
@@ -142,11 +116,7 @@ pub(super) async fn add(
     let asserted = Asserted {
         origin: &new.origin,
         pattern: new.pattern.as_deref(),
-        action: match new.action {
-            Action::Allow => overrides::Action::Allow,
-            Action::AllowUsage => overrides::Action::AllowUsage,
-            Action::Deny => overrides::Action::Deny,
-        },
+        action: new.action.into(),
         until: &new.until,
         by: &by_of(&actor, new.by.as_deref(), "answers for it")?,
         reason: &new.reason,

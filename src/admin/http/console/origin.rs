@@ -15,15 +15,15 @@ use super::overrides::OverrideRow;
 use super::sitemaps::SitemapList;
 use super::text::Text;
 use crate::admin::query;
+use crate::explain::contents::File;
 use crate::explain::states::{about, at_a_request, cause, lives, other_answer, stance};
 use crawlgate_origins::document::Document;
-use crawlgate_origins::snapshot::Snapshot;
-use crawlgate_robots::{Field, Origin};
+use crawlgate_robots::Origin;
 use crawlgate_store::persist::from_stored;
 use crawlgate_store::{FETCHES_KEPT, Fetch, StoredOrigin, StoredState};
 use crawlgate_system::clock::Moment;
 use crawlgate_text::hex;
-use crawlgate_usage::{RobotsLine, robots_fields, robots_lines};
+use crawlgate_usage::robots_fields;
 
 /// Fields of a file to list; the others are counted.
 const LISTED: usize = 50;
@@ -47,39 +47,13 @@ struct OriginState {
     state: &'static str,
     identities: Vec<IdentityLink>,
     facts: Vec<Fact>,
-    groups: Vec<GroupRow>,
-    usage: Vec<UsageRow>,
+    file: File,
     /// The fields about use, each with the number of its lines.
     uses: Vec<(&'static str, usize)>,
     sitemaps: Option<SitemapList>,
-    fields: Vec<FieldRow>,
-    /// Fields not listed.
-    more: usize,
     text: Option<Text>,
     fetches: Vec<FetchRow>,
     versions: Vec<Version>,
-}
-
-struct GroupRow {
-    line: u32,
-    names: String,
-    rules: usize,
-}
-
-struct FieldRow {
-    name: &'static str,
-    value: String,
-    line: u32,
-}
-
-/// A line about use: a preference or a licence.
-struct UsageRow {
-    name: &'static str,
-    group: String,
-    value: String,
-    /// The reason why it has another effect than it seems to have.
-    remark: Option<String>,
-    line: u32,
 }
 
 /// An identity with a state.
@@ -211,16 +185,11 @@ async fn known(
         Some(_) => SitemapList::of(app, found, &state, LISTED).await?,
         None => None,
     };
-    let (groups, fields, more) = snapshot.map_or_else(Default::default, |file| contents(file));
     Ok(OriginState {
         state: found.state.name(),
         identities: all.iter().map(|one| IdentityLink::of(one, found)).collect(),
         facts: facts(found, requests, now),
-        groups,
-        usage: snapshot.map_or_else(Vec::new, |file| {
-            let lines = robots_lines(&file.robots, LISTED);
-            lines.iter().map(UsageRow::of).collect()
-        }),
+        file: snapshot.map_or_else(File::default, |file| File::of(&file.robots, octets)),
         uses: snapshot.map_or_else(Vec::new, |file| {
             let counts = robots_fields(&file.robots).into_iter();
             counts
@@ -228,8 +197,6 @@ async fn known(
                 .collect()
         }),
         sitemaps,
-        fields,
-        more,
         text: text.map(|text| {
             Text::of(
                 &text,
@@ -283,57 +250,6 @@ fn facts(found: &StoredOrigin, requests: String, now: Moment) -> Vec<Fact> {
         facts.push(fact("SHA-256", hex(copy.sha256)));
     }
     facts
-}
-
-/// Returns the groups of a file, its other fields, and how many more fields there are.
-fn contents(file: &Snapshot) -> (Vec<GroupRow>, Vec<FieldRow>, usize) {
-    let groups = file.robots.groups().take(LISTED).map(|group| {
-        let names: Vec<String> = group.user_agents().map(|(name, _)| octets(name)).collect();
-        GroupRow {
-            line: group.user_agents().next().map_or(0, |(_, line)| line),
-            names: names.join(", "),
-            rules: group.rules().count(),
-        }
-    });
-    let others = || {
-        let others = file.robots.others();
-        others.filter(|other| !other.field.is_of_usage() && other.field != Field::Sitemap)
-    };
-    let fields: Vec<FieldRow> = others()
-        .take(LISTED)
-        .map(|other| FieldRow {
-            name: other.field.as_str(),
-            value: octets(other.value),
-            line: other.line,
-        })
-        .collect();
-    let more = others().count().saturating_sub(LISTED);
-    (groups.collect(), fields, more)
-}
-
-impl UsageRow {
-    fn of(one: &RobotsLine<'_>) -> UsageRow {
-        let names: Vec<String> = one.group.iter().map(|name| octets(name)).collect();
-        UsageRow {
-            name: one.field.as_str(),
-            group: match names.is_empty() {
-                true => "above all groups".to_owned(),
-                false if one.more > 0 => format!("{} and {} more", names.join(", "), one.more),
-                false => names.join(", "),
-            },
-            value: octets(one.value),
-            remark: one.remark.map(|kind| kind.to_string()),
-            line: one.line,
-        }
-    }
-}
-
-impl OriginState {
-    /// Counts the lines about use that are not listed.
-    fn more_uses(&self) -> usize {
-        let all: usize = self.uses.iter().map(|(_, count)| count).sum();
-        all.saturating_sub(self.usage.len())
-    }
 }
 
 impl IdentityLink {

@@ -14,7 +14,7 @@ use super::layout::{Layout, Page, Section};
 use crate::proxy::SELF_TEST;
 use crate::proxy::listener::ListenAddr as Listens;
 use crawlgate_ca::{Authority, text};
-use crawlgate_trust::recipes::{CLIENTS, Setup, proxy_url};
+use crawlgate_trust::recipes::{CLIENTS, Recipe, Setup, proxy_url};
 
 #[derive(Template)]
 #[template(path = "setup.html", config = "src/admin/http/console/askama.toml")]
@@ -32,13 +32,6 @@ pub(super) struct SetupPage {
     recipes: Vec<Recipe>,
     /// Files that some recipes name and that do not exist.
     missing: Vec<String>,
-}
-
-/// The settings of one client.
-struct Recipe {
-    name: &'static str,
-    title: String,
-    lines: String,
 }
 
 /// `/setup`
@@ -63,15 +56,7 @@ pub(super) async fn page(State(app): State<AppState>, actor: Actor) -> Page<Setu
     let exports = [&setup.authorities, &setup.bundle, &setup.truststore];
     let missing = exports.into_iter().filter(|file| !Path::new(file).exists());
     let missing = missing.cloned().collect();
-    let recipes = CLIENTS.into_iter().filter_map(|name| {
-        let text = setup.one(name)?;
-        let (title, lines) = text.split_once('\n')?;
-        Some(Recipe {
-            name,
-            title: title.trim_start_matches("# ").to_owned(),
-            lines: lines.trim_end().to_owned(),
-        })
-    });
+    let recipes = CLIENTS.into_iter().filter_map(|name| setup.one(name));
     Page(SetupPage {
         layout: Layout::new(&app, &actor, Section::Setup, "Set-up"),
         recipes: recipes.collect(),

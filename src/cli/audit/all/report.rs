@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{DecisionCounts, MAX_SHOWN, Witnessed};
+use super::Witnessed;
+use crate::audit::verify::all::{DecisionCounts, MAX_SHOWN};
 use crate::audit::verify::case::Trusted;
 use crate::audit::verify::walk::LogVerification;
 use crate::cli::terminal::printable;

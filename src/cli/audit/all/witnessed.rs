@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::audit::verify::case::Trusted;
+use crate::cli::Failure;
 use crawlgate_config::{AuditConfig, WitnessConfig};
 use crawlgate_store::log_key::last_witnessed;
 use crawlgate_store::{Store, StoredCheckpoint};
@@ -47,11 +48,11 @@ impl<'c> Witnessed<'c> {
         mut self,
         store: &Store,
         trusted: &Trusted,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Failure> {
         let names: BTreeSet<&KeyName> = trusted.keys.all.iter().map(VerifierKey::name).collect();
         for name in names {
             let ahead = store.ahead(name).await;
-            self.ahead.extend(ahead.map_err(|error| error.to_string())?);
+            self.ahead.extend(ahead?);
         }
         Ok(self)
     }

@@ -110,7 +110,8 @@ impl ExportedLog {
             to: self.to(),
             key: vec![self.key.vkey().to_string()],
         };
-        write(&args, &self.store, &Config::default()).await
+        let written = write(&args, &self.store, &Config::default()).await;
+        written.map_err(|error| error.to_string())
     }
 }
 

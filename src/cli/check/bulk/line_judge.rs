@@ -12,6 +12,7 @@ use serde_json::error::Category;
 
 use super::lines::{LONGEST, Line};
 use crate::cache::RobotsCache;
+use crate::cli::Failure;
 use crate::explain::Documents;
 use crate::explain::document::{NoteOf, notes_of};
 use crate::explain::usage::{self, File, Head, UsageQuery};
@@ -126,14 +127,14 @@ impl LineJudge {
         named: &[String],
         usage: UsageQuery,
         config: &Config,
-    ) -> Result<LineJudge, String> {
+    ) -> Result<LineJudge, Failure> {
         // Base64 without padding has the same meaning.
         let padding = base64::engine::DecodePaddingMode::Indifferent;
         let decoding = NO_PAD.with_decode_padding_mode(padding);
         Ok(LineJudge {
             options: crate::explain::options(&config.robots),
             path_guard: config.robots.path_guard,
-            default: crate::explain::agent(named, config).map_err(|error| error.to_string())?,
+            default: crate::explain::agent(named, config)?,
             usage,
             asked: 0,
             last: None,
@@ -147,32 +148,31 @@ impl LineJudge {
         match self.answer(line, out) {
             Ok(asked) => asked,
             Err(error) => {
-                refuse(&error, self.asked, out);
+                refuse(&error.to_string(), self.asked, out);
                 LineOutcome::Answered
             }
         }
     }
 
-    fn answer(&mut self, line: &Line, out: &mut Vec<u8>) -> Result<LineOutcome, String> {
+    fn answer(&mut self, line: &Line, out: &mut Vec<u8>) -> Result<LineOutcome, Failure> {
         let Line::Whole(line) = line else {
-            return Err(format!("the line is longer than {LONGEST} octets"));
+            return Err(format!("the line is longer than {LONGEST} octets").into());
         };
         let input: InputLine<'_> = serde_json::from_slice(line).map_err(|error| invalid(&error))?;
         if input.agent.is_some() || input.user_agent.is_some() {
-            return Err("name the crawler in `agents`, a list: [\"ExampleBot\"]".to_owned());
+            return Err("name the crawler in `agents`, a list: [\"ExampleBot\"]".into());
         }
-        let (origin, path) =
-            crate::explain::origin(&input.url).map_err(|error| error.to_string())?;
+        let (origin, path) = crate::explain::origin(&input.url)?;
         let agent = match &input.agents {
             None => Arc::clone(&self.default),
             Some(named) if named.is_empty() => Arc::default(),
-            Some(named) => crate::explain::named(named).map_err(|error| error.to_string())?,
+            Some(named) => crate::explain::named(named)?,
         };
         let with_notes = input.notes == Some(true);
         let asked = self.asked_of(&input)?;
         let text = match (input.robots, input.robots_base64) {
             (Some(_), Some(_)) => {
-                return Err("`robots` and `robots_base64` are two files: bring one".to_owned());
+                return Err("`robots` and `robots_base64` are two files: bring one".into());
             }
             (Some(text), None) => text.into_bytes(),
             (None, Some(text)) => self
@@ -253,7 +253,7 @@ impl LineJudge {
     }
 
     /// Returns what a line asks about use; `None` where it asks nothing and the command line names no purpose.
-    fn asked_of(&self, input: &InputLine<'_>) -> Result<Option<UsageQuery>, String> {
+    fn asked_of(&self, input: &InputLine<'_>) -> Result<Option<UsageQuery>, Failure> {
         let mut asked = self.usage.clone();
         let mut is_asked = !asked.purposes.is_empty();
         if let Some(words) = &input.purposes {

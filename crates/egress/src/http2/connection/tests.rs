@@ -18,7 +18,10 @@ pub(in super::super::super) fn origin(most: u32) -> DuplexStream {
 }
 
 /// Connects to the other end of this one.
-pub(in super::super::super) async fn connect(io: DuplexStream, changed: &Arc<Notify>) -> Connection {
+pub(in super::super::super) async fn connect(
+    io: DuplexStream,
+    changed: &Arc<Notify>,
+) -> Connection {
     let bounds = Bounds {
         streams: 100,
         window: 65_535,

@@ -6,10 +6,11 @@ use std::time::Duration;
 use rustls::sign::SingleCertAndKey;
 use tokio::time::timeout;
 
+use super::StartError;
 use crate::proxy::listener;
 use crawlgate_config::Config;
 use crawlgate_egress as egress;
-use crawlgate_store as store;
+use crawlgate_store::{self as store, StoreError};
 use crawlgate_system::clock::Clock;
 use crawlgate_trust::pem;
 use crawlgate_turns::fleet::engine::{Engine, password};
@@ -23,16 +24,16 @@ const FIRST: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// When the key or the password of the fleet, the name of the log, the trusted roots or the certificate cannot be read.
-pub(super) fn join(
+pub fn join(
     config: &Config,
     suffix: Option<u32>,
     clock: &Clock,
-) -> Result<Option<Arc<Fleet>>, String> {
+) -> Result<Option<Arc<Fleet>>, StartError> {
     let fleet = &config.fleet;
     let Some(key_file) = fleet.key_file.as_deref().filter(|_| fleet.is_on()) else {
         return Ok(None);
     };
-    let key = FleetKey::load(key_file).map_err(|error| error.to_string())?;
+    let key = FleetKey::load(key_file)?;
     let engine = engine(config)?;
     let mut name = name(config)?;
     if let Some(suffix) = suffix {
@@ -47,19 +48,18 @@ pub(super) fn join(
 ///
 /// # Errors
 /// When the trusted roots, the certificate, its key or the password cannot be read.
-pub(super) fn engine(config: &Config) -> Result<Arc<Engine>, String> {
+pub fn engine(config: &Config) -> Result<Arc<Engine>, StartError> {
     let fleet = &config.fleet;
-    let mut tls = egress::tls_config(&config.tls.extra_roots).map_err(|error| error.to_string())?;
+    let mut tls = egress::tls_config(&config.tls.extra_roots)?;
     if let (Some(cert), Some(key)) = (&fleet.cert, &fleet.key) {
-        let certified = pem::certified(cert, key, tls.crypto_provider());
-        let certified = certified.map_err(|error| format!("[fleet] {error}"))?;
+        let certified = pem::certified(cert, key, tls.crypto_provider())?;
         tls.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(certified));
     }
-    Engine::of(fleet, Arc::new(tls)).map_err(|error| error.to_string())
+    Ok(Engine::of(fleet, Arc::new(tls))?)
 }
 
 /// Returns the faults of the files that `[fleet]` names.
-pub(super) fn faults(config: &Config) -> Vec<String> {
+pub fn faults(config: &Config) -> Vec<String> {
     let fleet = &config.fleet;
     let Some(key_file) = fleet.key_file.as_deref().filter(|_| fleet.is_on()) else {
         return Vec::new();
@@ -79,18 +79,15 @@ pub(super) fn faults(config: &Config) -> Vec<String> {
 ///
 /// # Errors
 /// When it is that of the log, and the log has no key.
-pub(super) fn name(config: &Config) -> Result<String, String> {
+pub fn name(config: &Config) -> Result<String, StoreError> {
     match &config.fleet.name {
         Some(name) => Ok(name.clone()),
-        None => {
-            let key = store::log_key(config).map_err(|error| error.to_string())?;
-            Ok(key.vkey().name().to_string())
-        }
+        None => Ok(store::log_key(config)?.vkey().name().to_string()),
     }
 }
 
 /// Waits until the engine has answered for the first time, or not soon enough.
-pub(super) async fn first_answer(fleet: &Fleet) {
+pub async fn first_answer(fleet: &Fleet) {
     // The operator is told by the task that keeps the link.
     let _ = timeout(FIRST, fleet.connected()).await;
 }

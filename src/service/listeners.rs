@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 
 use listenfd::ListenFd;
+use thiserror::Error;
 
 use crate::admin::{BindError, claim};
 use crate::proxy::listener::{Bound, Listener};
@@ -12,9 +14,73 @@ use crawlgate_config::{Config, Listen, ListenAt, Listener as Configured};
 /// Connections that wait to be accepted, per listener.
 const BACKLOG: u32 = 1024;
 
+/// The reason why crawlers cannot connect.
+#[derive(Debug, Error)]
+pub enum ListenError {
+    /// A passed socket cannot be used.
+    #[error("socket {index} passed by the service manager: {error}")]
+    Passed {
+        /// Its number.
+        index: usize,
+        /// The reason.
+        #[source]
+        error: io::Error,
+    },
+    /// A passed socket is not there.
+    #[error("socket {index} passed by the service manager is gone")]
+    Gone {
+        /// Its number.
+        index: usize,
+    },
+    /// Anyone could connect to a passed socket.
+    #[error(
+        "[listen] {address}, passed by the service manager: {}",
+        Listen::EXPOSED
+    )]
+    Exposed {
+        /// Its address.
+        address: SocketAddr,
+    },
+    /// Anyone could connect to a passed socket of a `[[listener]]`.
+    #[error(
+        "[[listener]] {name:?}, {address}, passed by the service manager: {}",
+        Listen::EXPOSED
+    )]
+    NamedExposed {
+        /// The name of the listener.
+        name: String,
+        /// Its address.
+        address: SocketAddr,
+    },
+    /// A passed socket has no address.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A Unix socket cannot be made.
+    #[error("[[listener]] {name:?}, unix {path}: {why}")]
+    Unix {
+        /// The name of the listener.
+        name: String,
+        /// The path of the socket.
+        path: PathBuf,
+        /// The reason, and the way out.
+        why: String,
+    },
+    /// An address cannot be bound.
+    #[error("cannot listen on {address}: {error}{hint}")]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// The reason.
+        #[source]
+        error: io::Error,
+        /// The way out.
+        hint: String,
+    },
+}
+
 /// Returns all listeners, bound. The sockets that systemd passes under the name of a `[[listener]]` (FileDescriptorName=)
 /// become that one's; other passed sockets replace `[listen] address`.
-pub(super) async fn listeners(config: &Config) -> Result<Vec<Listener>, String> {
+pub async fn listeners(config: &Config) -> Result<Vec<Listener>, ListenError> {
     // Read first: reading the sockets removes the variables.
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut sockets = ListenFd::from_env();
@@ -53,8 +119,8 @@ pub(super) async fn listeners(config: &Config) -> Result<Vec<Listener>, String> 
     Ok(listeners)
 }
 
-fn take(sockets: &mut ListenFd, index: usize) -> Result<Bound, String> {
-    let failed = |error| format!("socket {index} passed by the service manager: {error}");
+fn take(sockets: &mut ListenFd, index: usize) -> Result<Bound, ListenError> {
+    let failed = |error| ListenError::Passed { index, error };
     let taken = match sockets.take_tcp_listener(index) {
         Ok(taken) => taken.map(Bound::Tcp),
         // Not a TCP socket: try a Unix socket, and report that error if it is none.
@@ -63,22 +129,21 @@ fn take(sockets: &mut ListenFd, index: usize) -> Result<Bound, String> {
             .map_err(failed)?
             .map(|socket| Bound::Unix(socket, None)),
     };
-    taken.ok_or_else(|| format!("socket {index} passed by the service manager is gone"))
+    taken.ok_or(ListenError::Gone { index })
 }
 
 /// Returns a passed socket of `[listen]`, if the settings limit who may connect.
-fn guarded(socket: Bound, config: &Config) -> Result<Bound, String> {
+fn guarded(socket: Bound, config: &Config) -> Result<Bound, ListenError> {
     match address(&socket)? {
-        Some(address) if !config.listen.may_listen_on(&address) => Err(format!(
-            "[listen] {address}, passed by the service manager: {}",
-            Listen::EXPOSED
-        )),
+        Some(address) if !config.listen.may_listen_on(&address) => {
+            Err(ListenError::Exposed { address })
+        }
         _ => Ok(socket),
     }
 }
 
 /// Returns a passed socket of a `[[listener]]`, under the same condition.
-fn guarded_as(socket: Bound, configured: &Configured) -> Result<Bound, String> {
+fn guarded_as(socket: Bound, configured: &Configured) -> Result<Bound, ListenError> {
     let Some(address) = address(&socket)? else {
         return Ok(socket);
     };
@@ -89,30 +154,27 @@ fn guarded_as(socket: Bound, configured: &Configured) -> Result<Bound, String> {
     if there.is_guarded() {
         return Ok(socket);
     }
-    Err(format!(
-        "[[listener]] {:?}, {address}, passed by the service manager: {}",
-        configured.name,
-        Listen::EXPOSED
-    ))
+    let name = configured.name.to_string();
+    Err(ListenError::NamedExposed { name, address })
 }
 
-fn address(socket: &Bound) -> Result<Option<SocketAddr>, String> {
+fn address(socket: &Bound) -> Result<Option<SocketAddr>, ListenError> {
     match socket {
-        Bound::Tcp(listener) => listener.local_addr().map(Some),
+        Bound::Tcp(listener) => Ok(Some(listener.local_addr()?)),
         Bound::Unix(..) => Ok(None),
     }
-    .map_err(|error| error.to_string())
 }
 
-async fn make(configured: &Configured) -> Result<Bound, String> {
+async fn make(configured: &Configured) -> Result<Bound, ListenError> {
     let label = format!("[[listener]] {:?}, address", configured.name);
     let (path, mode) = match &configured.at {
         ListenAt::Address(address) => return bind(address, &label).map(Bound::Tcp),
         ListenAt::Unix { path, mode } => (path, *mode),
     };
-    let failed = |why: String| {
-        let (name, path) = (&configured.name, path.display());
-        format!("[[listener]] {name:?}, unix {path}: {why}")
+    let failed = |why: String| ListenError::Unix {
+        name: configured.name.to_string(),
+        path: path.clone(),
+        why,
     };
     match claim(path, mode).await {
         Ok((listener, file)) => {
@@ -137,7 +199,7 @@ async fn make(configured: &Configured) -> Result<Bound, String> {
     }
 }
 
-fn bind(address: &SocketAddr, key: &str) -> Result<TcpListener, String> {
+fn bind(address: &SocketAddr, key: &str) -> Result<TcpListener, ListenError> {
     let failed = |error: io::Error| {
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => {
@@ -149,7 +211,11 @@ fn bind(address: &SocketAddr, key: &str) -> Result<TcpListener, String> {
             io::ErrorKind::PermissionDenied => format!(": set {key} to a port above 1023"),
             _ => String::new(),
         };
-        format!("cannot listen on {address}: {error}{hint}")
+        ListenError::Address {
+            address: *address,
+            error,
+            hint,
+        }
     };
     let socket = match address {
         SocketAddr::V4(_) => tokio::net::TcpSocket::new_v4(),

@@ -1,78 +1,72 @@
 //! The contents of a robots.txt besides its rules, for people and for programs.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crawlgate_origins::snapshot::Snapshot;
-use crawlgate_robots::{Field, Lint, LintKind};
+use crawlgate_robots::{Field, Lint, LintKind, Robots};
 use crawlgate_usage::{RobotsLine, notes, robots_lines};
 
 /// The contents of a robots.txt besides its rules.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct File {
-    pub(super) groups: Vec<GroupEntry>,
-    pub(super) sitemaps: Vec<String>,
+pub(crate) struct File {
+    pub(crate) groups: Vec<GroupEntry>,
+    pub(crate) sitemaps: Vec<String>,
     /// Preferences about use, and licences.
-    pub(super) usage: Vec<UsageEntry>,
+    pub(crate) usage: Vec<UsageEntry>,
     /// Other fields: delays, hosts and the like.
-    pub(super) others: Vec<OtherEntry>,
+    pub(crate) others: Vec<OtherEntry>,
     /// Lines without the effect that they seem to have, as `crawlgate check --robots` tells them.
-    pub(super) notes: Vec<NoteEntry>,
+    pub(crate) notes: Vec<NoteEntry>,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct NoteEntry {
-    pub(super) line: u32,
-    pub(super) kind: &'static str,
-    pub(super) message: String,
-    pub(super) text: String,
+pub(crate) struct NoteEntry {
+    pub(crate) line: u32,
+    pub(crate) kind: &'static str,
+    pub(crate) message: String,
+    pub(crate) text: String,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct GroupEntry {
-    pub(super) line: u32,
-    pub(super) user_agents: Vec<String>,
-    pub(super) rules: usize,
+pub(crate) struct GroupEntry {
+    pub(crate) line: u32,
+    pub(crate) user_agents: Vec<String>,
+    pub(crate) rules: usize,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct OtherEntry {
-    pub(super) line: u32,
-    pub(super) field: &'static str,
-    pub(super) value: String,
+pub(crate) struct OtherEntry {
+    pub(crate) line: u32,
+    pub(crate) field: &'static str,
+    pub(crate) value: String,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct UsageEntry {
-    pub(super) line: u32,
-    pub(super) field: &'static str,
-    pub(super) value: String,
+pub(crate) struct UsageEntry {
+    pub(crate) line: u32,
+    pub(crate) field: &'static str,
+    pub(crate) value: String,
     /// The first user-agent lines of its group; empty above all groups.
-    pub(super) user_agents: Vec<String>,
+    pub(crate) user_agents: Vec<String>,
     /// The number of its other user-agent lines.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) more_user_agents: Option<usize>,
+    pub(crate) more_user_agents: Option<usize>,
     /// The reason why it has another effect than it seems to have.
-    pub(super) note: Option<&'static str>,
+    #[serde(serialize_with = "code")]
+    pub(crate) note: Option<LintKind>,
 }
 
 impl File {
-    pub(super) fn of(snapshot: Option<&Snapshot>) -> File {
-        let Some(snapshot) = snapshot else {
-            return File::default();
-        };
-        let robots = &snapshot.robots;
+    /// Reads a file; `text` writes its octets.
+    pub(crate) fn of(robots: &Robots, text: impl Fn(&[u8]) -> String) -> File {
         let groups = robots.groups().map(|group| GroupEntry {
             line: group.user_agents().next().map_or(0, |(_, line)| line),
             user_agents: group.user_agents().map(|(value, _)| text(value)).collect(),
             rules: group.rules().count(),
         });
+        let usage = robots_lines(robots, usize::MAX);
         let mut file = File {
             groups: groups.collect(),
-            usage: robots_lines(robots, usize::MAX)
-                .iter()
-                .map(UsageEntry::of)
-                .collect(),
-            notes: notes(robots).into_iter().map(NoteEntry::of).collect(),
+            usage: usage.iter().map(|one| UsageEntry::of(one, &text)).collect(),
             ..File::default()
         };
         for other in robots.others() {
@@ -89,6 +83,12 @@ impl File {
         }
         file
     }
+
+    /// Adds the notes.
+    pub(crate) fn with_notes(mut self, robots: &Robots) -> File {
+        self.notes = notes(robots).into_iter().map(NoteEntry::of).collect();
+        self
+    }
 }
 
 impl NoteEntry {
@@ -103,18 +103,28 @@ impl NoteEntry {
 }
 
 impl UsageEntry {
-    fn of(one: &RobotsLine<'_>) -> UsageEntry {
+    fn of(one: &RobotsLine<'_>, text: impl Fn(&[u8]) -> String) -> UsageEntry {
         UsageEntry {
             line: one.line,
             field: one.field.as_str(),
             value: text(one.value),
             user_agents: one.group.iter().map(|name| text(name)).collect(),
             more_user_agents: Some(one.more).filter(|more| *more > 0),
-            note: one.remark.map(LintKind::as_str),
+            note: one.remark,
+        }
+    }
+
+    /// Names the group.
+    pub(crate) fn speakers(&self) -> String {
+        let names = self.user_agents.join(", ");
+        match self.more_user_agents {
+            _ if self.user_agents.is_empty() => "above all groups".to_owned(),
+            None => names,
+            Some(more) => format!("{names} and {more} more"),
         }
     }
 }
 
-fn text(octets: &[u8]) -> String {
-    String::from_utf8_lossy(octets).into_owned()
+fn code<S: Serializer>(note: &Option<LintKind>, serializer: S) -> Result<S::Ok, S::Error> {
+    note.map(LintKind::as_str).serialize(serializer)
 }

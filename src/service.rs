@@ -1,7 +1,12 @@
-//! The background tasks of a serving proxy: they open the store, take over changed overrides, sign the log, drop old
-//! decisions, and answer the admin socket and HTTP.
+//! The running gate, of `serve` and of `run`: a proxy built from its configuration, and the tasks beside it. They take over
+//! changed overrides, sign the log, drop old decisions, and answer the admin socket and HTTP.
 //!
 //! No request waits for these tasks. They report a failure and try again.
+
+pub mod announce;
+mod error;
+pub mod join;
+pub mod listeners;
 
 use std::future::Future;
 use std::path::Path;
@@ -14,17 +19,21 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
-use super::join::first_answer;
+pub use self::error::StartError;
+use self::join::{first_answer, join};
 use crate::admin::http::{
     AppState, Certificate, CertificateError, Listener, ListenerKind, PUBLIC_CONNECTIONS, PublicTry,
     Token, TryCounts, router,
 };
 use crate::admin::{Process, Socket};
+use crate::audit::{Log, LogError};
 use crate::override_sync::OverrideSync;
 use crate::proxy::Proxy;
 use crate::ship::Shipper;
 use crate::witness::Witnesses;
+use crawlgate_ca::Authority;
 use crawlgate_config::{AdminConfig, Config};
+use crawlgate_egress::Egress;
 use crawlgate_store::{self as store, Access, LogKey, Store};
 use crawlgate_system::clock::{self, Clock, Moment};
 use crawlgate_turns::fleet::{Fleet, HeartbeatListener};
@@ -32,17 +41,30 @@ use crawlgate_turns::fleet::{Fleet, HeartbeatListener};
 /// Time for the last checkpoint: the end of a process waits for it.
 const LAST_CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Opens the configured store, if there is one.
-pub(super) fn open_store(config: &Config) -> Result<Option<Arc<Store>>, String> {
-    if config.store.path.is_none() {
-        return Ok(None);
-    }
-    let store = store::open(config, Access::Write).map_err(|error| error.to_string())?;
-    Ok(Some(store))
+/// Builds a proxy from its configuration: authority, egress, store, log, fleet. `suffix` tells its place in the fleet from
+/// that of the process that serves.
+///
+/// # Errors
+/// When a part of it cannot be opened; the message names the way out.
+pub fn build(
+    config: Config,
+    suffix: Option<u32>,
+    open: impl FnOnce(&Config, Option<Arc<Store>>, &Clock) -> Result<Log, LogError>,
+) -> Result<Arc<Proxy>, StartError> {
+    let clock = Clock::system();
+    let authority = Authority::load_or_create(&config.tls, clock.clone())?;
+    let egress = Egress::new(&config, clock.clone())?;
+    let store = match &config.store.path {
+        Some(_) => Some(store::open(&config, Access::Write)?),
+        None => None,
+    };
+    let log = open(&config, store, &clock)?;
+    let fleet = join(&config, suffix, &clock)?;
+    Ok(Proxy::new(config, egress, authority, log, fleet, clock)?)
 }
 
 /// The background tasks of a proxy. They end with this value.
-pub(super) struct BackgroundTasks {
+pub struct BackgroundTasks {
     tasks: JoinSet<()>,
     overrides_changed: Arc<Notify>,
     override_sync: Option<Arc<OverrideSync>>,
@@ -74,7 +96,7 @@ impl BackgroundTasks {
     ///
     /// # Errors
     /// When the key or the overrides cannot be read: without the overrides, no request can be judged.
-    pub(super) async fn start(proxy: &Arc<Proxy>) -> Result<BackgroundTasks, String> {
+    pub async fn start(proxy: &Arc<Proxy>) -> Result<BackgroundTasks, StartError> {
         let clock = Clock::system();
         let mut background = BackgroundTasks {
             tasks: JoinSet::new(),
@@ -111,13 +133,16 @@ impl BackgroundTasks {
     }
 
     /// Starts the tasks of a store: witnesses, shipping, overrides, retention.
-    async fn attach_store(&mut self, proxy: &Arc<Proxy>, store: &Arc<Store>) -> Result<(), String> {
+    async fn attach_store(
+        &mut self,
+        proxy: &Arc<Proxy>,
+        store: &Arc<Store>,
+    ) -> Result<(), StartError> {
         let settings = proxy.settings();
-        let key = store::log_key(&settings).map_err(|error| error.to_string())?;
+        let key = store::log_key(&settings)?;
         let witnesses = Witnesses::of(&settings, store, &key, self.clock.clone()).await;
-        let witnesses = Arc::new(witnesses.map_err(|error| error.to_string())?);
-        let shipper = Shipper::of(&settings, store, &key, self.clock.clone()).await;
-        let shipper = shipper.map_err(|error| error.to_string())?;
+        let witnesses = Arc::new(witnesses?);
+        let shipper = Shipper::of(&settings, store, &key, self.clock.clone()).await?;
         self.log = Some(LogParts {
             store: Arc::clone(store),
             key: Arc::clone(&key),
@@ -128,8 +153,7 @@ impl BackgroundTasks {
             self.tasks.spawn(task);
         }
         let override_sync = OverrideSync::start(proxy, store).await;
-        let override_sync =
-            override_sync.map_err(|error| format!("the overrides cannot be read: {error}"))?;
+        let override_sync = override_sync.map_err(StartError::Overrides)?;
         let changed = Arc::clone(&self.overrides_changed);
         self.tasks
             .spawn(Arc::clone(&override_sync).follow_store(changed));
@@ -139,7 +163,7 @@ impl BackgroundTasks {
 
     /// Records the start of the process, begins the store's maintenance with a checkpoint of it, and starts the HTTP servers,
     /// which decide about URLs for other programs, too. Called before the first request.
-    pub(super) fn begin(&mut self, proxy: &Arc<Proxy>) {
+    pub fn begin(&mut self, proxy: &Arc<Proxy>) {
         proxy.log().begin(&proxy.settings());
         for server in std::mem::take(&mut self.servers) {
             self.tasks.spawn(server);
@@ -169,15 +193,14 @@ impl BackgroundTasks {
     ///
     /// # Errors
     /// When the token is not available: an operator who relies on the console must not miss it.
-    fn app(&mut self, proxy: &Arc<Proxy>) -> Result<AppState, String> {
+    fn app(&mut self, proxy: &Arc<Proxy>) -> Result<AppState, StartError> {
         if let Some(app) = &self.app {
             return Ok(app.clone());
         }
         let admin = &proxy.settings().admin;
         let token = admin.token_file.as_deref();
         let token = token.filter(|_| admin.address.is_some());
-        let token = token.map(Token::load_or_create).transpose();
-        let token = token.map_err(|error| error.to_string())?;
+        let token = token.map(Token::load_or_create).transpose()?;
         let process = Process {
             proxy: Arc::clone(proxy),
             overrides_changed: Arc::clone(&self.overrides_changed),
@@ -196,16 +219,15 @@ impl BackgroundTasks {
     /// # Errors
     /// When the address, the token or the certificate is not available: an operator who relies on the console must not miss
     /// it.
-    pub(super) fn open_admin(&mut self, proxy: &Arc<Proxy>) -> Result<(), String> {
+    pub fn open_admin(&mut self, proxy: &Arc<Proxy>) -> Result<(), StartError> {
         let settings = proxy.settings();
         let Some(address) = settings.admin.address else {
             return Ok(());
         };
         let app = self.app(proxy)?;
         let certificate = settings.admin.tls().map(|tls| Certificate::load(&tls));
-        let certificate = certificate.transpose().map_err(|error| error.to_string())?;
-        let listener = Listener::bind(address, ListenerKind::Console);
-        let listener = listener.map_err(|error| error.to_string())?;
+        let certificate = certificate.transpose()?;
+        let listener = Listener::bind(address, ListenerKind::Console)?;
         let address = listener.address();
         // Before the first crawler connects, so that no crawler reaches the console through the proxy.
         proxy.egress().listens_on(&[address]);
@@ -223,7 +245,7 @@ impl BackgroundTasks {
     ///
     /// # Errors
     /// When a file cannot be used. The old certificate stays in force.
-    pub(super) fn renew_certificate(&self) -> Result<(), CertificateError> {
+    pub fn renew_certificate(&self) -> Result<(), CertificateError> {
         self.certificate.as_ref().map_or(Ok(()), Certificate::renew)
     }
 
@@ -231,18 +253,16 @@ impl BackgroundTasks {
     ///
     /// # Errors
     /// When the address is not available.
-    pub(super) fn open_public(&mut self, proxy: &Arc<Proxy>) -> Result<(), String> {
+    pub fn open_public(&mut self, proxy: &Arc<Proxy>) -> Result<(), StartError> {
         let settings = proxy.settings();
         let Some(address) = settings.admin.public_try else {
             return Ok(());
         };
-        let listener = Listener::bind(address, ListenerKind::PublicPage);
-        let listener = listener.map_err(|error| error.to_string())?;
+        let listener = Listener::bind(address, ListenerKind::PublicPage)?;
         let address = listener.address();
         // Before the first crawler connects, so that no crawler reaches it through the proxy.
         proxy.egress().listens_on(&[address]);
-        let page = PublicTry::new(Arc::clone(proxy), self.tries.clone());
-        let page = page.map_err(|error| error.to_string())?;
+        let page = PublicTry::new(Arc::clone(proxy), self.tries.clone())?;
         info!("public page: http://{address}/try");
         let serving = listener.serve(page.router(), PUBLIC_CONNECTIONS, None);
         self.servers.push(Box::pin(serving));
@@ -253,7 +273,7 @@ impl BackgroundTasks {
     ///
     /// # Errors
     /// When the token of the admin side is not available.
-    pub(super) async fn listen(&mut self, proxy: &Arc<Proxy>, path: &Path) -> Result<(), String> {
+    pub async fn listen(&mut self, proxy: &Arc<Proxy>, path: &Path) -> Result<(), StartError> {
         let app = self.app(proxy)?;
         match Socket::bind(path).await {
             Ok(socket) => {
@@ -269,7 +289,7 @@ impl BackgroundTasks {
 
     /// Lets commands that read the store have the records of this run written before. A run that cannot listen goes on: such a
     /// command misses its records of the last 100 ms.
-    pub(super) async fn listen_as_run(&mut self, proxy: &Arc<Proxy>) {
+    pub async fn listen_as_run(&mut self, proxy: &Arc<Proxy>) {
         let settings = proxy.settings();
         let (Some(store), Some(_)) = (&settings.store.path, &settings.admin.socket) else {
             return;
@@ -284,7 +304,7 @@ impl BackgroundTasks {
 
     /// Ends the tasks, signs the log, and ships the rest of the log. Called after the last record is written, so the
     /// checkpoint covers every record.
-    pub(super) async fn end(mut self) {
+    pub async fn end(mut self) {
         if let (Some(fleet), Some(override_sync)) = (&self.fleet, &self.override_sync) {
             override_sync.give_back().await;
             // Another heartbeat would make this instance a member again.

@@ -93,7 +93,7 @@ impl AppState {
     pub fn new(proxy: Arc<Proxy>, service: Arc<dyn Service>, token: Option<Token>) -> AppState {
         let hosts = proxy.settings().admin.hosts.clone();
         let started = proxy.clock().now();
-        let refusals = Refusals::default();
+        let refusals = Refusals::new(proxy.clock().clone());
         let instruments = Instruments::of(&proxy, &*service, &refusals);
         let access = Access::new(token, refusals, proxy.clock().clone());
         let decisions = connections::decisions_of(proxy.settings().admin.connections);

@@ -93,7 +93,7 @@ impl AppState {
         let proxy = &process.proxy;
         let hosts = proxy.settings().admin.hosts.clone();
         let started = proxy.clock().now();
-        let refusals = Refusals::default();
+        let refusals = Refusals::new(proxy.clock().clone());
         let instruments = Instruments::of(&process, tries, &refusals);
         let access = Access::new(token, refusals, proxy.clock().clone());
         let decisions = connections::decisions_of(proxy.settings().admin.connections);

@@ -33,7 +33,7 @@ enum Command {
     /// Check that the engine and its sentinels are set up as the fleet needs it
     ///
     /// A line for each matter: reachable, TLS, version, role, memory, persistence, replicas, sentinels, permissions of the
-    /// user, round trip. A failure says what breaks, and the command that mends it. Changes nothing at the engine. `serve`
+    /// user. A failure says what breaks, and the command that mends it. Changes nothing at the engine. `serve`
     /// need not run. Exits 0 if no line is a failure, 1 if one is.
     Check(check::CheckArgs),
     /// Show the link, the engine and the members

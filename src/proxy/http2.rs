@@ -199,7 +199,7 @@ where
             builder(limits),
             timeouts,
             most_trailers(limits),
-            Arc::new(Abuse::new(limits)),
+            Arc::new(Abuse::new(limits, downstream.proxy.clock())),
         )
     };
     let io = Lingering::new(io, timeouts.linger);

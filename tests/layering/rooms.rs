@@ -10,7 +10,10 @@ const ROOMS: &[(&str, &[&str])] = &[
         "system",
         &["clock", "descriptors", "metrics", "retry", "atomic_file"],
     ),
-    ("turns", &["gcra", "history", "fleet", "client", "pace"]),
+    (
+        "turns",
+        &["gcra", "rate_limit", "history", "fleet", "client", "pace"],
+    ),
     (
         "",
         &[

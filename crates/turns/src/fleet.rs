@@ -28,6 +28,7 @@ mod counts;
 pub mod engine;
 mod heartbeat;
 #[cfg(any(test, feature = "test-support"))]
+#[path = "fleet/tests/in_memory.rs"]
 pub mod in_memory;
 mod instruments;
 mod link;

@@ -1,15 +1,16 @@
 //! The generic cell rate algorithm: one turn per interval, some of them early.
 //!
 //! Pure, and in units of the caller's choice: a time is a number of any unit since any beginning, the same ones for
-//! all calls. governor's limiter does not fit its users, because checking it already takes a turn.
+//! all calls. Its users ask for the next turn without taking it, or give turns back; governor's limiter
+//! ([`RateLimit`](crate::rate_limit::RateLimit)) does neither.
 
 /// A rate: one turn per interval, with a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
+pub(crate) struct Rate {
     /// Time from turn to turn; at least 1.
-    pub interval: u64,
+    pub(crate) interval: u64,
     /// Turns that may be taken at once; at least 1.
-    pub burst: u32,
+    pub(crate) burst: u32,
 }
 
 impl Rate {
@@ -22,7 +23,7 @@ impl Rate {
 
 /// The turns that were taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Gcra {
+pub(crate) struct Gcra {
     /// The time at which all of them are paid off: the time of the next turn without a burst.
     paid: u64,
 }
@@ -34,12 +35,12 @@ impl Gcra {
     }
 
     /// Returns the earliest time of the next turn.
-    pub fn next(self, rate: Rate) -> u64 {
+    pub(crate) fn next(self, rate: Rate) -> u64 {
         self.paid.saturating_sub(rate.ahead())
     }
 
     /// Takes this many turns now, due or not.
-    pub fn take(&mut self, turns: u32, rate: Rate, now: u64) {
+    pub(crate) fn take(&mut self, turns: u32, rate: Rate, now: u64) {
         let cost = rate.interval.saturating_mul(u64::from(turns));
         self.paid = self.paid.max(now).saturating_add(cost);
     }
@@ -50,13 +51,13 @@ impl Gcra {
     }
 
     /// Returns the number of turns that are not paid off.
-    pub fn owed(self, rate: Rate, now: u64) -> u64 {
+    pub(crate) fn owed(self, rate: Rate, now: u64) -> u64 {
         let left = self.paid.saturating_sub(now);
         left.div_ceil(rate.interval.max(1))
     }
 
     /// Forgets what is to be paid off after `latest`. Tells whether there was any.
-    pub fn limit(&mut self, latest: u64) -> bool {
+    pub(crate) fn limit(&mut self, latest: u64) -> bool {
         let is_later = self.paid > latest;
         self.paid = self.paid.min(latest);
         is_later

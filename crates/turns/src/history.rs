@@ -66,14 +66,6 @@ pub(crate) struct Terms<'a> {
     pub(crate) is_robots: bool,
 }
 
-/// The earliest time for a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Due {
-    pub(crate) at: u64,
-    /// The bound that decides it; `None` if there is none.
-    pub(crate) bound: Option<Bound>,
-}
-
 /// A bound on the next request, with the time that it keeps to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bound {
@@ -110,31 +102,52 @@ impl History {
     }
 
     /// Returns the first time from `earliest` on at which a request may go, if none waits before it.
-    pub(crate) fn due(&self, terms: &Terms<'_>, earliest: u64) -> Due {
-        let rate = terms.rate.map(|rate| {
-            let mut at = self.turns.next(rate, self.began);
-            // A request from a time without a rate counts as one turn.
-            if self.last > self.turns.last {
-                at = at.max(self.last.saturating_add(rate.interval));
-            }
-            (at, rate.interval, Bound::Rate)
-        });
+    pub(crate) fn next(&self, terms: &Terms<'_>, earliest: u64) -> u64 {
+        let own = self.next_apart_from_groups(terms, earliest);
+        own.max(self.next_of_group(terms, own))
+    }
+
+    /// Returns the bound that decides when the next request may go; `None` if there is none.
+    pub(crate) fn bound(&self, terms: &Terms<'_>, now: u64) -> Option<Bound> {
         let Trouble {
             gap, rest, length, ..
         } = self.trouble;
-        let gap = (gap > 0).then(|| (self.last.saturating_add(gap), gap, Bound::Gap(gap)));
-        let rest = (rest > earliest).then_some((rest, length, Bound::Rest(length)));
-        let without_groups = [rate, gap, rest].into_iter().flatten().map(|(at, ..)| at);
-        let own = without_groups.fold(earliest, u64::max);
-        let group = self.next_of_group(terms, own);
+        let group = self.next_of_group(terms, self.next_apart_from_groups(terms, now));
         let interval = terms.group.map_or(0, |(_, interval)| interval);
-        let of_group = (group > 0).then_some((group, interval, Bound::Group));
         // Of two equal ones, the last: the operator's own.
-        let all = [rest, gap, of_group, rate].into_iter().flatten();
-        let decides = all.max_by_key(|(at, interval, _)| (*at, *interval));
-        Due {
-            at: own.max(group),
-            bound: decides.map(|(.., bound)| bound),
+        let all = [
+            (rest > now).then_some((rest, length, Bound::Rest(length))),
+            (gap > 0).then(|| (self.last.saturating_add(gap), gap, Bound::Gap(gap))),
+            (group > 0).then_some((group, interval, Bound::Group)),
+            terms
+                .rate
+                .map(|rate| (self.next_at_rate(rate), rate.interval, Bound::Rate)),
+        ];
+        let decides = all
+            .into_iter()
+            .flatten()
+            .max_by_key(|(at, span, _)| (*at, *span));
+        decides.map(|(.., bound)| bound)
+    }
+
+    /// Returns the first time from `earliest` on that all bounds permit, but for the interval of a group.
+    fn next_apart_from_groups(&self, terms: &Terms<'_>, earliest: u64) -> u64 {
+        let mut next = earliest.max(self.trouble.rest);
+        if let Some(rate) = terms.rate {
+            next = next.max(self.next_at_rate(rate));
+        }
+        match self.trouble.gap {
+            0 => next,
+            gap => next.max(self.last.saturating_add(gap)),
+        }
+    }
+
+    fn next_at_rate(&self, rate: Rate) -> u64 {
+        let next = self.turns.next(rate, self.began);
+        // A request from a time without a rate counts as one turn.
+        match self.last > self.turns.last {
+            true => next.max(self.last.saturating_add(rate.interval)),
+            false => next,
         }
     }
 
@@ -169,7 +182,7 @@ impl History {
         now: u64,
     ) -> u64 {
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-        let due = self.due(terms, now).at;
+        let due = self.next(terms, now);
         let mut at = due.saturating_add(self.trouble.gap.saturating_mul(count(ahead)));
         if let Some(rate) = terms.rate {
             let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
@@ -224,7 +237,7 @@ impl History {
         (earliest, now): (u64, u64),
         memory: u64,
     ) -> bool {
-        let is_due = self.due(terms, earliest).at <= now;
+        let is_due = self.next(terms, earliest) <= now;
         if is_due {
             self.take(terms, now);
         }

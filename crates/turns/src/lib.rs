@@ -3,6 +3,7 @@
 
 pub mod client;
 pub mod fleet;
-pub mod gcra;
+mod gcra;
 mod history;
 pub mod pace;
+pub mod rate_limit;

@@ -39,7 +39,8 @@
 //! about once.
 //!
 //! governor's limiter does not fit: checking it already takes a turn, and a request here needs several turns at once or
-//! none. The limit on all fetches of robots.txt (`fetches`) stands alone, so it uses governor.
+//! none. The limit on all fetches of robots.txt (`fetches`) only takes turns, so it uses governor
+//! ([`RateLimit`](crate::rate_limit::RateLimit)).
 //!
 //! [`crawl_delay`]: crawlgate_origins::crawl_delay
 

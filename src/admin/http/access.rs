@@ -197,7 +197,6 @@ impl Access {
         admin: &AdminConfig,
         headers: &HeaderMap,
         peer: SocketAddr,
-        now: Moment,
     ) -> Result<Actor, Refusal> {
         if self.token.is_none() && !admin.is_for_users() {
             return Ok(Actor::Anyone);
@@ -226,7 +225,7 @@ impl Access {
         };
         // The name of a known user alone: people type a password into the wrong field.
         let known = user.map(|user| &*user.name);
-        self.refusals.refuse(reason, peer, known, now);
+        self.refusals.refuse(reason, peer, known);
         found
     }
 

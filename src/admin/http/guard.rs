@@ -131,7 +131,7 @@ pub async fn authorise(State(app): State<AppState>, request: Request, next: Next
     let user = actor.name();
     if !actor.may(needed) {
         let refusals = app.access().refusals();
-        refusals.refuse(Reason::Role, peer, user, app.now());
+        refusals.refuse(Reason::Role, peer, user);
         let why = format!(
             "this takes the role {needed}, and {} has the role {}: see role of its [[admin.user]]",
             user.unwrap_or_default(),
@@ -164,10 +164,10 @@ async fn sender(app: &AppState, request: &Parts) -> Result<Actor, Response> {
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, why).into_response());
     }
     let settings = app.proxy().settings();
-    let (peer, now) = (decide::peer_address(&request.extensions), app.now());
+    let peer = decide::peer_address(&request.extensions);
     let access = app.access();
     let identified = access
-        .identify(&settings.admin, &request.headers, peer, now)
+        .identify(&settings.admin, &request.headers, peer)
         .await;
     let actor = identified.map_err(|refusal| refused(app, refusal, path))?;
     if decide::is_described_in_fields(path) {

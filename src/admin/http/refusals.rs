@@ -3,19 +3,14 @@
 //! A flood of refusals writes few messages: a message says how many came without one since the last.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tracing::warn;
 
-use crawlgate_system::clock::Moment;
+use crawlgate_system::clock::Clock;
 use crawlgate_system::metrics::{Counters, Registry};
-use crawlgate_turns::gcra::{Gcra, Rate};
-
-/// The messages, in milliseconds: ten at once, then one in six seconds.
-const RATE: Rate = Rate {
-    interval: 6_000,
-    burst: 10,
-};
+use crawlgate_turns::rate_limit::RateLimit;
 
 /// The reason of a refusal, in the order of the labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,23 +35,22 @@ pub(super) struct Refusals {
     limiter: Mutex<MessageLimiter>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct MessageLimiter {
-    messages: Gcra,
+    messages: RateLimit,
     /// Refusals without a message since the last message.
     untold: u64,
 }
 
-impl Default for Refusals {
-    fn default() -> Refusals {
+impl Refusals {
+    /// Creates the counts; messages are limited by `clock`.
+    pub(super) fn new(clock: Clock) -> Refusals {
         Refusals {
             counts: Counters::by("reason", &REASONS),
-            limiter: Mutex::default(),
+            limiter: Mutex::new(MessageLimiter::new(clock)),
         }
     }
-}
 
-impl Refusals {
     /// Registers the metric.
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
@@ -68,9 +62,9 @@ impl Refusals {
     }
 
     /// Counts a refusal of a request from `peer`, in the name of a known `user`, and tells of it.
-    pub(super) fn refuse(&self, reason: Reason, peer: SocketAddr, user: Option<&str>, now: Moment) {
+    pub(super) fn refuse(&self, reason: Reason, peer: SocketAddr, user: Option<&str>) {
         self.counts.add(reason as usize, 1);
-        let Some(untold) = self.limiter.lock().message(now) else {
+        let Some(untold) = self.limiter.lock().message() else {
             return;
         };
         let why = REASONS.get(reason as usize).copied().unwrap_or_default();
@@ -80,42 +74,44 @@ impl Refusals {
 }
 
 impl MessageLimiter {
+    /// Permits ten messages at once, then one in six seconds.
+    fn new(clock: Clock) -> MessageLimiter {
+        MessageLimiter {
+            messages: RateLimit::new(Duration::from_secs(6), 10, clock),
+            untold: 0,
+        }
+    }
+
     /// Takes a message, and returns how many refusals had none since the last one; none if there were too many.
-    fn message(&mut self, now: Moment) -> Option<u64> {
-        let time = now.as_millis();
-        // A clock that was set back must not silence the messages.
-        self.messages
-            .limit(time + RATE.interval * u64::from(RATE.burst));
-        if self.messages.next(RATE) > time {
+    fn message(&mut self) -> Option<u64> {
+        if self.messages.take().is_err() {
             self.untold += 1;
             return None;
         }
-        self.messages.take(1, RATE, time);
         Some(std::mem::take(&mut self.untold))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+    use crawlgate_system::clock::Moment;
 
     const NOON: Moment = Moment::from_millis(1_795_176_000_000);
 
     #[test]
     fn a_flood_writes_few_messages_and_the_next_one_counts_the_others() {
-        let mut limiter = MessageLimiter::default();
-        let messages = |limiter: &mut MessageLimiter, now| {
-            (0..100).filter_map(|_| limiter.message(now)).count()
-        };
-        assert_eq!(messages(&mut limiter, NOON), 10);
-        let later = NOON + Duration::from_secs(6);
-        assert_eq!(limiter.message(later), Some(90));
-        assert_eq!(limiter.message(later), None);
+        let clock = Clock::manual(NOON);
+        let mut limiter = MessageLimiter::new(clock.clone());
+        let messages = (0..100).filter_map(|_| limiter.message()).count();
+        assert_eq!(messages, 10);
+        clock.advance(Duration::from_secs(6));
+        assert_eq!(limiter.message(), Some(90));
+        assert_eq!(limiter.message(), None);
         // The clock is set back by a day.
-        let before = NOON - Duration::from_secs(86_400);
-        assert_eq!(limiter.message(before), None);
-        assert_eq!(limiter.message(before + Duration::from_secs(6)), Some(2));
+        clock.set(NOON - Duration::from_secs(86_400));
+        assert_eq!(limiter.message(), None);
+        clock.advance(Duration::from_secs(6));
+        assert_eq!(limiter.message(), Some(2));
     }
 }

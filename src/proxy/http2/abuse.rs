@@ -1,34 +1,34 @@
 //! Bounds on what costs a crawler nothing: streams that it resets, frames that ask for nothing, heads without an end.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::super::counts::Http2End;
 use crawlgate_config::Limits;
-use crawlgate_turns::gcra::{Gcra, Rate};
+use crawlgate_system::clock::Clock;
+use crawlgate_turns::rate_limit::RateLimit;
+
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// The bounds of one connection. The first that is exceeded ends it.
 pub(super) struct Abuse {
     /// Streams that the crawler reset before their answer began. To open and reset streams without end costs a crawler
     /// nothing, and an origin and the proxy a request each (CVE-2023-44487).
-    resets: PerMinute,
+    resets: RateLimit,
     /// Frames that are no part of a request: each is read, and some are answered.
-    frames: PerMinute,
-    since: Instant,
+    frames: RateLimit,
     end: OnceLock<Http2End>,
     exceeded: CancellationToken,
 }
 
 impl Abuse {
     /// Creates the bounds of a connection that begins.
-    pub(super) fn new(limits: &Limits) -> Abuse {
+    pub(super) fn new(limits: &Limits, clock: &Clock) -> Abuse {
         Abuse {
-            resets: PerMinute::new(limits.http2_resets),
-            frames: PerMinute::new(limits.http2_control_frames),
-            since: Instant::now(),
+            resets: per_minute(limits.http2_resets, clock),
+            frames: per_minute(limits.http2_control_frames, clock),
             end: OnceLock::new(),
             exceeded: CancellationToken::new(),
         }
@@ -36,14 +36,14 @@ impl Abuse {
 
     /// Counts a stream that the crawler reset.
     pub(super) fn count_reset(&self) {
-        if self.resets.are_exceeded(1, self.now()) {
+        if !self.resets.take_all(1) {
             self.exceed(Http2End::Resets);
         }
     }
 
     /// Counts frames that are no part of a request.
     pub(super) fn count_frames(&self, frames: u32) {
-        if self.frames.are_exceeded(frames, self.now()) {
+        if !self.frames.take_all(frames) {
             self.exceed(Http2End::Frames);
         }
     }
@@ -74,78 +74,48 @@ impl Abuse {
         let _ = self.end.set(end);
         self.exceeded.cancel();
     }
-
-    /// Returns the time in microseconds, from an hour on: the first burst is not before the beginning of time.
-    fn now(&self) -> u64 {
-        let micros = self.since.elapsed().as_micros();
-        u64::try_from(micros)
-            .unwrap_or(u64::MAX)
-            .saturating_add(3_600_000_000)
-    }
 }
 
-/// A number per minute, all of them at once.
-struct PerMinute {
-    rate: Rate,
-    taken: Mutex<Gcra>,
-}
-
-impl PerMinute {
-    fn new(most: u32) -> PerMinute {
-        let most = most.max(1);
-        PerMinute {
-            rate: Rate {
-                interval: (60_000_000 / u64::from(most)).max(1),
-                burst: most,
-            },
-            taken: Mutex::default(),
-        }
-    }
-
-    /// Counts so many more, and tells whether they are too many.
-    fn are_exceeded(&self, count: u32, now: u64) -> bool {
-        let mut taken = self.taken.lock();
-        taken.take(count, self.rate, now);
-        taken.owed(self.rate, now) > u64::from(self.rate.burst)
-    }
+/// Permits a number per minute, all of them at once.
+fn per_minute(most: u32, clock: &Clock) -> RateLimit {
+    RateLimit::new(MINUTE / most.max(1), most, clock.clone())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use tokio::time::advance;
-
     use super::*;
     use crawlgate_config::Config;
+    use crawlgate_system::clock::Moment;
 
-    fn abuse() -> Abuse {
+    fn abuse(clock: &Clock) -> Abuse {
         let mut limits = Config::default().limits;
         (limits.http2_resets, limits.http2_control_frames) = (3, 5);
-        Abuse::new(&limits)
+        Abuse::new(&limits, clock)
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn resets_beyond_the_rate_are_too_many() {
-        let abuse = abuse();
+        let clock = Clock::manual(Moment::default());
+        let abuse = abuse(&clock);
         let are_too_many = |times: usize| {
             (0..times).for_each(|_| abuse.count_reset());
             abuse.is_exceeded()
         };
         assert!(!are_too_many(3));
-        advance(Duration::from_secs(60)).await;
+        clock.advance(MINUTE);
         assert!(!are_too_many(3), "a minute later");
         assert!(are_too_many(1));
         assert_eq!(abuse.exceeded().await, Http2End::Resets);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn the_first_bound_that_is_exceeded_ends_the_connection() {
-        let abuse = abuse();
+        let clock = Clock::manual(Moment::default());
+        let abuse = abuse(&clock);
         abuse.count_frames(4);
         abuse.count_frames(1);
         assert!(!abuse.is_exceeded());
-        advance(Duration::from_secs(12)).await;
+        clock.advance(MINUTE / 5);
         abuse.count_frames(1);
         assert!(!abuse.is_exceeded(), "a fifth of a minute later");
         abuse.count_frames(1);

@@ -230,6 +230,7 @@ mod tests {
 
     use super::*;
     use crawlgate_config::Config;
+    use crawlgate_system::clock::Clock;
 
     fn frame(kind: u8, flags: u8, length: u8) -> Vec<u8> {
         let mut frame = vec![0, 0, length, kind, flags, 0, 0, 0, 1];
@@ -366,7 +367,7 @@ mod tests {
     #[tokio::test]
     async fn trailers_that_are_too_long_are_not_passed_on() {
         for (length, is_passed) in [(250, true), (251, false)] {
-            let abuse = Arc::new(Abuse::new(&Config::default().limits));
+            let abuse = Arc::new(Abuse::new(&Config::default().limits, &Clock::system()));
             let (mut crawler, proxy) = duplex(1 << 16);
             let watch = Watch::new(Duration::from_secs(10), 250, Arc::clone(&abuse));
             let mut watched = Filtered::new(proxy, watch);
@@ -383,7 +384,7 @@ mod tests {
 
     #[test]
     fn window_updates_without_an_answer_are_counted() {
-        let abuse = Arc::new(Abuse::new(&Config::default().limits));
+        let abuse = Arc::new(Abuse::new(&Config::default().limits, &Clock::system()));
         let mut watch = Watch::new(Duration::from_secs(10), 1_000, abuse);
         for (written, updates, excess_updates) in [
             (0, 3, 3),
@@ -402,7 +403,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_head_has_its_own_time() {
         let patience = Duration::from_secs(10);
-        let abuse = Arc::new(Abuse::new(&Config::default().limits));
+        let abuse = Arc::new(Abuse::new(&Config::default().limits, &Clock::system()));
         let (mut crawler, proxy) = duplex(1 << 16);
         let mut watched = Filtered::new(proxy, Watch::new(patience, 1_000, Arc::clone(&abuse)));
         let head = frame(HEADERS, END_HEADERS, 20);

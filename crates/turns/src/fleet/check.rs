@@ -3,12 +3,11 @@
 //! Judges answers that `Engine::survey` has collected: one finding for each matter, with the consequence and the command
 //! that mends it. A setting that the engine's user may not read is no failure, but is said.
 
-mod memory;
-mod replication;
+mod sentinels;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::time::Duration;
 
 use serde::Serialize;
 
@@ -18,9 +17,6 @@ use crawlgate_config::{Endpoint, FleetConfig};
 
 /// The least version of the engine.
 const VERSION: u32 = 7;
-
-/// The share of `[fleet] timeout` that the median of the answers may take.
-const SHARE: u32 = 5;
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -69,30 +65,24 @@ pub fn judge(survey: &Survey, config: &FleetConfig) -> Vec<Finding> {
     let mut checker = Checker {
         config,
         at: String::new(),
+        place: String::new(),
         tool: String::new(),
         findings: Vec::new(),
     };
-    replication::sentinels(&mut checker, survey);
+    sentinels::sentinels(&mut checker, survey);
     let Some(at) = &survey.at else {
-        checker.failure(
-            "reachable",
-            "no sentinel names the primary",
-            NOTHING_GOES,
-            "start the sentinels, or correct [fleet] sentinels and master".to_owned(),
-        );
+        let says = "no sentinel names the primary";
+        let mend = "start the sentinels, or correct [fleet] sentinels and master";
+        checker.failure("reachable", says, NOTHING_GOES, mend);
         return checker.findings;
     };
     checker.about(at);
     match &survey.engine {
         Ok(facts) => engine(&mut checker, at, facts, survey),
         Err(why) => {
+            let says = format!("it does not answer: {why}");
             let advice = advice(&why.to_string());
-            checker.failure(
-                "reachable",
-                format!("it does not answer: {why}"),
-                NOTHING_GOES,
-                advice,
-            );
+            checker.failure("reachable", says, NOTHING_GOES, advice);
         }
     }
     checker.findings
@@ -117,7 +107,9 @@ fn advice(why: &str) -> &'static str {
 struct Checker<'c> {
     config: &'c FleetConfig,
     at: String,
-    /// The command line that reaches the server.
+    /// The words of redis-cli that name the server.
+    place: String,
+    /// The command line that reaches it.
     tool: String,
     findings: Vec<Finding>,
 }
@@ -126,6 +118,7 @@ impl Checker<'_> {
     fn about(&mut self, at: &Endpoint) {
         let tls = if self.config.tls { " --tls" } else { "" };
         self.tool = format!("redis-cli -h {} -p {}{tls}", at.host, at.port);
+        self.place = format!("{} {}", at.host, at.port);
         self.at = at.to_string();
     }
 
@@ -140,20 +133,14 @@ impl Checker<'_> {
         });
     }
 
-    fn fault(
-        &mut self,
-        level: Level,
-        (check, says): (&'static str, impl Into<String>),
-        breaks: &str,
-        mend: impl Into<String>,
-    ) {
+    fn fault(&mut self, level: Level, check: &'static str, [says, breaks, mend]: [String; 3]) {
         self.findings.push(Finding {
             check,
             level,
             at: self.at.clone(),
-            says: says.into(),
-            breaks: Some(breaks.to_owned()),
-            mend: Some(mend.into()),
+            says,
+            breaks: Some(breaks),
+            mend: Some(mend),
         });
     }
 
@@ -164,7 +151,11 @@ impl Checker<'_> {
         breaks: &str,
         mend: impl Into<String>,
     ) {
-        self.fault(Level::Warning, (check, says), breaks, mend);
+        self.fault(
+            Level::Warning,
+            check,
+            [says.into(), breaks.to_owned(), mend.into()],
+        );
     }
 
     fn failure(
@@ -174,12 +165,21 @@ impl Checker<'_> {
         breaks: &str,
         mend: impl Into<String>,
     ) {
-        self.fault(Level::Failure, (check, says), breaks, mend);
+        self.fault(
+            Level::Failure,
+            check,
+            [says.into(), breaks.to_owned(), mend.into()],
+        );
     }
 
     /// Returns a command for the present server.
     fn command(&self, words: &str) -> String {
         format!("{} {words}", self.tool)
+    }
+
+    /// Returns the command that makes a replica of the present server.
+    fn replicaof(&self) -> String {
+        format!("redis-cli -h REPLICA -p 6379 REPLICAOF {}", self.place)
     }
 
     /// Adds that a setting of the engine could not be read.
@@ -193,32 +193,13 @@ impl Checker<'_> {
     }
 }
 
-/// Reads settings from `CONFIG GET`, or from `INFO` where the engine refuses that.
-struct Settings<'f> {
-    from_config: Option<&'f BTreeMap<String, String>>,
-    info: &'f BTreeMap<String, String>,
-}
-
-impl<'f> Settings<'f> {
-    fn get(&self, name: &str, in_info: Option<&str>) -> Option<&'f str> {
-        let from_config = self
-            .from_config
-            .and_then(|from_config| from_config.get(name));
-        from_config
-            .or_else(|| self.info.get(in_info?))
-            .map(String::as_str)
-    }
-}
-
 fn engine(checker: &mut Checker<'_>, at: &Endpoint, facts: &EngineFacts, survey: &Survey) {
     checker.ok("reachable", "it answers");
     let info = match &facts.info {
         Ok(info) => info,
         Err(why) if why.kind() == RefusalKind::Password => {
-            let mend =
-                "name the file of the password in [fleet] password_file, and its user in user";
             let says = "it asks for a password, and there is none";
-            checker.failure("user", says, NOTHING_GOES, mend);
+            checker.failure("user", says, NOTHING_GOES, PASSWORD);
             return;
         }
         Err(why) => {
@@ -231,16 +212,9 @@ fn engine(checker: &mut Checker<'_>, at: &Endpoint, facts: &EngineFacts, survey:
     protection(checker, at, facts);
     version(checker, info);
     role(checker, &facts.role);
-    let settings = Settings {
-        from_config: facts.settings.as_ref().ok(),
-        info,
-    };
-    memory::memory(checker, &settings, facts.write.as_ref());
-    memory::persistence(checker, &settings);
-    replication::replicas(checker, &settings, survey);
+    settings::settings(checker, facts, info, !survey.sentinels.is_empty());
     scripts(checker, facts);
     writes(checker, facts);
-    round_trip(checker, facts.round_trip);
 }
 
 fn protection(checker: &mut Checker<'_>, at: &Endpoint, facts: &EngineFacts) {
@@ -250,14 +224,11 @@ fn protection(checker: &mut Checker<'_>, at: &Endpoint, facts: &EngineFacts) {
         Some(version) => checker.ok("tls", version.replace('_', ".").replace("TLSv", "TLS ")),
         None if is_here => checker.ok("tls", "none, on this machine"),
         None => {
+            let says = "none: the connection is plain";
             let breaks =
                 "the network sees the password and the origins in use, and can delay and forget";
-            checker.warning(
-                "tls",
-                "none: the connection is plain",
-                breaks,
-                "give the engine a tls-port, and set [fleet] tls = true".to_owned(),
-            );
+            let mend = "give the engine a tls-port, and set [fleet] tls = true";
+            checker.warning("tls", says, breaks, mend);
         }
     }
     let config = checker.config;
@@ -282,21 +253,18 @@ fn version(checker: &mut Checker<'_>, info: &BTreeMap<String, String>) {
         .and_then(|major| major.parse::<u32>().ok());
     if major.is_none_or(|major| major < VERSION) {
         let says = format!("version {version:?}");
-        checker.failure(
-            "version",
-            says,
-            "the scripts need commands of Redis 7.0",
-            "run Valkey, or Redis 7.0 and above".to_owned(),
-        );
-    } else if get("run_id").is_empty() {
-        let says = format!("version {version}, but INFO tells no run_id");
-        let breaks = "no instance would see a restart, so none connects";
+        let breaks = "the scripts need commands of Redis 7.0";
         checker.failure(
             "version",
             says,
             breaks,
-            "use an engine that tells its run_id, not a proxy before several".to_owned(),
+            "run Valkey, or Redis 7.0 and above",
         );
+    } else if get("run_id").is_empty() {
+        let says = format!("version {version}, but INFO tells no run_id");
+        let breaks = "no instance would see a restart, so none connects";
+        let mend = "use an engine that tells its run_id, not a proxy before several";
+        checker.failure("version", says, breaks, mend);
     } else {
         checker.ok("version", product(info));
     }
@@ -310,29 +278,19 @@ fn role(checker: &mut Checker<'_>, role: &Answer<Role>) {
     match role {
         Ok(Role::Primary) => checker.ok("role", "primary"),
         Ok(Role::Replica { of }) => {
-            let says = match of {
-                Some(primary) => format!("a replica of {primary}"),
-                None => "a replica".to_owned(),
+            let (says, mend) = match of {
+                Some(primary) => (
+                    format!("a replica of {primary}"),
+                    format!("set [fleet] engine = \"{primary}\", or name the sentinels"),
+                ),
+                None => ("a replica".to_owned(), NAME_PRIMARY.to_owned()),
             };
-            checker.failure(
-                "role",
-                says,
-                NOTHING_GOES,
-                match of {
-                    Some(primary) => {
-                        format!("set [fleet] engine = \"{primary}\", or name the sentinels")
-                    }
-                    None => "name the primary in [fleet] engine, or the sentinels".to_owned(),
-                },
-            );
+            checker.failure("role", says, NOTHING_GOES, mend);
         }
         Ok(Role::Other(word)) => {
-            checker.failure(
-                "role",
-                format!("{word:?}, no engine"),
-                NOTHING_GOES,
-                "name sentinels in [fleet] sentinels, with master".to_owned(),
-            );
+            let says = format!("{word:?}, no engine");
+            let mend = "name sentinels in [fleet] sentinels, with master";
+            checker.failure("role", says, NOTHING_GOES, mend);
         }
         Err(why) => {
             let mend = way_out(checker, why, "+role");
@@ -345,20 +303,14 @@ fn role(checker: &mut Checker<'_>, role: &Answer<Role>) {
 fn scripts(checker: &mut Checker<'_>, facts: &EngineFacts) {
     if let Some(why) = &facts.scripts {
         let mend = way_out(checker, why, "+script|load +evalsha");
-        checker.failure(
-            "scripts",
-            format!("they are refused: {why}"),
-            NOTHING_GOES,
-            mend,
-        );
+        let says = format!("they are refused: {why}");
+        checker.failure("scripts", says, NOTHING_GOES, mend);
         return;
     }
     checker.ok("scripts", "they load");
     if !facts.unknown.is_empty() {
         let says = format!("the engine does not know {}", facts.unknown.join(", "));
-        let breaks =
-            "the scripts that use them fail, and what needs their answer is held or refused";
-        checker.failure("commands", says, breaks, RENAMED);
+        checker.failure("commands", says, SCRIPTS_FAIL, RENAMED);
     }
     if facts.refused.is_empty() && facts.unknown.is_empty() {
         checker.ok("commands", format!("all {} are permitted", facts.commands));
@@ -379,8 +331,7 @@ fn scripts(checker: &mut Checker<'_>, facts: &EngineFacts) {
         "the user {user} may not send, or not for the names {prefix}:*: {}",
         facts.refused.join(", ")
     );
-    let breaks = "the scripts that use them fail, and what needs their answer is held or refused";
-    checker.failure("commands", says, breaks, mend);
+    checker.failure("commands", says, SCRIPTS_FAIL, mend);
 }
 
 /// Judges the answer to a write. A full memory and a missing right are told elsewhere, and so is a replica.
@@ -398,6 +349,14 @@ fn writes(checker: &mut Checker<'_>, facts: &EngineFacts) {
     }
 }
 
+const PASSWORD: &str =
+    "name the file of the password in [fleet] password_file, and its user in user";
+
+const SCRIPTS_FAIL: &str =
+    "the scripts that use them fail, and what needs their answer is held or refused";
+
+const NAME_PRIMARY: &str = "name the primary in [fleet] engine, or the sentinels";
+
 const NO_CLUSTER: &str = "use an engine with cluster-enabled no";
 
 const RENAMED: &str =
@@ -408,12 +367,9 @@ fn way_out(checker: &Checker<'_>, why: &Refusal, rules: &str) -> String {
     match why.kind() {
         RefusalKind::Right => permit(checker, rules),
         RefusalKind::UnknownCommand => RENAMED.to_owned(),
-        RefusalKind::Password => {
-            "name the file of the password in [fleet] password_file, and its user in user"
-                .to_owned()
-        }
+        RefusalKind::Password => PASSWORD.to_owned(),
         RefusalKind::Cluster => NO_CLUSTER.to_owned(),
-        RefusalKind::Replica => "name the primary in [fleet] engine, or the sentinels".to_owned(),
+        RefusalKind::Replica => NAME_PRIMARY.to_owned(),
         RefusalKind::Loading => {
             "wait until the engine has read its data, and check again".to_owned()
         }
@@ -430,22 +386,6 @@ fn permit(checker: &Checker<'_>, rules: &str) -> String {
     let user = checker.config.user.as_deref().unwrap_or("default");
     let prefix = &checker.config.prefix;
     checker.command(&format!("ACL SETUSER {user} '~{prefix}:*' {rules}"))
-}
-
-fn round_trip(checker: &mut Checker<'_>, median: Duration) {
-    let most = checker.config.timeout / SHARE;
-    let says = format!("{:.1} ms (median)", median.as_secs_f64() * 1_000.0);
-    if median <= most {
-        return checker.ok("roundtrip", says);
-    }
-    let breaks =
-        "a request that needs a turn waits for it, and answers near [fleet] timeout are lost";
-    checker.warning(
-        "roundtrip",
-        says,
-        breaks,
-        "use an engine in the same region, or raise [fleet] timeout".to_owned(),
-    );
 }
 
 #[cfg(test)]

@@ -180,7 +180,7 @@ impl Engine {
             timeouts: AtomicU32::new(0),
             generation: Mutex::default(),
             questions: Questions::default(),
-            counts: Counts::of(&Script::names()),
+            counts: Counts::of(Script::NAMES),
         }))
     }
 

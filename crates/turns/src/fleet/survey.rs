@@ -26,10 +26,8 @@ pub struct Survey {
 pub struct SentinelFacts {
     /// The primary that it names; `None`: it knows none of this name.
     pub primary: Option<Endpoint>,
-    /// The fields of `SENTINEL MASTER`.
-    pub fields: BTreeMap<String, String>,
-    /// The answer to `SENTINEL CKQUORUM`: the reason why no majority can name another primary, if there is one.
-    pub quorum: Option<Refusal>,
+    /// The milliseconds after which it takes a silent primary for lost, if it tells them.
+    pub down_after: Option<u64>,
 }
 
 /// The answers of an engine.
@@ -54,8 +52,6 @@ pub struct EngineFacts {
     pub write: Option<Refusal>,
     /// The number of commands that were asked for.
     pub commands: usize,
-    /// The median time of an answer.
-    pub round_trip: Duration,
 }
 
 /// Reads `name:value` lines.

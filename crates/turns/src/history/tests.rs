@@ -37,7 +37,7 @@ fn the_next_turn_comes_when_the_rate_says() {
         ("and is paid off turn by turn", rate(1_000, 3), &[0, 0, 0], 1_000),
     ];
     for (name, rate, requests, expected) in cases {
-        let next = after(*rate, requests).due(&at(*rate), START).at;
+        let next = after(*rate, requests).next(&at(*rate), START);
         assert_eq!(next, START + expected * MS, "{name}");
     }
 }
@@ -53,7 +53,7 @@ fn under_another_rate_the_same_turns_count() {
         ("the same", rate(1_000, 3), &[0, 0, 0], rate(1_000, 3), 1_000),
     ];
     for (name, before, requests, now, expected) in cases {
-        let next = after(*before, requests).due(&at(*now), START).at;
+        let next = after(*before, requests).next(&at(*now), START);
         assert_eq!(next, START + expected * MS, "{name}");
     }
 }
@@ -69,11 +69,8 @@ fn a_clock_that_is_set_back_moves_past_requests_back() {
     history.take(&terms, START + 3_600_000 * MS);
     history.take_robots(START + 3_600_000 * MS);
     history.settle(START);
-    assert_eq!(
-        history.due(&at(rate(1_000, 1)), START).at,
-        START + 1_000 * MS
-    );
-    assert_eq!(history.due(&terms, START).at, START + 2_000 * MS);
+    assert_eq!(history.next(&at(rate(1_000, 1)), START), START + 1_000 * MS);
+    assert_eq!(history.next(&terms, START), START + 2_000 * MS);
     assert!(!history.is_over(1_000 * MS, START));
     assert!(history.is_over(1_000 * MS, START + 1_000 * MS));
 }
@@ -87,10 +84,10 @@ fn an_undone_request_leaves_the_history_as_it_was() {
     };
     let mut history = History::default();
     for before in [0, 5_000] {
-        let due = history.due(&terms, START + before * MS);
+        let due = history.next(&terms, START + before * MS);
         let undo = history.take(&terms, START + before * MS);
         history.undo(undo);
-        assert_eq!(history.due(&terms, START + before * MS), due);
+        assert_eq!(history.next(&terms, START + before * MS), due);
         history.take(&terms, START + before * MS);
     }
 }

@@ -65,6 +65,11 @@ impl Trouble {
         }
     }
 
+    /// Ends the gap and the rest.
+    pub(crate) fn end(&mut self) {
+        (self.gap, self.rest) = (0, 0);
+    }
+
     /// Moves times back with a clock that was set back.
     pub(crate) fn set_back(&mut self, by: u64) {
         self.since = self.since.saturating_sub(by);

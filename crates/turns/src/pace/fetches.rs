@@ -12,20 +12,15 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use governor::middleware::NoOpMiddleware;
-use governor::nanos::Nanos;
-use governor::state::{InMemoryState, NotKeyed};
-use governor::{Quota, RateLimiter};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::queue::Queue;
 use super::turn::Turn;
 use crate::client::ClientKey;
+use crate::rate_limit::RateLimit;
 use crawlgate_config::RobotsConfig;
-use crawlgate_system::clock::{Clock, Moment};
-
-type Limiter = RateLimiter<NotKeyed, InMemoryState, Ticks, NoOpMiddleware<Nanos>>;
+use crawlgate_system::clock::Clock;
 
 /// Fetches that may wait, for each one that may be in progress.
 const WAITING: usize = 4;
@@ -39,8 +34,7 @@ pub struct Fetches {
     waiting: Mutex<WaitingCounts>,
     /// Fetches that may wait, of all clients together.
     most_waiting: usize,
-    rate: Option<(Quota, Mutex<Limiter>)>,
-    clock: Clock,
+    rate: Option<RateLimit>,
 }
 
 /// The slots for fetches in progress.
@@ -102,14 +96,12 @@ impl Fetches {
         let interval = config
             .fetches_per_second
             .and_then(|rate| Duration::try_from_secs_f64(1.0 / rate).ok());
-        let quota = interval.and_then(Quota::with_period);
         let slots = config.max_fetches.max(1);
         Fetches {
             slots: Slots::new(slots),
             waiting: Mutex::default(),
             most_waiting: slots.saturating_mul(WAITING),
-            rate: quota.map(|quota| (quota, Mutex::new(limiter(quota, &clock)))),
-            clock,
+            rate: interval.map(|interval| RateLimit::new(interval, 1, clock)),
         }
     }
 
@@ -132,17 +124,9 @@ impl Fetches {
 
     /// Takes a turn, or returns the time to wait before the next try.
     fn wait(&self) -> Option<Duration> {
-        let (quota, rate) = self.rate.as_ref()?;
-        let mut rate = rate.lock();
-        let early = rate.check().err()?;
-        let wait = early.wait_time_from(Ticks::at(self.clock.now()));
-        if wait > quota.replenish_interval().saturating_mul(2) {
-            // No turn is that far away: the clock was set back, and the limiter remembers a future time.
-            *rate = limiter(*quota, &self.clock);
-        }
-        // Ticks are milliseconds: never retry within the tick that was refused.
-        let most = quota.replenish_interval();
-        Some(wait.min(most).max(Duration::from_millis(1)))
+        let early = self.rate.as_ref()?.take().err()?;
+        // A sleep has whole milliseconds.
+        Some(early.max(Duration::from_millis(1)))
     }
 }
 
@@ -218,28 +202,6 @@ impl Drop for Slot {
             // A fetch that has just ended drops the slot, which goes to the next one.
             drop(next.send(Slot(Arc::clone(&self.0))));
         }
-    }
-}
-
-fn limiter(quota: Quota, clock: &Clock) -> Limiter {
-    RateLimiter::direct_with_clock(quota, Ticks(clock.clone()))
-}
-
-/// Our clock for governor.
-#[derive(Debug, Clone)]
-struct Ticks(Clock);
-
-impl Ticks {
-    fn at(moment: Moment) -> Nanos {
-        Nanos::from(Duration::from_millis(moment.as_millis()))
-    }
-}
-
-impl governor::clock::Clock for Ticks {
-    type Instant = Nanos;
-
-    fn now(&self) -> Nanos {
-        Ticks::at(self.0.now())
     }
 }
 

@@ -28,7 +28,7 @@ use super::settings::PaceSettings;
 use super::slots::FleetOrigin;
 use super::turn::Turn;
 use crate::client::ClientKey;
-use crate::history::{History, Report, Trouble, Undo, micros, moment, since_1970};
+use crate::history::{History, Report, Undo, micros, moment, since_1970};
 use crawlgate_origins::crawl_delay::CrawlDelay;
 use crawlgate_system::clock::{Moment, Uptime};
 
@@ -357,7 +357,7 @@ impl OriginLimiter {
     /// Makes the queue check again, under other settings.
     pub(super) fn reconsider(&self, settings: &PaceSettings) {
         if !settings.config.backoff {
-            self.state.lock().history.trouble = Trouble::default();
+            self.state.lock().history.trouble.end();
             self.is_troubled
                 .store(self.fleet_origin.is_some(), Ordering::Release);
         }
@@ -435,7 +435,7 @@ impl OriginLimiter {
         let Some(fleet) = &context.fleet else {
             let terms = settings.terms(crawl_delay);
             let now_at = since_1970(now);
-            let is_due = state.history.due(&terms, now_at).at <= now_at;
+            let is_due = state.history.next(&terms, now_at) <= now_at;
             let may_go = is_due && self.has_room(settings);
             return may_go.then(|| self.go(state, settings, crawl_delay, now));
         };
@@ -479,7 +479,7 @@ impl State {
     /// Returns the time until a robots.txt fetch is due; `None` if it is due now.
     fn wait_for_robots(&self, settings: &PaceSettings, now: Moment) -> Option<Duration> {
         let terms = settings.terms_for_robots();
-        let due = moment(self.history.due(&terms, since_1970(now)).at);
+        let due = moment(self.history.next(&terms, since_1970(now)));
         (due > now).then(|| due.since(now))
     }
 

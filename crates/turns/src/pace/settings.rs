@@ -101,8 +101,8 @@ impl PaceSettings {
         crawl_delay: Option<&CrawlDelay>,
         now: Moment,
     ) -> Due {
-        let due = history.due(&self.terms(crawl_delay), since_1970(now));
-        let pace = match (due.bound, crawl_delay) {
+        let (terms, now) = (self.terms(crawl_delay), since_1970(now));
+        let pace = match (history.bound(&terms, now), crawl_delay) {
             (Some(Bound::Gap(length) | Bound::Rest(length)), _) => {
                 EffectivePace::plain(Duration::from_micros(length), Source::Backoff)
             }
@@ -111,7 +111,7 @@ impl PaceSettings {
             (Some(Bound::Group) | None, _) => EffectivePace::plain(Duration::ZERO, Source::Own),
         };
         Due {
-            at: moment(due.at),
+            at: moment(history.next(&terms, now)),
             pace,
         }
     }

@@ -36,7 +36,8 @@ fn admin(users: Vec<AdminUser>) -> AdminConfig {
 }
 
 fn access(token: Option<&str>) -> Access {
-    Access::new(token.map(Token::of), Refusals::default(), Clock::system())
+    let clock = Clock::system();
+    Access::new(token.map(Token::of), Refusals::new(clock.clone()), clock)
 }
 
 fn fields(lines: &[String]) -> HeaderMap {
@@ -92,25 +93,22 @@ async fn credentials_tell_who_sends_a_request() {
         ("two fields", &with_token, vec![bearer(SHARED), bearer(SHARED)], Err(Refusal::Wrong)),
     ];
     for (name, access, lines, expected) in cases {
-        let now = Clock::system().now();
-        let found = access.identify(&admin, &fields(&lines), PEER, now).await;
+        let found = access.identify(&admin, &fields(&lines), PEER).await;
         assert_eq!(found, expected, "{name}");
     }
 }
 
 #[tokio::test]
 async fn without_credentials_in_the_configuration_everyone_is_let_in() {
-    let now = Clock::system().now();
     for lines in [vec![], vec![basic("ada:x")]] {
         let (access, admin) = (access(None), admin(vec![]));
-        let found = access.identify(&admin, &fields(&lines), PEER, now).await;
+        let found = access.identify(&admin, &fields(&lines), PEER).await;
         assert_eq!(found, Ok(Actor::Anyone));
     }
 }
 
 #[tokio::test]
 async fn after_the_last_user_no_request_is_let_in() {
-    let now = Clock::system().now();
     let (never, with, after) = (
         admin(vec![]),
         admin(users()),
@@ -121,7 +119,7 @@ async fn after_the_last_user_no_request_is_let_in() {
     );
     let access = access(None);
     let ask = async |admin: &AdminConfig, lines: &[String]| {
-        access.identify(admin, &fields(lines), PEER, now).await
+        access.identify(admin, &fields(lines), PEER).await
     };
     let before = ask(&never, &[]).await.expect("open");
     assert_eq!(before, Actor::Anyone);
@@ -144,19 +142,18 @@ async fn a_user_acts_by_the_users_in_force() {
     let mut admin = admin(users());
     let access = access(None);
     let shown = fields(&[basic("ada:open sesame")]);
-    let now = Clock::system().now();
-    let found = access.identify(&admin, &shown, PEER, now).await;
+    let found = access.identify(&admin, &shown, PEER).await;
     let before = found.expect("right");
     assert!(before.stands(&admin) && before.role() == Role::Review);
     admin.users[0].role = Role::Read;
     assert!(!before.stands(&admin));
-    let found = access.identify(&admin, &shown, PEER, now).await;
+    let found = access.identify(&admin, &shown, PEER).await;
     assert_eq!(found.expect("right").role(), Role::Read, "another role");
     admin.users[0].password = Some(hash(b"another one").expect("hashes"));
-    let found = access.identify(&admin, &shown, PEER, now).await;
+    let found = access.identify(&admin, &shown, PEER).await;
     assert_eq!(found, Err(Refusal::Wrong), "another password");
     admin.users.remove(0);
-    let found = access.identify(&admin, &shown, PEER, now).await;
+    let found = access.identify(&admin, &shown, PEER).await;
     assert_eq!(found, Err(Refusal::Wrong), "the user is gone");
 }
 
@@ -164,10 +161,9 @@ async fn a_user_acts_by_the_users_in_force() {
 async fn guesses_are_put_off_and_right_credentials_are_not() {
     let admin = admin(users());
     let access = access(None);
-    let now = Clock::system().now();
     let ask = async |pair: String, peer| {
         let shown = fields(&[basic(&pair)]);
-        access.identify(&admin, &shown, peer, now).await
+        access.identify(&admin, &shown, peer).await
     };
     // Known from before.
     assert!(ask("ada:open sesame".into(), PEER).await.is_ok());

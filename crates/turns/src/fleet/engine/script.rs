@@ -3,67 +3,44 @@
 
 use std::collections::BTreeSet;
 
-/// A script.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Script {
-    Heartbeat,
-    Leave,
-    Announce,
-    AcquireFetch,
-    PublishState,
-    ReleaseFetch,
-    PutOverride,
-    Overrides,
-    Members,
-    Reserve,
-    GiveBack,
-    ReportBackoff,
-    RenewSlots,
-    ReleaseSlot,
-    ChargeQuota,
+macro_rules! scripts {
+    ($($script:ident $file:literal,)*) => {
+        /// A script.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(super) enum Script {
+            $($script,)*
+        }
+
+        impl Script {
+            /// All scripts, in the order of the variants, with their texts.
+            pub(super) const ALL: &[(Script, &str)] =
+                &[$((Script::$script, include_str!(concat!("scripts/", $file, ".lua")))),*];
+
+            /// Their names in metrics, in the same order: those of their files.
+            pub(super) const NAMES: &[&'static str] = &[$($file),*];
+        }
+    };
+}
+
+scripts! {
+    Heartbeat "heartbeat",
+    Leave "leave",
+    Announce "announce",
+    AcquireFetch "acquire_fetch",
+    PublishState "publish_state",
+    ReleaseFetch "release_fetch",
+    PutOverride "put_override",
+    Overrides "overrides",
+    Members "members",
+    Reserve "reserve",
+    GiveBack "give_back",
+    ReportBackoff "report_backoff",
+    RenewSlots "renew_slots",
+    ReleaseSlot "release_slot",
+    ChargeQuota "charge_quota",
 }
 
 impl Script {
-    /// All scripts, in the order of the variants, with their texts.
-    pub(super) const ALL: [(Script, &str); 15] = [
-        (Script::Heartbeat, include_str!("scripts/heartbeat.lua")),
-        (Script::Leave, include_str!("scripts/leave.lua")),
-        (Script::Announce, include_str!("scripts/announce.lua")),
-        (
-            Script::AcquireFetch,
-            include_str!("scripts/acquire_fetch.lua"),
-        ),
-        (
-            Script::PublishState,
-            include_str!("scripts/publish_state.lua"),
-        ),
-        (
-            Script::ReleaseFetch,
-            include_str!("scripts/release_fetch.lua"),
-        ),
-        (
-            Script::PutOverride,
-            include_str!("scripts/put_override.lua"),
-        ),
-        (Script::Overrides, include_str!("scripts/overrides.lua")),
-        (Script::Members, include_str!("scripts/members.lua")),
-        (Script::Reserve, include_str!("scripts/reserve.lua")),
-        (Script::GiveBack, include_str!("scripts/give_back.lua")),
-        (
-            Script::ReportBackoff,
-            include_str!("scripts/report_backoff.lua"),
-        ),
-        (Script::RenewSlots, include_str!("scripts/renew_slots.lua")),
-        (
-            Script::ReleaseSlot,
-            include_str!("scripts/release_slot.lua"),
-        ),
-        (
-            Script::ChargeQuota,
-            include_str!("scripts/charge_quota.lua"),
-        ),
-    ];
-
     /// Returns the commands that the scripts send.
     pub(super) fn commands() -> BTreeSet<&'static str> {
         let texts = Script::ALL.iter().map(|(_, text)| text);
@@ -79,32 +56,6 @@ impl Script {
             "SET" | "HGET" | "HMGET" | "HDEL" | "PEXPIRE" | "ZREM" | "ZSCORE" => 2,
             "XADD" => 4,
             _ => 3,
-        }
-    }
-
-    /// Returns the names of all, by their places.
-    pub(super) fn names() -> [&'static str; Script::ALL.len()] {
-        Script::ALL.map(|(script, _)| script.name())
-    }
-
-    /// Returns its name in metrics: that of its file.
-    const fn name(self) -> &'static str {
-        match self {
-            Script::Heartbeat => "heartbeat",
-            Script::Leave => "leave",
-            Script::Announce => "announce",
-            Script::AcquireFetch => "acquire_fetch",
-            Script::PublishState => "publish_state",
-            Script::ReleaseFetch => "release_fetch",
-            Script::PutOverride => "put_override",
-            Script::Overrides => "overrides",
-            Script::Members => "members",
-            Script::Reserve => "reserve",
-            Script::GiveBack => "give_back",
-            Script::ReportBackoff => "report_backoff",
-            Script::RenewSlots => "renew_slots",
-            Script::ReleaseSlot => "release_slot",
-            Script::ChargeQuota => "charge_quota",
         }
     }
 
@@ -125,9 +76,9 @@ mod tests {
 
     #[test]
     fn each_script_stands_at_its_place() {
-        for (place, (script, text)) in Script::ALL.into_iter().enumerate() {
+        for (place, (script, text)) in Script::ALL.iter().enumerate() {
             assert_eq!(script.place(), place);
-            assert_eq!(script.text(), text);
+            assert_eq!(script.text(), *text);
         }
     }
 
@@ -137,8 +88,10 @@ mod tests {
         assert!(commands.contains("TIME") && commands.contains("ZREMRANGEBYSCORE"));
         let is_word = |word: &str| word.bytes().all(|octet| octet.is_ascii_uppercase());
         assert!(commands.iter().all(|word| is_word(word)), "{commands:?}");
-        let every = Script::ALL.map(|(_, text)| text.matches("redis.").count());
-        let called = Script::ALL.map(|(_, text)| text.matches("redis.call('").count());
-        assert_eq!(every, called, "each call names its command");
+        for (script, text) in Script::ALL {
+            let every = text.matches("redis.").count();
+            let called = text.matches("redis.call('").count();
+            assert_eq!(every, called, "{script:?}: each call names its command");
+        }
     }
 }

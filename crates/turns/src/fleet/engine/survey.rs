@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, Value};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::connection::CONNECT;
 use super::reply::text_of;
@@ -15,13 +15,9 @@ use crate::fleet::survey::{
 };
 use crawlgate_config::Endpoint;
 
-/// Answers to measure the median of.
-const ROUNDS: usize = 21;
-
 /// The settings to ask for.
-const SETTINGS: [&str; 6] = [
+const SETTINGS: [&str; 5] = [
     "maxmemory-policy",
-    "maxmemory",
     "appendonly",
     "appendfsync",
     "min-replicas-to-write",
@@ -78,14 +74,6 @@ impl Engine {
         let mut write = redis::cmd("SET");
         write.arg(&self.keys.absent).arg("").arg("XX");
         let write = ask(&mut link, write).await?.err();
-        let mut times = Vec::new();
-        for _ in 0..ROUNDS {
-            let sent = Instant::now();
-            // A refusal takes as long as an answer.
-            let _ = ask(&mut link, redis::cmd("ROLE")).await?;
-            times.push(sent.elapsed());
-        }
-        times.sort_unstable();
         opened.driver.abort();
         Ok(EngineFacts {
             tls: opened.tls,
@@ -97,7 +85,6 @@ impl Engine {
             unknown,
             write,
             commands: Script::commands().len(),
-            round_trip: times.get(ROUNDS / 2).copied().unwrap_or_default(),
         })
     }
 }
@@ -121,8 +108,9 @@ impl Settings {
             ..SentinelFacts::default()
         };
         if facts.primary.is_some() {
-            facts.fields = pairs(&ask(&mut link, about("MASTER")).await??);
-            facts.quorum = ask(&mut link, about("CKQUORUM")).await?.err();
+            let fields = pairs(&ask(&mut link, about("MASTER")).await??);
+            let down_after = fields.get("down-after-milliseconds");
+            facts.down_after = down_after.and_then(|after| after.parse().ok());
         }
         opened.driver.abort();
         Ok(facts)

@@ -74,7 +74,7 @@ impl View<'_> {
 
     fn next_alone(&self, waiter: &Waiter) -> Next {
         let terms = self.settings.terms(waiter.crawl_delay.as_deref());
-        let due = moment(self.history.due(&terms, since_1970(self.now)).at);
+        let due = moment(self.history.next(&terms, since_1970(self.now)));
         match due > self.now {
             true => Next::Wait(due.since(self.now)),
             false if self.limiter.has_room(self.settings) => Next::Go,

@@ -90,7 +90,7 @@ proptest! {
                     Event::Page(group) => {
                         let delay = delays.iter().find(|delay| Some(&*delay.group) == group);
                         let terms = in_force.terms(delay.map(|delay| &**delay));
-                        let due = moment(history.due(&terms, time).at);
+                        let due = moment(history.next(&terms, time));
                         let is_due = due <= now;
                         if is_due {
                             history.take(&terms, time);
@@ -103,7 +103,7 @@ proptest! {
                     }
                     Event::Robots => {
                         let terms = in_force.terms_for_robots();
-                        let due = moment(history.due(&terms, time).at);
+                        let due = moment(history.next(&terms, time));
                         let is_due = due <= now;
                         if is_due {
                             history.take(&terms, time);

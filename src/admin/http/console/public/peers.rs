@@ -12,7 +12,8 @@ use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
 use parking_lot::Mutex;
 
-use crawlgate_system::clock::{Clock, Uptime};
+use crawlgate_system::clock::Clock;
+use crawlgate_turns::rate_limit::MonotonicClock;
 
 /// Peers that are remembered. Beyond, new ones wait until others are forgotten.
 const MAX_PEERS: usize = 10_000;
@@ -96,18 +97,6 @@ fn network(peer: IpAddr) -> IpAddr {
             Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
         }
         address => address,
-    }
-}
-
-/// The clock that is never set, for governor.
-#[derive(Debug, Clone)]
-struct MonotonicClock(Clock);
-
-impl governor::clock::Clock for MonotonicClock {
-    type Instant = Nanos;
-
-    fn now(&self) -> Nanos {
-        Nanos::from(self.0.uptime().since(Uptime::default()))
     }
 }
 

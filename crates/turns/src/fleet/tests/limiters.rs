@@ -80,7 +80,7 @@ impl Limiters {
             }
             TurnKind::Page | TurnKind::Robots => {
                 for nth in 0..ask.wanted.min(free) {
-                    let due = history.due(&terms, earliest).at;
+                    let due = history.next(&terms, earliest);
                     // A robots.txt is reserved nevertheless: the pages of all groups would keep it waiting for ever.
                     let holds_others_up = is_of_group(&history, &terms, earliest)
                         && ask.kind == TurnKind::Page
@@ -100,7 +100,7 @@ impl Limiters {
                 }
             }
         }
-        let next = history.due(&terms, earliest).at;
+        let next = history.next(&terms, earliest);
         let taken = u32::try_from(turns.len()).unwrap_or(u32::MAX);
         let reserved = Reserved {
             turns: turns
@@ -271,7 +271,7 @@ fn is_of_group(history: &History, terms: &Terms<'_>, earliest: u64) -> bool {
         rate: terms.rate,
         ..Terms::default()
     };
-    history.due(terms, earliest).at > history.due(&without, earliest).at
+    history.next(terms, earliest) > history.next(&without, earliest)
 }
 
 /// Returns the history of an origin that was used at this time, with all that bounds it.

@@ -30,11 +30,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crawlgate::audit::{Agent, Client, DecisionId, Log, Record, RobotsCopy, RuleLine};
+use crawlgate::audit::{DecisionId, Exceeds, Grounds, Log};
 use crawlgate_config::{Config, Recorded};
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::{Fresh, State};
+use crawlgate_record::{Bounds, Decision, Rule, Url, Verdict};
+use crawlgate_robots::{ParseOptions, Robots};
 use crawlgate_store::{self as store, Access};
 use crawlgate_system::clock::{Clock, Moment};
-use crawlgate_usage::Purposes;
 
 /// Crawlers at once.
 const CRAWLERS: usize = 8;
@@ -97,14 +100,14 @@ fn record(log: &Log, n: u64, time: Moment, fetched: Moment, last: &mut String) {
     let host = format!("www.site-{site}.example");
     let (verdict, reason) = match is_denied {
         true => (
-            "deny",
+            Verdict::Deny,
             if n.is_multiple_of(30) {
                 "path_guard"
             } else {
                 "robots_disallow"
             },
         ),
-        false => ("allow", "robots_allow"),
+        false => (Verdict::Allow, "robots_allow"),
     };
     let url = format!(
         "https://{host}/some/path/of/usual/length/{n}.html?page={}",
@@ -116,66 +119,47 @@ fn record(log: &Log, n: u64, time: Moment, fetched: Moment, last: &mut String) {
     if is_denied {
         *last = id.to_string();
     }
-    log.record(&Record {
-        time,
-        id,
-        decided_at: time,
-        mode: "enforce",
+    let file = Robots::parse(host.as_bytes(), ParseOptions::default());
+    let state = State::Successful {
+        snapshot: Arc::new(Snapshot::new(file, fetched, 200, &robots)),
+        fresh: Fresh {
+            refresh_from: fetched + DAY,
+            until: fetched + DAY,
+        },
+        outage: None,
+    };
+    let grounds = Grounds {
+        robots: Some((&state, None)),
+        ..Grounds::default()
+    };
+    let digests = grounds.digests(Some(&origin));
+    let decision = Decision {
+        id: id.octets(),
+        decided_after: 0,
         verdict,
         reason,
         policy: None,
-        client: Client {
-            address: ([127, 0, 0, 1], 40_000).into(),
-            name: None,
-        },
-        agent: Agent {
-            chain: (&["ExampleBot"][..]).into(),
-            source: "user_agent",
-            mismatch: false,
-        },
-        user_agent: Some(b"ExampleBot/1.0 (+https://bot.example/about)"),
-        method: "GET",
-        version: Some("1.1"),
-        url: url.as_bytes(),
+        client_name: None,
+        chain: (&["ExampleBot"][..]).into(),
+        user_agent: Some((&b"ExampleBot/1.0 (+https://bot.example/about)"[..]).into()),
         origin: Some(&origin),
-        via: "intercepted",
-        opaque: false,
-        rule: is_denied.then_some(RuleLine {
-            group: "*",
-            text: "Disallow: /some/path",
+        url: Url::public(url.as_bytes(), Some(&origin), false, Bounds::CLIENTS),
+        rule: is_denied.then(|| Rule {
+            group: "*".into(),
+            text: (&b"Disallow: /some/path"[..]).into(),
             line: 17,
         }),
         reading: None,
-        overridden: None,
-        exempt: None,
-        robots: Some(RobotsCopy {
-            identity: Some("benchbot"),
-            user_agent: Some("BenchBot crawlgate/0.1"),
-            final_url: Some(&robots),
-            state: "successful",
-            status: Some(200),
-            fetched_at: Some(fetched),
-            sha256: Some([site as u8; 32]),
-            bytes: Some(1_234),
-            truncated: false,
-            fresh_until: Some(fetched + DAY),
-            unreachable: None,
-        }),
-        hold: Duration::ZERO,
+        hold: 0,
         pace: None,
         upstream: Some(([192, 0, 2, 1], 443).into()),
-        upstream_version: None,
-        signed: None,
         status: Some(200),
-        bytes_in: 0,
         bytes_out: 12_345,
-        duration: Duration::from_micros(23_456),
-        error: None,
-        detail: None,
-        purposes: Purposes::NONE,
-        usage: None,
-        tdmrep: None,
-    });
+        duration: 23_456,
+        ..Decision::sample()
+    };
+    let decision = digests.named_by(decision);
+    log.record(&decision, &grounds, Recorded::Denied, Exceeds::Nothing);
 }
 
 /// The real program.

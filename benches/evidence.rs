@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use crawlgate::audit::verify::walk::{Known, LogVerifier, Subtree};
 use crawlgate_block::{Block, BlockWriter};
-use crawlgate_record::{Bounds, Decision, Digest, Mode, Rule, Source, Texts, Url, Verdict, Via};
+use crawlgate_record::{Bounds, Decision, Digest, Rule, Source, Texts, Url, Verdict, Via};
 use crawlgate_store::{LogKey, StoredCheckpoint};
 use crawlgate_system::clock::Moment;
 use crawlgate_tlog::{BUNDLE, Tree, leaf_hash};
@@ -45,7 +45,6 @@ fn encode(request: &Request, policy: &Digest, out: &mut Vec<u8>) {
     let decision = Decision {
         id: request.id,
         decided_after: i64::from(n.is_multiple_of(50)),
-        mode: Mode::Enforce,
         verdict: if is_denied {
             Verdict::Deny
         } else {
@@ -61,41 +60,30 @@ fn encode(request: &Request, policy: &Digest, out: &mut Vec<u8>) {
         client_name: Some("crawler-7".into()),
         chain: Texts::from(&chain[..]),
         source: Source::UserAgent,
-        mismatch: false,
         user_agent: Some(request.user_agent.as_bytes().into()),
         method: "GET".into(),
         version: Some("1.1"),
         origin: Some(&request.origin),
         url: Url::of([b"", request.url.as_bytes(), b""], Some(&request.origin)),
         via: Via::Intercepted,
-        opaque: false,
         rule: is_denied.then(|| Rule {
             group: "*".into(),
             text: request.rule.as_bytes().into(),
             line: 3 + (site % 40) as u32,
         }),
-        reading: None,
-        overridden: None,
-        exempt: None,
         basis: Some(&request.basis),
-        hold: 0,
-        pace: None,
         upstream: (!is_denied).then(|| ([192, 0, (site >> 8) as u8, site as u8], 443).into()),
         upstream_version: (!is_denied).then_some("2"),
-        signed: None,
         status: Some(match (is_denied, n % 23) {
             (true, _) => 403,
             (false, 0) => 404,
             (false, 1) => 304,
             (false, _) => 200,
         }),
-        bytes_in: 0,
         bytes_out: request.bytes_out,
         duration: request.duration,
         error: is_denied.then(|| "http_request_denied".into()),
-        detail: None,
-        usage: None,
-        tdmrep: None,
+        ..Decision::default()
     };
     decision.encode(Bounds::CLIENTS, out);
 }

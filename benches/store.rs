@@ -31,18 +31,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawlgate::audit::{
-    Agent, Client, DecisionId, Exceeds, Log, ObjectDigests, Record, RobotsCopy, RuleLine,
-};
+use crawlgate::audit::{DecisionId, Exceeds, GroundDigests, Grounds, Log};
 use crawlgate_config::{Config, Recorded, Synchronous};
 use crawlgate_origins::access::Absence;
 use crawlgate_origins::identity::Identity;
+use crawlgate_origins::snapshot::Snapshot;
 use crawlgate_origins::state::{Fresh, State};
 use crawlgate_policy::settings::PolicyDigest;
-use crawlgate_robots::Origin;
+use crawlgate_record::{Bounds, Decision, Rule, Url, Verdict};
+use crawlgate_robots::{Origin, ParseOptions, Robots};
 use crawlgate_store::{self as store, Access, Batch, Fetch, OriginQuery, OriginUpdate, Store};
 use crawlgate_system::clock::{Clock, Moment};
-use crawlgate_usage::Purposes;
 use rustix::time::{ClockId, clock_gettime};
 
 use self::sets::{Dice, Request, request};
@@ -138,8 +137,8 @@ struct Feed {
     n: u64,
     fetched: Moment,
     policy: PolicyDigest,
-    /// The digests of the objects behind the decisions about each site. The proxy keeps them with the state of the origin.
-    digests: HashMap<u64, ObjectDigests>,
+    /// The state of each site, and its digest. The proxy keeps them together.
+    states: HashMap<u64, (State, GroundDigests)>,
 }
 
 impl Feed {
@@ -150,7 +149,7 @@ impl Feed {
             n: 0,
             fetched: Clock::system().now(),
             policy: PolicyDigest::of("{}"),
-            digests: HashMap::new(),
+            states: HashMap::new(),
         }
     }
 
@@ -168,10 +167,12 @@ impl Feed {
                 .collect();
             self.n += some;
             for request in &requests {
-                if !self.digests.contains_key(&request.site) {
-                    let digests = self.with(request, clock.now(), |record| record.object_digests());
-                    self.digests.insert(request.site, digests);
-                }
+                let state = || {
+                    let state = state_of(request.site, self.fetched);
+                    let digests = grounds_of(&state).digests(Some(&request.origin));
+                    (state, digests)
+                };
+                self.states.entry(request.site).or_insert_with(state);
             }
             let (began, before) = (Instant::now(), (own_cpu(), cpu_of_others()));
             for (n, request) in (0..).zip(&requests) {
@@ -182,13 +183,14 @@ impl Feed {
                     std::thread::sleep(due.saturating_sub(began.elapsed()));
                 }
                 log.ready().await.unwrap();
-                let digests = &self.digests[&request.site];
+                let (state, digests) = &self.states[&request.site];
                 let time = match rate {
                     Some(_) => clock.now(),
                     None => first + DAY * 30 / count as u32 * (count - left - some + n) as u32,
                 };
-                self.with(request, time, |record| {
-                    log.record_of(record, digests, Exceeds::Nothing);
+                self.with(request, time, |decision| {
+                    let (decision, grounds) = (digests.named_by(decision), grounds_of(state));
+                    log.record(&decision, &grounds, Recorded::Denied, Exceeds::Nothing);
                 });
             }
             log.flush().await.unwrap();
@@ -206,76 +208,69 @@ impl Feed {
     }
 
     /// Makes the record of a request.
-    fn with<T>(&self, request: &Request, now: Moment, then: impl FnOnce(&Record<'_>) -> T) -> T {
+    fn with(&self, request: &Request, now: Moment, then: impl FnOnce(Decision<'_>)) {
         let Request {
             site,
             is_denied,
             origin,
             ..
         } = request;
-        then(&Record {
-            time: now,
-            id: DecisionId::mint(now),
-            decided_at: now,
-            mode: "enforce",
-            verdict: if *is_denied { "deny" } else { "allow" },
+        let PolicyDigest(policy) = &self.policy;
+        then(Decision {
+            id: DecisionId::mint(now).octets(),
+            decided_after: 0,
+            verdict: if *is_denied {
+                Verdict::Deny
+            } else {
+                Verdict::Allow
+            },
             reason: match is_denied {
                 true => "robots_disallow",
                 false => "robots_allow",
             },
-            policy: Some(self.policy),
-            client: Client {
-                address: request.client,
-                name: Some("crawler-7"),
-            },
-            agent: Agent {
-                chain: (&[&*request.token][..]).into(),
-                source: "user_agent",
-                mismatch: false,
-            },
-            user_agent: Some(request.user_agent.as_bytes()),
-            method: "GET",
-            version: Some("1.1"),
-            url: request.url.as_bytes(),
+            policy: Some(policy),
+            client: request.client,
+            chain: (&[&*request.token][..]).into(),
+            user_agent: Some(request.user_agent.as_bytes().into()),
             origin: Some(origin),
-            via: "intercepted",
-            opaque: false,
-            rule: is_denied.then_some(RuleLine {
-                group: "*",
-                text: &request.rule,
+            url: Url::public(request.url.as_bytes(), Some(origin), false, Bounds::CLIENTS),
+            rule: is_denied.then(|| Rule {
+                group: "*".into(),
+                text: request.rule.as_bytes().into(),
                 line: 17,
             }),
             reading: None,
-            overridden: None,
-            exempt: None,
-            robots: Some(RobotsCopy {
-                identity: Some("benchbot"),
-                user_agent: Some("BenchBot crawlgate/0.1"),
-                final_url: None,
-                state: "successful",
-                status: Some(200),
-                fetched_at: Some(self.fetched),
-                sha256: Some(sets::digest(*site)),
-                bytes: Some(1_234),
-                truncated: false,
-                fresh_until: Some(self.fetched + Duration::from_secs(86_400)),
-                unreachable: None,
-            }),
-            hold: Duration::ZERO,
+            hold: 0,
             pace: None,
             upstream: (!is_denied).then(|| ([192, 0, 2, *site as u8], 443).into()),
             upstream_version: (!is_denied).then_some("2"),
-            signed: None,
             status: Some(if *is_denied { 403 } else { 200 }),
-            bytes_in: 0,
             bytes_out: request.bytes_out,
-            duration: Duration::from_micros(request.duration),
-            error: is_denied.then_some("http_request_denied"),
-            detail: None,
-            purposes: Purposes::NONE,
-            usage: None,
-            tdmrep: None,
-        })
+            duration: request.duration,
+            error: is_denied.then(|| "http_request_denied".into()),
+            ..Decision::sample()
+        });
+    }
+}
+
+/// Returns the state of a site with a robots.txt of its own.
+fn state_of(site: u64, fetched: Moment) -> State {
+    let text = format!("User-agent: *\nDisallow: /{site}/\n");
+    let robots = Robots::parse(text.as_bytes(), ParseOptions::default());
+    State::Successful {
+        snapshot: Arc::new(Snapshot::new(robots, fetched, 200, "")),
+        fresh: Fresh {
+            refresh_from: fetched + DAY,
+            until: fetched + DAY,
+        },
+        outage: None,
+    }
+}
+
+fn grounds_of(state: &State) -> Grounds<'_> {
+    Grounds {
+        robots: Some((state, None)),
+        ..Grounds::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The decision log: each decision of crawlgate, its client and its grounds, as evidence for later.
 //!
-//! Every exchange ends in one [`Record`]. It names the rule that decided and the robots.txt that held it, so that a
+//! Every exchange ends in one [`Decision`](crawlgate_record::Decision). It names the rule that decided and the robots.txt that held it, so that a
 //! denial can be explained, and an allowance defended, long after the site has changed its file. Three promises:
 //!
 //! * **A record is an entry, and shown as a line.** The line is derived from the entry: one JSON object, valid whatever
@@ -15,7 +15,8 @@
 //! and [`Log::close`] wait until all entries are written; with `[audit] durability = "strict"`, the answer to each denial
 //! waits for the former. Only [`Log::close`] waits for the disk itself.
 //!
-//! `record` is an entry's content, `entry` its form, [`field`] has the names of its line. The proxy holds the `log`; a
+//! [`crawlgate_record`] has an entry's content and its form, [`field`] the names of its line, `grounds` the objects that it
+//! names. The proxy holds the `log`; a
 //! `queue` connects it with the `writer`, a thread. The writer gives the entries to the store, and their lines
 //! (`derived`) to each `sink`: a `file`, which consists of whole `lines` and is put aside by `rotate`, or
 //! a stream. `repeats` counts refusals that are too many for single records, and
@@ -34,18 +35,17 @@ pub mod bundle;
 mod counts;
 pub(crate) mod csv;
 mod derived;
-mod entry;
 mod error;
 pub mod export;
 mod file;
 mod forwarded;
+mod grounds;
 mod lines;
 pub mod live;
 mod log;
 pub(crate) mod lost;
 pub mod prove;
 mod queue;
-mod record;
 pub(crate) mod repeats;
 pub mod replay;
 pub mod report;
@@ -61,12 +61,9 @@ pub use crawlgate_record::field;
 pub use crawlgate_text::DecisionId;
 
 pub use self::{
-    entry::{ObjectDigests, RecordObject},
     error::LogFailed,
+    grounds::{Ground, GroundDigests, Grounds},
     log::{Exceeds, Log, LogError},
     queue::QueuedState,
-    record::{
-        Agent, Assertion, Client, Outage, PaceLine, Record, RobotsCopy, RuleLine, has_failed,
-    },
     summary::{Codes, Denial, Facts, OriginFacts, Summary, Totals},
 };

@@ -14,14 +14,12 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::Duration,
 };
 
-use crawlgate::audit::{Agent, Client, DecisionId, Log, Record};
+use crawlgate::audit::{DecisionId, Exceeds, Grounds, Log};
 use crawlgate_config::{Config, LogConfig, LogFormat, OnFailure, Recorded};
-use crawlgate_record::Texts;
+use crawlgate_record::{Bounds, Decision, Url};
 use crawlgate_system::clock::Clock;
-use crawlgate_usage::Purposes;
 
 /// The variable that makes this program the child: the log to write.
 const CHILD: &str = "CRAWLGATE_TEST_AUDIT_CHILD";
@@ -61,50 +59,16 @@ fn record_for_ever(file: PathBuf) -> ! {
     for written in 1.. {
         for _ in 0..BURST {
             let now = clock.now();
-            log.record(&Record {
-                time: now,
-                id: DecisionId::mint(now),
-                decided_at: now,
-                mode: "enforce",
-                verdict: "deny",
-                reason: "robots_disallow",
-                policy: None,
-                client: Client {
-                    address: ([127, 0, 0, 1], 40_000).into(),
-                    name: None,
-                },
-                agent: Agent {
-                    chain: Texts::default(),
-                    source: "user_agent",
-                    mismatch: false,
-                },
-                user_agent: None,
-                method: "GET",
-                version: Some("1.1"),
-                url: url.as_bytes(),
-                origin: Some("http://site.example"),
-                via: "plain",
-                opaque: false,
-                rule: None,
-                reading: None,
-                overridden: None,
-                exempt: None,
-                robots: None,
-                hold: Duration::ZERO,
-                pace: None,
-                upstream: None,
-                upstream_version: None,
-                signed: None,
-                status: Some(403),
-                bytes_in: 0,
-                bytes_out: 0,
-                duration: Duration::ZERO,
-                error: None,
-                detail: None,
-                purposes: Purposes::NONE,
-                usage: None,
-                tdmrep: None,
-            });
+            let origin = Some("http://site.example");
+            let decision = Decision {
+                id: DecisionId::mint(now).octets(),
+                decided_after: 0,
+                url: Url::public(url.as_bytes(), origin, false, Bounds::CLIENTS),
+                origin,
+                ..Decision::sample()
+            };
+            let grounds = Grounds::default();
+            log.record(&decision, &grounds, Recorded::Denied, Exceeds::Nothing);
         }
         runtime.block_on(log.flush()).unwrap();
         println!("written {}", written * BURST);

@@ -9,13 +9,13 @@ mod checks;
 mod corpus;
 
 use std::alloc::System;
-use std::time::Duration;
 
-use crawlgate::audit::{
-    Agent, Client, DecisionId, Exceeds, Log, ObjectDigests, PaceLine, Record, RobotsCopy, RuleLine,
-};
-use crawlgate_config::Config;
-use crawlgate_policy::settings::PolicyDigest;
+use crawlgate::audit::{Exceeds, Grounds, Log};
+use crawlgate_config::{Config, Recorded};
+use crawlgate_origins::access::Absence;
+use crawlgate_origins::identity::{FetchedAs, Identity};
+use crawlgate_origins::state::{Fresh, State};
+use crawlgate_record::{Bounds, Decision, Url};
 use crawlgate_system::clock::{Clock, Moment};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -24,61 +24,25 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const NOON: Moment = Moment::from_millis(1_795_176_000_123);
 
-fn record<'a>(url: &'a [u8], reason: &'a str, tokens: &'a [&'a str]) -> Record<'a> {
-    Record {
-        time: NOON,
-        id: DecisionId::mint(NOON),
-        decided_at: NOON + Duration::from_millis(2),
-        mode: "enforce",
-        verdict: "deny",
-        reason: match reason {
-            "unknown_client" => "unknown_client",
-            _ => "robots_disallow",
-        },
-        policy: Some(PolicyDigest([7; 32])),
-        client: Client {
-            address: ([127, 0, 0, 1], 40_000).into(),
-            name: Some("crawler-7"),
-        },
-        agent: Agent {
-            chain: tokens.into(),
-            source: "user_agent",
-            mismatch: false,
-        },
-        user_agent: Some(&[b'u'; 700]),
-        method: "GET",
-        version: Some("1.1"),
-        url,
-        origin: Some("https://site.example"),
-        via: "intercepted",
-        opaque: false,
-        rule: Some(RuleLine {
-            group: "*",
-            text: "Disallow: /private",
-            line: 3,
-        }),
-        reading: Some("/private"),
-        overridden: None,
-        exempt: None,
-        robots: None,
-        hold: Duration::from_micros(1_500),
-        pace: Some(PaceLine {
-            interval: Duration::from_secs(2),
-            source: "own",
-            clamped: false,
-        }),
+fn decision<'a>(
+    url: &'a [u8],
+    reason: &'a str,
+    tokens: &'a [&'a str],
+    redact_query: bool,
+) -> Decision<'a> {
+    let origin = Some("https://site.example");
+    Decision {
+        reason,
+        chain: tokens.into(),
+        user_agent: Some((&[b'u'; 700][..]).into()),
+        url: Url::public(url, origin, redact_query, Bounds::of(reason)),
         upstream: Some(([192, 0, 2, 1], 443).into()),
         upstream_version: Some("2"),
-        signed: None,
-        status: Some(403),
-        bytes_in: 0,
-        bytes_out: 512,
-        duration: Duration::from_micros(42),
-        error: Some("http_request_denied"),
-        detail: Some("a detail"),
-        purposes: crawlgate_usage::Purposes::NONE,
-        usage: None,
-        tdmrep: None,
+        error: Some("http_request_denied".into()),
+        detail: Some("a detail".into()),
+        overridden: Some(&[7; 32]),
+        basis: Some(&[8; 32]),
+        ..Decision::sample()
     }
 }
 
@@ -90,63 +54,57 @@ fn entries_need_no_allocation_and_the_kept_corpus_passes_the_checks() {
 }
 
 fn count_allocations() {
-    let digests = ObjectDigests {
-        overridden: Some([7; 32]),
-        basis: Some([8; 32]),
-        tdmrep: None,
-    };
     let long = [b"https://user:secret@site.example/x?", &[b'q'; 20_000][..]].concat();
     let usual = b"https://site.example/private/x?q=1";
-    let records = [
-        record(
+    let kinds: [(&[u8], &str, &[&str]); 3] = [
+        (
             usual,
             "robots_disallow",
             &["ExampleBot-Image", "ExampleBot"],
         ),
-        record(&long, "robots_disallow", &["ExampleBot"]),
-        record(&long, "unknown_client", &[]),
+        (&long, "robots_disallow", &["ExampleBot"]),
+        (&long, "unknown_client", &[]),
     ];
     let mut entry = Vec::new();
     // The first round grows the buffer. The thread that has started this test may allocate meanwhile, once.
     let mut least = usize::MAX;
     for _ in 0..50 {
         let region = Region::new(ALLOCATOR);
-        for record in &records {
+        for (url, reason, tokens) in kinds {
             for redact_query in [false, true] {
                 entry.clear();
-                record.encode(&digests, redact_query, &mut entry);
+                let decision = decision(url, reason, tokens, redact_query);
+                decision.encode(Bounds::of(reason), &mut entry);
             }
         }
         let change = region.change();
         least = least.min(change.allocations + change.reallocations);
     }
     assert_eq!(least, 0);
-    let usual: Vec<_> = records.iter().map(|one| with_basis(*one)).collect();
-    count_allocations_of_the_log(&usual);
-}
-
-fn with_basis(record: Record<'_>) -> Record<'_> {
-    let robots = RobotsCopy {
-        identity: Some("examplebot"),
-        user_agent: Some("ExampleBot crawlgate/0.1"),
-        final_url: Some("https://site.example/robots.txt"),
-        state: "successful",
-        status: Some(200),
-        fetched_at: Some(NOON),
-        sha256: Some([0xa5; 32]),
-        bytes: Some(40),
-        truncated: false,
-        fresh_until: Some(NOON),
-        unreachable: None,
+    let state = State::Unavailable {
+        why: Absence::Status(404),
+        fetched: NOON,
+        fresh: Fresh {
+            refresh_from: NOON,
+            until: NOON,
+        },
+        outage: None,
     };
-    Record {
-        robots: Some(robots),
-        ..record
-    }
+    let fetched_as = FetchedAs::new(Identity::default(), "ExampleBot crawlgate/0.1".into());
+    let grounds = Grounds {
+        robots: Some((&state, Some(&fetched_as))),
+        ..Grounds::default()
+    };
+    let digests = grounds.digests(Some("https://site.example"));
+    let usual = kinds.map(|(url, reason, tokens)| {
+        let decision = decision(url, reason, tokens, false);
+        digests.named_by(decision)
+    });
+    count_allocations_of_the_log(&usual, &grounds);
 }
 
 /// Records through a log with a writer that gathers: the calls themselves allocate nothing.
-fn count_allocations_of_the_log(records: &[Record<'_>]) {
+fn count_allocations_of_the_log(decisions: &[Decision<'_>], grounds: &Grounds<'_>) {
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config::default();
     config.log.file = Some(folder.path().join("decisions.jsonl"));
@@ -154,13 +112,12 @@ fn count_allocations_of_the_log(records: &[Record<'_>]) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    let digests: Vec<ObjectDigests> = records.iter().map(Record::object_digests).collect();
     // The writer may run meanwhile, and allocate; in some round it gathers.
     let mut least = usize::MAX;
     for _ in 0..50 {
         let region = Region::new(ALLOCATOR);
-        for (record, digests) in records.iter().zip(&digests) {
-            log.record_of(record, digests, Exceeds::Nothing);
+        for decision in decisions {
+            log.record(decision, grounds, Recorded::Denied, Exceeds::Nothing);
         }
         let change = region.change();
         least = least.min(change.allocations + change.reallocations);

@@ -29,19 +29,18 @@ pub use super::repeats::Exceeds;
 use super::{
     backlog::Backlog,
     counts::Counts,
-    entry::ObjectDigests,
     error::LogFailed,
     file,
+    grounds::{self, Grounds},
     live::{Line, Live, Watch},
     queue::{Bounds, Queue, QueuedState},
-    record::Record,
     repeats::{Allowance, Refusal},
     rotate::Rotation,
     sink::{Sink, Stream},
     writer::{self, Output, WriterDelays},
 };
 use crawlgate_config::{Config, Durability, OnFailure, Recorded};
-use crawlgate_record::{self as entry, Entry};
+use crawlgate_record::{self as entry, Decision, Entry};
 use crawlgate_robots::Origin;
 use crawlgate_store::{Object, ObjectKind, OriginUpdate, Store};
 use crawlgate_system::clock::{Clock, Moment};
@@ -257,20 +256,21 @@ impl Log {
         }
     }
 
-    /// Records a decision, if such decisions are recorded, and shows it to watchers. Never waits for the disk. Refusals
-    /// beyond a number in each minute are counted, not recorded one by one, unless durability is strict.
-    pub fn record(&self, record: &Record<'_>) {
-        if self.wants(record.least()) {
-            self.record_of(record, &record.object_digests(), Exceeds::Nothing);
-        }
+    /// Tells whether records leave out the queries of URLs.
+    #[must_use]
+    pub fn redacts_query(&self) -> bool {
+        self.redacts_query.load(Ordering::Relaxed)
     }
 
-    /// Records a decision with the digests of its objects, on a request that may exceed its client's limits: few of such
-    /// are recorded one by one. Returns false if the record finds no room: it is lost, and a flush does not wait for it.
-    pub fn record_of(
+    /// Records a decision with its grounds, if decisions are recorded for which `least` is the least setting that records
+    /// them, and shows it to watchers. Never waits for the disk. Refusals beyond a number in each minute are counted, not
+    /// recorded one by one, unless durability is strict; of those on requests that exceed their client's limits, few are
+    /// recorded. Returns false if the record finds no room: it is lost, and a flush does not wait for it.
+    pub fn record(
         &self,
-        record: &Record<'_>,
-        digests: &ObjectDigests,
+        decision: &Decision<'_>,
+        grounds: &Grounds<'_>,
+        least: Recorded,
         exceeds: Exceeds,
     ) -> bool {
         thread_local! {
@@ -278,46 +278,51 @@ impl Log {
             static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
         }
 
-        let is_recorded = self.records(record.least());
+        let is_recorded = self.records(least);
         let is_shown = self.shows();
         let writer = self.writer.as_ref().filter(|_| is_recorded);
-        let writer = writer.filter(|writer| self.admits(writer, record, exceeds));
+        let writer = writer.filter(|writer| self.admits(writer, decision, exceeds));
         if writer.is_none() && !is_shown {
             return true;
         }
         // A thread that ends has no buffer any more.
         let mut entry = SCRATCH.try_with(Cell::take).unwrap_or_default();
         entry.clear();
-        let redact = self.redacts_query.load(Ordering::Relaxed);
-        record.encode(digests, redact, &mut entry);
+        decision.encode(entry::Bounds::of(decision.reason), &mut entry);
         if is_shown {
-            self.show(record, digests, &entry, is_recorded);
+            self.show(decision, grounds, &entry, is_recorded);
         }
-        let has_room = writer.is_none_or(|writer| writer.queue.put(record, digests, &entry));
+        let has_room = writer.is_none_or(|writer| writer.queue.put(decision, grounds, &entry));
         let _ = SCRATCH.try_with(|scratch| scratch.set(entry));
         has_room
     }
 
     /// Tells whether a decision gets a record of its own.
-    fn admits(&self, writer: &Writer, record: &Record<'_>, exceeds: Exceeds) -> bool {
+    fn admits(&self, writer: &Writer, decision: &Decision<'_>, exceeds: Exceeds) -> bool {
         // A count lives in memory until its minute is over: a refusal with an answer that waits for the disk needs a
         // record.
-        if !record.is_refusal() || self.is_strict() {
+        if !decision.is_refusal() || self.is_strict() {
             return true;
         }
         let limit = self.refusals_per_minute.load(Ordering::Relaxed);
-        match Allowance::of(record, exceeds, limit) {
-            Some(allowance) => writer.queue.admits(&Refusal::of(record), allowance),
+        match Allowance::of(decision, exceeds, limit) {
+            Some(allowance) => writer.queue.admits(&Refusal::of(decision), allowance),
             None => true,
         }
     }
 
     #[cold]
-    fn show(&self, record: &Record<'_>, digests: &ObjectDigests, entry: &[u8], is_recorded: bool) {
-        let objects = digests.named().map(|(ground, sha256)| {
+    fn show(
+        &self,
+        decision: &Decision<'_>,
+        grounds: &Grounds<'_>,
+        entry: &[u8],
+        is_recorded: bool,
+    ) {
+        let objects = grounds::named(decision).map(|(ground, sha256)| {
             let mut body = Vec::new();
-            record.encode_object(ground, &mut body);
-            (sha256, body)
+            grounds.encode(ground, decision.origin, &mut body);
+            (*sha256, body)
         });
         let objects: HashMap<_, _> = objects.collect();
         let mut line = Vec::with_capacity(1024);

@@ -21,13 +21,12 @@ pub(super) use self::content::{Unrecorded, add_withdrawal};
 pub(super) use self::writer_side::Batch;
 use super::{
     counts::Counts,
-    entry::ObjectDigests,
     error::LogFailed,
     forwarded::Forwarded,
-    record::Record,
+    grounds::Grounds,
     repeats::{Admission, Allowance, Refusal},
 };
-use crawlgate_record::{Digest, EventKind};
+use crawlgate_record::{Decision, Digest, EventKind};
 use crawlgate_robots::Origin;
 use crawlgate_store::{Appended, Object, OriginUpdate};
 use crawlgate_system::clock::{Clock, Moment};
@@ -161,9 +160,9 @@ impl Queue {
 
     /// Queues the entry of a record with the objects that it is the first to name. Otherwise counts it as lost, and returns
     /// false.
-    pub(super) fn put(&self, record: &Record<'_>, digests: &ObjectDigests, entry: &[u8]) -> bool {
-        self.put_entry(record.time, |inner| {
-            inner.name_objects(record, digests);
+    pub(super) fn put(&self, decision: &Decision<'_>, grounds: &Grounds<'_>, entry: &[u8]) -> bool {
+        self.put_entry(Moment::from_millis(decision.time()), |inner| {
+            inner.name_objects(decision, grounds);
             inner.next.entries.push(|out| out.extend_from_slice(entry));
         })
     }

@@ -11,9 +11,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use super::entry::known;
-use super::record::Record;
-use crawlgate_record::{Event, EventKind, Mode, Repeated, Verdict};
+use crawlgate_record::{Decision, Event, EventKind, Mode, Repeated, Verdict, is_of_unknown_client};
 use crawlgate_system::clock::Moment;
 use crawlgate_text::DecisionId;
 use crawlgate_turns::client::network_of;
@@ -61,9 +59,9 @@ enum ClientRef<'a> {
 #[derive(Debug)]
 struct Window {
     began: Moment,
-    mode: &'static str,
-    verdict: &'static str,
-    reason: &'static str,
+    mode: Mode,
+    verdict: Verdict,
+    reason: Box<str>,
     recorded: u64,
     /// Refusals without a record of their own: the first, the last, their number.
     beyond: Option<(Moment, Moment, u64)>,
@@ -73,25 +71,25 @@ struct Window {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refusal<'a> {
     time: Moment,
-    mode: &'static str,
-    verdict: &'static str,
-    reason: &'static str,
+    mode: Mode,
+    verdict: Verdict,
+    reason: &'a str,
     who: ClientRef<'a>,
 }
 
 impl<'a> Refusal<'a> {
-    /// Returns the refusal that this is the record of.
-    pub(super) fn of(record: &Record<'a>) -> Self {
-        let address = record.client.address.ip();
+    /// Returns the refusal that this decision is.
+    pub(super) fn of(decision: &Decision<'a>) -> Self {
+        let is_unidentified = is_of_unknown_client(decision.reason);
         Self {
-            time: record.time,
-            mode: record.mode,
-            verdict: record.verdict,
-            reason: record.reason,
-            who: match record.client.name {
-                _ if record.is_unidentified() => ClientRef::Unnamed(Unnamed::Unidentified),
-                Some(name) => ClientRef::Named(name),
-                None => ClientRef::Unnamed(Unnamed::At(network_of(address))),
+            time: Moment::from_millis(decision.time()),
+            mode: decision.mode,
+            verdict: decision.verdict,
+            reason: decision.reason,
+            who: match decision.client_name {
+                _ if is_unidentified => ClientRef::Unnamed(Unnamed::Unidentified),
+                Some(name) => ClientRef::Named(name.kept),
+                None => ClientRef::Unnamed(Unnamed::At(network_of(decision.client.ip()))),
             },
         }
     }
@@ -129,10 +127,10 @@ pub(super) enum Allowance {
 impl Allowance {
     /// Returns the allowance of a refusal, where each client and reason has this limit; `None` without any. `u64::MAX` is no
     /// limit.
-    pub(super) fn of(record: &Record<'_>, exceeds: Exceeds, limit: u64) -> Option<Allowance> {
+    pub(super) fn of(decision: &Decision<'_>, exceeds: Exceeds, limit: u64) -> Option<Allowance> {
         match exceeds {
             Exceeds::ItsAllowance => Some(Allowance::Exceeded),
-            Exceeds::Nothing if !record.is_denial_of_a_client() => {
+            Exceeds::Nothing if !decision.is_denial_of_a_client() => {
                 Some(Allowance::Ordinary(limit.min(NO_DENIALS)))
             }
             Exceeds::Nothing => (limit < u64::MAX).then_some(Allowance::Ordinary(limit)),
@@ -267,14 +265,14 @@ impl Window {
             began: refusal.time,
             mode: refusal.mode,
             verdict: refusal.verdict,
-            reason: refusal.reason,
+            reason: refusal.reason.into(),
             recorded: 0,
             beyond: None,
         }
     }
 
     fn is_of(&self, refusal: &Refusal<'_>) -> bool {
-        self.reason == refusal.reason
+        *self.reason == *refusal.reason
     }
 
     /// True also if the clock was set back: otherwise the count would wait for that time to come again.
@@ -293,9 +291,9 @@ impl Window {
         let event = Event {
             id: DecisionId::mint(last).octets(),
             kind: EventKind::Repeated(Repeated {
-                mode: known(Mode::from_name, self.mode),
-                verdict: known(Verdict::from_name, self.verdict),
-                reason: self.reason,
+                mode: self.mode,
+                verdict: self.verdict,
+                reason: &self.reason,
                 client,
                 client_name,
                 count,
@@ -320,8 +318,8 @@ mod tests {
     fn refusal<'a>(name: &'a str, reason: &'static str, after: u64) -> Refusal<'a> {
         Refusal {
             time: NOON + Duration::from_secs(after),
-            mode: "enforce",
-            verdict: "deny",
+            mode: Mode::Enforce,
+            verdict: Verdict::Deny,
             reason,
             who: ClientRef::Named(name),
         }

@@ -23,8 +23,9 @@ use parking_lot::Mutex;
 use self::distrust::{EndedSessions, Line};
 use self::facts::Remembered;
 use self::mismatch::Mismatches;
-use super::record::Record;
-use crawlgate_policy::Outcome;
+use super::grounds::Grounds;
+use crawlgate_policy::{Mode, Outcome, Verdict};
+use crawlgate_record::Decision;
 use crawlgate_robots::ProductToken;
 use crawlgate_text::json::misleads;
 
@@ -96,22 +97,24 @@ fn place_of(outcome: Outcome) -> usize {
 
 impl Summary {
     /// Counts one exchange.
-    pub fn count(&self, record: &Record<'_>) {
-        match (record.verdict, record.mode) {
-            ("allow", _) => self.count_outcome(record),
-            (_, "report") => {
-                self.rest.lock().report(record);
-                self.count_outcome(record);
+    pub fn count(&self, decision: &Decision<'_>, grounds: &Grounds<'_>) {
+        match (decision.verdict, decision.mode) {
+            (Verdict::Allow, _) => self.count_outcome(decision),
+            (_, Mode::Report) => {
+                self.rest.lock().report(decision, grounds);
+                self.count_outcome(decision);
             }
-            ("defer", _) => self.rest.lock().deferred.add(record.reason, usize::MAX),
-            _ => self.rest.lock().deny(record),
+            (Verdict::Defer, _) => self.rest.lock().deferred.add(decision.reason, usize::MAX),
+            (Verdict::Deny, _) => self.rest.lock().deny(decision, grounds),
         }
     }
 
     /// Counts the outcome of a request that went out.
-    fn count_outcome(&self, record: &Record<'_>) {
-        match record.error {
-            Some(error) if record.has_failed() => self.rest.lock().failed.add(error, usize::MAX),
+    fn count_outcome(&self, decision: &Decision<'_>) {
+        match decision.error {
+            Some(error) if decision.has_failed() => {
+                self.rest.lock().failed.add(error.kept, usize::MAX);
+            }
             _ => self.count_forwarded(),
         }
     }
@@ -218,28 +221,28 @@ pub(crate) fn sum(codes: &[(String, u64)]) -> u64 {
 }
 
 impl Rest {
-    fn deny(&mut self, record: &Record<'_>) {
-        let outcome = Outcome::of_denial(record.reason);
-        let code = code(record, outcome);
-        self.denied.add(record.reason, usize::MAX);
+    fn deny(&mut self, decision: &Decision<'_>, grounds: &Grounds<'_>) {
+        let outcome = Outcome::of_denial(decision.reason);
+        let code = code(decision, grounds, outcome);
+        self.denied.add(decision.reason, usize::MAX);
         if let Some(codes) = self.kinds.get_mut(place_of(outcome)) {
             codes.add(&code, usize::MAX);
         }
-        self.add_denial(record, outcome, &code);
+        self.add_denial(decision, outcome, &code);
     }
 
-    fn report(&mut self, record: &Record<'_>) {
-        self.reported.add(record.reason, usize::MAX);
-        if record.verdict == "deny" {
-            let outcome = Outcome::of_denial(record.reason);
-            self.add_denial(record, outcome, &code(record, outcome));
+    fn report(&mut self, decision: &Decision<'_>, grounds: &Grounds<'_>) {
+        self.reported.add(decision.reason, usize::MAX);
+        if decision.verdict == Verdict::Deny {
+            let outcome = Outcome::of_denial(decision.reason);
+            self.add_denial(decision, outcome, &code(decision, grounds, outcome));
         }
     }
 
     /// Counts a denial by its origin, and remembers it if it is among the first.
-    fn add_denial(&mut self, record: &Record<'_>, outcome: Outcome, code: &str) {
-        Remembered::add(&mut self.first, record, outcome);
-        let Some(origin) = record.origin else {
+    fn add_denial(&mut self, decision: &Decision<'_>, outcome: Outcome, code: &str) {
+        Remembered::add(&mut self.first, decision, outcome);
+        let Some(origin) = decision.origin else {
             return; // an unreadable target
         };
         if !self.origins.contains_key(origin) {
@@ -254,8 +257,13 @@ impl Rest {
             && let Some(denials) = kinds.get_mut(place_of(outcome))
         {
             denials.count += 1;
-            let ground = record.rule.map_or(code, |rule| rule.text);
-            denials.grounds.add(ground, RULES);
+            match decision.rule {
+                Some(rule) => {
+                    let text = String::from_utf8_lossy(rule.text.kept);
+                    denials.grounds.add(&text, RULES);
+                }
+                None => denials.grounds.add(code, RULES),
+            }
         }
     }
 
@@ -283,11 +291,10 @@ impl Denials {
 }
 
 /// Returns the code that a denial counts under: its reason, or the cause that a robots.txt is unreachable.
-fn code(record: &Record<'_>, outcome: Outcome) -> Cow<'static, str> {
-    let outage = record.robots.and_then(|robots| robots.unreachable);
-    match (outcome, outage) {
-        (Outcome::Unreachable, Some(outage)) => outage.cause.word().into(),
-        _ => record.reason.into(),
+fn code<'a>(decision: &Decision<'a>, grounds: &Grounds<'_>, outcome: Outcome) -> Cow<'a, str> {
+    match (outcome, grounds.cause()) {
+        (Outcome::Unreachable, Some(cause)) => cause.word().into(),
+        _ => decision.reason.into(),
     }
 }
 

@@ -38,6 +38,7 @@ use crawlgate_policy::agent::Agent;
 use crawlgate_policy::generation::Generation;
 use crawlgate_policy::usage::{self, Head, Release};
 use crawlgate_policy::{Decision, Reason};
+use crawlgate_record::Via;
 use crawlgate_robots::Origin;
 use crawlgate_system::clock::{Moment, Tick};
 use crawlgate_system::metrics::GaugeGuard;
@@ -60,7 +61,7 @@ pub struct ExchangeRecorder {
     /// Generation read before the client was found, so that it is never newer than the client.
     generation: Generation,
     client: Arc<Client>,
-    via: &'static str,
+    via: Via,
     /// True if the exchange is a tunnel that is not intercepted.
     is_opaque: bool,
     /// `None` if the request line begins with no token.
@@ -135,8 +136,8 @@ impl ExchangeRecorder {
     ) -> Box<ExchangeRecorder> {
         let (time, began) = proxy.clock.read();
         let via = match opening.method {
-            Method::CONNECT => "tunnel",
-            _ => opening.scope.name(),
+            Method::CONNECT => Via::Tunnel,
+            _ => opening.scope.via(),
         };
         let url = match opening.scope {
             Scope::Inside { origin, .. } if opening.uri.scheme().is_none() => {
@@ -251,7 +252,7 @@ impl ExchangeRecorder {
 
     /// Enters the question of another proxy, which sends the request and counts it for its client.
     pub fn enter_question(&mut self, octets: &[u8]) {
-        self.via = "decide";
+        self.via = Via::Decide;
         self.url = Url::Excerpt(octets.into());
         self.is_charged = true;
     }

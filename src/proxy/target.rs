@@ -9,6 +9,7 @@ use http::{HeaderMap, Method, Uri};
 use crawlgate_ftp::is_anonymous;
 use crawlgate_ftp::path::{self, PathError, ReadError};
 use crawlgate_policy::Target;
+use crawlgate_record::Via;
 use crawlgate_robots::{Origin, Scheme, TransferType, split_transfer_type};
 
 /// The way that requests come on a connection.
@@ -26,11 +27,11 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Returns the name of this way in records.
-    pub fn name(&self) -> &'static str {
+    /// Returns this way, as records name it.
+    pub fn via(&self) -> Via {
         match self {
-            Scope::Plain => "plain",
-            Scope::Inside { .. } => "intercepted",
+            Scope::Plain => Via::Plain,
+            Scope::Inside { .. } => Via::Intercepted,
         }
     }
 }

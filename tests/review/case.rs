@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlgate::audit::{self, DecisionId, Record};
+use crawlgate::audit::{DecisionId, Grounds};
 use crawlgate_config::Mode;
 use crawlgate_origins::snapshot::Snapshot;
 use crawlgate_origins::state::{Stance, State};
 use crawlgate_policy::agent::{Agent, Source};
 use crawlgate_policy::generation::Generation;
 use crawlgate_policy::overrides::{Action, Override, OverrideId, Overrides};
-use crawlgate_policy::settings::PolicySettings;
+use crawlgate_policy::settings::{PolicyDigest, PolicySettings};
 use crawlgate_policy::{self as policy, Decision, DecisionInputs, Ruling, Target};
-use crawlgate_record::{self as entry, Entry};
+use crawlgate_record::{self as entry, Bounds, Entry, Url, Via};
 use crawlgate_robots::{Origin, ProductToken, Robots};
 use crawlgate_store::Batch;
 use crawlgate_system::clock::Moment;
@@ -148,65 +148,56 @@ impl Case {
             true => format!("{}:{}", target.origin.host(), target.origin.port()),
             false => format!("{}{}", self.origin, self.path),
         };
-        let record = Record {
-            time: self.asked,
-            id: DecisionId::mint(self.asked),
-            mode: decision.mode.as_str(),
-            verdict: decision.verdict().as_str(),
+        let origin = Some(target.origin.as_str());
+        let id = DecisionId::mint(self.asked);
+        let record = entry::Decision {
+            id: id.octets(),
+            decided_after: decision
+                .at
+                .as_millis()
+                .wrapping_sub(self.asked.as_millis())
+                .cast_signed(),
+            mode: decision.mode,
+            verdict: decision.verdict(),
             reason: decision.reason.as_str(),
-            decided_at: decision.at,
-            policy: decision.policy,
-            overridden: decision
-                .asserted
-                .as_deref()
-                .map(|asserted| audit::Assertion::of(asserted)),
-            client: audit::Client {
-                address: ([127, 0, 0, 1], 40_000).into(),
-                name: self.client.map(|(name, _)| name),
+            policy: decision.policy.as_ref().map(|PolicyDigest(digest)| digest),
+            client_name: self.client.map(|(name, _)| name.into()),
+            chain: (&*chain).into(),
+            user_agent: Some(self.agent.as_bytes().into()),
+            method: if self.opaque { "CONNECT" } else { "GET" }.into(),
+            url: Url::public(url.as_bytes(), origin, self.redact, Bounds::CLIENTS),
+            origin,
+            via: if self.opaque {
+                Via::Tunnel
+            } else {
+                Via::Intercepted
             },
-            agent: audit::Agent {
-                chain: (&*chain).into(),
-                source: "user_agent",
-                mismatch: false,
-            },
-            user_agent: Some(self.agent.as_bytes()),
-            method: if self.opaque { "CONNECT" } else { "GET" },
-            version: Some("1.1"),
-            url: url.as_bytes(),
-            origin: Some(target.origin.as_str()),
-            via: if self.opaque { "tunnel" } else { "intercepted" },
             opaque: self.opaque,
-            rule: decision.rule.as_ref().map(|rule| audit::RuleLine {
-                group: &rule.group,
-                text: &rule.text,
+            rule: decision.rule.as_ref().map(|rule| entry::Rule {
+                group: (&*rule.group).into(),
+                text: rule.text.as_bytes().into(),
                 line: rule.line,
             }),
-            reading: decision.reading.as_deref(),
+            reading: decision
+                .reading
+                .as_deref()
+                .map(|path| path.as_bytes().into()),
             exempt: decision.exempt.as_ref().map(|exempt| entry::Exempt {
                 from: exempt.from.as_str(),
                 reason: &exempt.reason,
             }),
-            robots: decision
-                .basis
-                .as_deref()
-                .map(|state| audit::RobotsCopy::of(state, None)),
-            hold: Duration::ZERO,
+            hold: 0,
             pace: None,
-            upstream: None,
-            upstream_version: None,
-            signed: None,
-            status: Some(403),
-            bytes_in: 0,
-            bytes_out: 512,
-            duration: Duration::from_micros(42),
-            error: None,
-            detail: None,
-            purposes: Purposes::NONE,
-            usage: None,
+            ..entry::Decision::sample()
+        };
+        let grounds = Grounds {
+            overridden: decision.asserted.as_deref().map(|asserted| &**asserted),
+            robots: decision.basis.as_deref().map(|state| (state, None)),
             tdmrep: None,
         };
-        record.file(self.redact, batch);
-        record.id.to_string()
+        let digests = grounds.digests(origin);
+        grounds.file(&digests.named_by(record), batch);
+        id.to_string()
     }
 }
 

@@ -45,29 +45,18 @@ pub struct Agent {
     pub mismatch: bool,
 }
 
-/// The origin of a chain of product tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Source {
-    /// The `product_tokens` of a `[[client]]`.
-    Client,
-    /// `[agent] product_tokens`.
-    Config,
-    /// The request's User-Agent.
-    UserAgent,
-    /// Nothing names the crawler: the `*` group applies.
-    #[default]
-    Nothing,
-}
-
-impl Source {
-    /// Returns the source's name in records.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Source::Client => "client",
-            Source::Config => "config",
-            Source::UserAgent => "user_agent",
-            Source::Nothing => "none",
-        }
+crawlgate_text::named! {
+    /// The origin of a chain of product tokens.
+    Source {
+        /// Nothing names the crawler: the `*` group applies.
+        #[default]
+        Nothing = 0 "none",
+        /// The `product_tokens` of a `[[client]]`.
+        Client = 1 "client",
+        /// `[agent] product_tokens`.
+        Config = 2 "config",
+        /// The request's User-Agent.
+        UserAgent = 3 "user_agent",
     }
 }
 

@@ -1,21 +1,12 @@
 //! Enforcement, and report mode.
 
-/// The effect of denials.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// A denied request does not reach its origin.
-    Enforce,
-    /// Everything is decided and recorded, nothing is denied.
-    Report,
-}
-
-impl Mode {
-    /// Returns the mode's name, in the configuration as in records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Enforce => "enforce",
-            Self::Report => "report",
-        }
+crawlgate_text::named! {
+    /// The effect of denials.
+    Mode {
+        /// A denied request does not reach its origin.
+        #[default]
+        Enforce = 0 "enforce",
+        /// Everything is decided and recorded, nothing is denied: the verdict is the one that would apply.
+        Report = 1 "report",
     }
 }

@@ -107,33 +107,16 @@ impl OverrideId {
 /// Characters of an identifier in a fleet.
 const SHARED: usize = 26;
 
-/// The assertion of an override about the paths that its pattern matches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Action {
-    /// Forward them, regardless of robots.txt and of what the site says of use.
-    Allow,
-    /// Forward them regardless of what the site says of use; the rules of robots.txt hold.
-    AllowUsage,
-    /// Refuse them, regardless of robots.txt.
-    Deny,
-}
-
-impl Action {
-    /// The action's name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::AllowUsage => "allow_usage",
-            Self::Deny => "deny",
-        }
-    }
-
-    /// Returns the action with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        let is = |action: &Self| action.as_str() == name;
-        [Self::Allow, Self::AllowUsage, Self::Deny]
-            .into_iter()
-            .find(is)
+crawlgate_text::named! {
+    /// The assertion of an override about the paths that its pattern matches.
+    Action {
+        /// Forward them, regardless of robots.txt and of what the site says of use.
+        #[default]
+        Allow = 0 "allow",
+        /// Refuse them, regardless of robots.txt.
+        Deny = 1 "deny",
+        /// Forward them regardless of what the site says of use; the rules of robots.txt hold.
+        AllowUsage = 2 "allow_usage",
     }
 }
 

@@ -6,25 +6,16 @@ mod outcome;
 pub use self::info::{Answer, Info, Replay};
 pub use self::outcome::Outcome;
 
-/// The treatment of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Verdict {
-    /// Forward it.
-    Allow,
-    /// Refuse it.
-    Deny,
-    /// Refuse it for now: the same request may be allowed later.
-    Defer,
-}
-
-impl Verdict {
-    /// The verdict's name in records.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Verdict::Allow => "allow",
-            Verdict::Deny => "deny",
-            Verdict::Defer => "defer",
-        }
+crawlgate_text::named! {
+    /// The treatment of a request.
+    Verdict {
+        /// Forward it.
+        #[default]
+        Allow = 0 "allow",
+        /// Refuse it.
+        Deny = 1 "deny",
+        /// Refuse it for now: the same request may be allowed later.
+        Defer = 2 "defer",
     }
 }
 

@@ -4,7 +4,12 @@ use std::net::SocketAddr;
 
 use super::Digest;
 use super::value::{Octets, Text, Texts};
-use crawlgate_policy::Outcome;
+use super::write::Bounds;
+use aws_lc_rs::digest::{Context, SHA256};
+pub use crawlgate_policy::agent::Source;
+pub use crawlgate_policy::{Mode, Verdict};
+use crawlgate_policy::{Outcome, Reason};
+use crawlgate_text::{named, public_parts};
 
 /// The keys of all entries. One key has one meaning in every kind; the type is that of its value.
 #[expect(missing_docs, reason = "each is the name of its value")]
@@ -93,84 +98,6 @@ pub mod most {
     pub const DETAIL: usize = 1_024;
     /// Octets of all texts of one list.
     pub const LIST: usize = 24 * 1024;
-}
-
-/// An enumeration with a stable number in entries and a stable name in lines.
-macro_rules! named {
-    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $number:literal $text:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-        pub enum $name { $($(#[$of])* $variant = $number),+ }
-
-        impl $name {
-            /// All variants, in the order of their numbers.
-            pub const ALL: &[$name] = &[$($name::$variant),+];
-
-            /// Returns the number in entries.
-            #[must_use]
-            pub fn number(self) -> u64 {
-                self as u64
-            }
-
-            /// Returns the variant of a number.
-            #[must_use]
-            pub fn from_number(number: u64) -> Option<Self> {
-                match number { $($number => Some(Self::$variant),)+ _ => None }
-            }
-
-            /// Returns the name in lines.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $text),+ }
-            }
-
-            /// Returns the variant of a name.
-            #[must_use]
-            pub fn from_name(name: &str) -> Option<Self> {
-                match name { $($text => Some(Self::$variant),)+ _ => None }
-            }
-        }
-    };
-}
-pub(super) use named;
-
-named! {
-    /// The treatment of verdicts.
-    Mode {
-        /// Denials are enforced.
-        #[default]
-        Enforce = 0 "enforce",
-        /// Nothing is denied; the verdict is the one that would apply.
-        Report = 1 "report",
-    }
-}
-
-named! {
-    /// The treatment of a request.
-    Verdict {
-        /// Forwarded.
-        #[default]
-        Allow = 0 "allow",
-        /// Refused.
-        Deny = 1 "deny",
-        /// Refused for now.
-        Defer = 2 "defer",
-    }
-}
-
-named! {
-    /// The source of a chain of product tokens.
-    Source {
-        /// Nothing names the crawler.
-        #[default]
-        Nothing = 0 "none",
-        /// The configuration of the client.
-        Client = 1 "client",
-        /// The configuration of the proxy.
-        Config = 2 "config",
-        /// The request's User-Agent.
-        UserAgent = 3 "user_agent",
-    }
 }
 
 named! {
@@ -268,12 +195,82 @@ pub struct Decision<'a> {
     pub tdmrep: Option<&'a Digest>,
 }
 
+impl Default for Decision<'_> {
+    fn default() -> Self {
+        Self {
+            id: [0; 16],
+            decided_after: 0,
+            mode: Mode::default(),
+            verdict: Verdict::default(),
+            reason: "",
+            policy: None,
+            client: ([0, 0, 0, 0], 0).into(),
+            client_name: None,
+            chain: Texts::default(),
+            source: Source::default(),
+            mismatch: false,
+            user_agent: None,
+            method: Text::default(),
+            version: None,
+            origin: None,
+            url: Url::default(),
+            via: Via::default(),
+            opaque: false,
+            rule: None,
+            reading: None,
+            overridden: None,
+            exempt: None,
+            basis: None,
+            hold: 0,
+            pace: None,
+            upstream: None,
+            upstream_version: None,
+            signed: None,
+            status: None,
+            bytes_in: 0,
+            bytes_out: 0,
+            duration: 0,
+            error: None,
+            detail: None,
+            usage: None,
+            tdmrep: None,
+        }
+    }
+}
+
 impl Decision<'_> {
     /// Returns the start of the exchange, in milliseconds since the epoch.
     #[must_use]
     pub fn time(&self) -> u64 {
         time_of(&self.id)
     }
+
+    /// Tells whether the request went out and failed.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        has_failed(self.error.map(|error| error.kept), self.status)
+    }
+
+    /// Tells whether the request was kept from its origin. A request that went out in report mode was not: it is
+    /// recorded like all that go out.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        self.verdict != Verdict::Allow && self.mode != Mode::Report
+    }
+
+    /// Tells whether an identified client is denied for good, and not only put off.
+    #[must_use]
+    pub fn is_denial_of_a_client(&self) -> bool {
+        let is_denial = self.is_refusal() && self.verdict == Verdict::Deny;
+        is_denial && !is_of_unknown_client(self.reason)
+    }
+}
+
+/// Tells whether a decision for this reason is on a request without an identified client.
+#[must_use]
+pub fn is_of_unknown_client(reason: &str) -> bool {
+    let strange = [Reason::Unauthenticated, Reason::UnknownClient];
+    strange.iter().any(|strange| strange.as_str() == reason)
 }
 
 /// Tells whether an exchange with this error, and this status of its answer, has failed. If the origin has answered and
@@ -329,6 +326,20 @@ impl<'a> Url<'a> {
             cut: 0,
             sha256: None,
         }
+    }
+
+    /// Returns a URL as records have it: without userinfo and, if `redact_query`, without its query, which may be private.
+    /// One that these bounds cut has the digest of the whole.
+    #[must_use]
+    pub fn public(url: &'a [u8], origin: Option<&str>, redact_query: bool, bounds: Bounds) -> Self {
+        let parts = public_parts(url, redact_query);
+        let url = Self::of(parts, origin);
+        if url.len() <= bounds.url {
+            return url;
+        }
+        let mut context = Context::new(&SHA256);
+        parts.iter().for_each(|part| context.update(part));
+        url.with_sha256(context.finish().as_ref().try_into().unwrap_or_default())
     }
 
     /// Adds the digest of the whole, which a URL that will be cut needs.

@@ -8,8 +8,9 @@ use std::net::IpAddr;
 
 pub use self::rows::{Row, RowClient, Rows};
 use super::Digest;
-use super::decision::{Mode, Verdict, named, time_of};
+use super::decision::{Mode, Verdict, time_of};
 use super::value::{Text, Texts};
+use crawlgate_text::named;
 
 /// An event of the log that is no decision.
 #[derive(Clone, Copy, Debug, PartialEq)]

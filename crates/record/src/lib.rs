@@ -80,14 +80,14 @@ mod write;
 
 pub use self::cbor::Malformed;
 pub use self::decision::{
-    Decision, Exempt, Mode, Pace, Rule, Signed, Source, Url, Verdict, Via, has_failed, key, most,
-    outcome,
+    Decision, Exempt, Mode, Pace, Rule, Signed, Source, Url, Verdict, Via, has_failed,
+    is_of_unknown_client, key, most, outcome,
 };
 pub use self::event::{
     DropCause, Event, EventKind, Process, Repeated, Row, RowClient, Rows, Settings,
 };
 pub use self::line::origin_parts;
-pub use self::line::{LineError, Objects, is_of_unknown_client, write_line};
+pub use self::line::{LineError, Objects, write_line};
 pub use self::object::{Action, Asserted, Basis, Outage};
 pub use self::outline::{Counted, Outline};
 pub use self::read::{Entry, id_of, time_of};

@@ -14,13 +14,12 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use super::Digest;
 use super::cbor::Malformed;
-use super::decision::{Decision, Pace, Rule, Signed, most};
+use super::decision::{Decision, Pace, Rule, Signed, is_of_unknown_client, most};
 use super::field as f;
 use super::object::{Asserted, Basis, Outage};
 use super::read::Entry;
 use super::value::{Octets, Text, Texts};
 use crawlgate_origins::document::Document;
-use crawlgate_policy::Reason;
 use crawlgate_text::Moment;
 use crawlgate_text::json::{Object, Written};
 use crawlgate_text::{DecisionId, hex::Hex, hex::digits, timestamp};
@@ -68,13 +67,6 @@ impl fmt::Display for LineError {
 }
 
 impl std::error::Error for LineError {}
-
-/// Tells whether a decision for this reason is on a request without an identified client.
-#[must_use]
-pub fn is_of_unknown_client(reason: &str) -> bool {
-    let strange = [Reason::Unauthenticated, Reason::UnknownClient];
-    strange.iter().any(|strange| strange.as_str() == reason)
-}
 
 /// Appends the line of an entry to `out`.
 ///
@@ -132,8 +124,12 @@ fn write_decision(
     line.plain(f::TIME, &stamp(time));
     line.plain(f::ID, &DecisionId::from_octets(decision.id).text());
     line.plain(f::DECIDED_AT, &stamp(decided_at));
-    line.text(f::MODE, decision.mode.name().as_bytes(), most::TOKEN);
-    line.text(f::VERDICT, decision.verdict.name().as_bytes(), most::TOKEN);
+    line.text(f::MODE, decision.mode.as_str().as_bytes(), most::TOKEN);
+    line.text(
+        f::VERDICT,
+        decision.verdict.as_str().as_bytes(),
+        most::TOKEN,
+    );
     line.text(f::REASON, decision.reason.as_bytes(), most::TOKEN);
     match decision.policy {
         Some(policy) => line.plain(f::POLICY, &digits::<32, 64>(policy)),
@@ -156,7 +152,7 @@ fn write_decision(
     line.text(f::SCHEME, scheme.as_bytes(), most::TOKEN);
     line.text(f::HOST, host.as_bytes(), most::ORIGIN);
     line.number(f::PORT, port);
-    line.text(f::VIA, decision.via.name().as_bytes(), most::TOKEN);
+    line.text(f::VIA, decision.via.as_str().as_bytes(), most::TOKEN);
     line.boolean(f::OPAQUE, decision.opaque);
     match &decision.rule {
         Some(rule) => write_rule(rule, line.object(f::RULE)),
@@ -281,7 +277,7 @@ fn write_client(line: &mut Object<'_>, address: SocketAddr, name: Option<Text<'_
 fn write_agent(line: &mut Object<'_>, decision: &Decision<'_>) {
     let mut agent = line.object(f::AGENT);
     write_texts(&mut agent, f::CHAIN, &decision.chain, most::TOKENS);
-    agent.text(f::SOURCE, decision.source.name().as_bytes(), most::TOKEN);
+    agent.text(f::SOURCE, decision.source.as_str().as_bytes(), most::TOKEN);
     agent.boolean(f::MISMATCH, decision.mismatch);
     agent.close();
 }
@@ -340,7 +336,7 @@ fn write_asserted(asserted: &Asserted<'_>, mut object: Object<'_>) {
     object.text(f::ID, asserted.id.as_bytes(), most::TOKEN);
     object.text(f::ORIGIN, asserted.origin.as_bytes(), most::ORIGIN);
     object.text(f::PATTERN, asserted.pattern.as_bytes(), most::RULE);
-    object.text(f::ACTION, asserted.action.name().as_bytes(), most::TOKEN);
+    object.text(f::ACTION, asserted.action.as_str().as_bytes(), most::TOKEN);
     object.text(f::BY, asserted.by.as_bytes(), most::WORDS);
     object.text(f::REASON, asserted.reason.as_bytes(), most::WORDS);
     stamp_or_null(&mut object, f::UNTIL, asserted.until);

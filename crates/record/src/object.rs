@@ -4,8 +4,8 @@
 
 use super::Digest;
 use super::cbor::{self, Keys, Malformed, MapWriter, Reader};
-use super::decision::named;
 use super::value::{given, read_true, variant};
+pub use crawlgate_policy::overrides::Action;
 
 /// The keys of a basis.
 mod basis {
@@ -113,19 +113,6 @@ pub struct Asserted<'a> {
     pub created: u64,
     /// The instance of a fleet that added it.
     pub instance: Option<&'a str>,
-}
-
-named! {
-    /// The assertion of an override.
-    Action {
-        /// Forward the paths.
-        #[default]
-        Allow = 0 "allow",
-        /// Refuse the paths.
-        Deny = 1 "deny",
-        /// Lift what the site says of their use.
-        AllowUsage = 2 "allow_usage",
-    }
 }
 
 fn uint_if(map: &mut MapWriter<'_>, key: u8, number: Option<u64>) {

@@ -125,54 +125,16 @@ pub fn time_of(octets: &[u8]) -> u64 {
     id_of(octets).map_or(0, super::decision::time_of)
 }
 
-fn nothing<'a>() -> Decision<'a> {
-    Decision {
-        id: [0; 16],
-        decided_after: 0,
-        mode: Mode::default(),
-        verdict: Verdict::default(),
-        reason: "",
-        policy: None,
-        client: ([0, 0, 0, 0], 0).into(),
-        client_name: None,
-        chain: Texts::default(),
-        source: Source::default(),
-        mismatch: false,
-        user_agent: None,
-        method: Text::default(),
-        version: None,
-        origin: None,
-        url: Url::default(),
-        via: Via::default(),
-        opaque: false,
-        rule: None,
-        reading: None,
-        overridden: None,
-        exempt: None,
-        basis: None,
-        hold: 0,
-        pace: None,
-        upstream: None,
-        upstream_version: None,
-        signed: None,
-        status: None,
-        bytes_in: 0,
-        bytes_out: 0,
-        duration: 0,
-        error: None,
-        detail: None,
-        usage: None,
-        tdmrep: None,
-    }
-}
-
 /// Reads the pairs of a decision after its identifier.
 fn decision<'a>(
     id: [u8; 16],
     keys: &mut Keys,
     reader: &mut Reader<'a>,
 ) -> Result<Decision<'a>, Malformed> {
-    let mut read = Decision { id, ..nothing() };
+    let mut read = Decision {
+        id,
+        ..Decision::default()
+    };
     let mut cuts = LaterCuts::default();
     let mut given_keys = 0;
     while let Some(next) = keys.next(reader)? {

@@ -184,11 +184,11 @@ fn a_url_is_a_path_only_behind_its_own_origin() {
 #[test]
 fn names_and_numbers_of_a_variant_agree() {
     for mode in Mode::ALL {
-        assert_eq!(Mode::from_name(mode.name()), Some(*mode));
+        assert_eq!(Mode::from_name(mode.as_str()), Some(*mode));
         assert_eq!(Mode::from_number(mode.number()), Some(*mode));
     }
     for via in Via::ALL {
-        assert_eq!(Via::from_name(via.name()), Some(*via));
+        assert_eq!(Via::from_name(via.as_str()), Some(*via));
         assert_eq!(Via::from_number(via.number()), Some(*via));
     }
     assert_eq!(Source::from_number(4), None);

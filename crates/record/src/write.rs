@@ -1,7 +1,9 @@
 //! The encoder of decisions: called in the request's thread, it allocates nothing once its buffer has grown.
 
 use super::cbor::{self, MapWriter};
-use super::decision::{Decision, Exempt, LEFT, Pace, Rule, Signed, UNSIGNABLE, Url, key, most};
+use super::decision::{
+    Decision, Exempt, LEFT, Pace, Rule, Signed, UNSIGNABLE, Url, is_of_unknown_client, key, most,
+};
 use super::value::{Octets, Text};
 
 /// Bounds on the texts that a client chooses.
@@ -19,6 +21,15 @@ impl Bounds {
         url: most::URL,
         user_agent: most::USER_AGENT,
     };
+
+    /// Returns the bounds for a decision with this reason.
+    #[must_use]
+    pub fn of(reason: &str) -> Self {
+        match is_of_unknown_client(reason) {
+            true => Self::STRANGERS,
+            false => Self::CLIENTS,
+        }
+    }
 
     /// The bounds for unidentified clients.
     pub const STRANGERS: Bounds = Bounds {

@@ -224,8 +224,8 @@ pub(super) fn hourly<'e>(entry: &Outline<'e>) -> Option<Hourly<&'e str>> {
     let hour = u64::try_from(HOUR.as_millis()).unwrap_or(1);
     Some(Hourly {
         hour: Moment::from_millis(time - time % hour),
-        mode: mode.name(),
-        verdict: verdict.name(),
+        mode: mode.as_str(),
+        verdict: verdict.as_str(),
         reason,
         count,
     })

@@ -14,7 +14,7 @@ use super::{
 use crawlgate_origins::access::Absence;
 use crawlgate_origins::snapshot::Snapshot;
 use crawlgate_origins::state::{Fresh, State};
-use crawlgate_record::{Basis, Bounds, Decision, Mode, Rule, Source, Url, Verdict, Via};
+use crawlgate_record::{Basis, Bounds, Decision, Rule, Source, Url, Verdict};
 use crawlgate_robots::{Origin, ParseOptions, Robots};
 use crawlgate_system::clock::Moment;
 use crawlgate_text::DecisionId;
@@ -163,48 +163,25 @@ impl Row<'_> {
         let basis = self.basis();
         let decision = Decision {
             id: id.octets(),
-            decided_after: 0,
-            mode: Mode::Enforce,
             verdict: Verdict::from_name(self.verdict).unwrap(),
             reason: self.reason,
-            policy: None,
             client: self.client.parse().unwrap(),
             client_name: self.name.map(Into::into),
             chain: (&chain[..]).into(),
             source: Source::UserAgent,
-            mismatch: false,
-            user_agent: None,
             method: "GET".into(),
-            version: None,
             origin: Some(&origin),
             url: Url::of(
                 [origin.as_bytes(), self.path.as_bytes(), b""],
                 Some(&origin),
             ),
-            via: Via::Plain,
-            opaque: false,
             rule: Some(Rule {
                 group: "*".into(),
                 text: self.rule.as_bytes().into(),
                 line: 3,
             }),
-            reading: None,
-            overridden: None,
-            exempt: None,
             basis: basis.as_ref().map(|basis| &basis.sha256),
-            hold: 0,
-            pace: None,
-            upstream: None,
-            upstream_version: None,
-            signed: None,
-            status: None,
-            bytes_in: 0,
-            bytes_out: 0,
-            duration: 0,
-            error: None,
-            detail: None,
-            usage: None,
-            tdmrep: None,
+            ..Decision::default()
         };
         let mut entry = Vec::new();
         decision.encode(Bounds::CLIENTS, &mut entry);

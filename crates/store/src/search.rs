@@ -205,8 +205,8 @@ impl Search {
             wanted.as_deref().is_none_or(|wanted| wanted == value)
         };
         let wanted = self.query.failed;
-        is(&self.query.mode, facts.mode.name())
-            && is(&self.query.verdict, facts.verdict.name())
+        is(&self.query.mode, facts.mode.as_str())
+            && is(&self.query.verdict, facts.verdict.as_str())
             && is(&self.query.reason, facts.reason)
             && self.query.denial.is_none_or(|wanted| {
                 facts.verdict == Verdict::Deny && wanted == Outcome::of_denial(facts.reason)

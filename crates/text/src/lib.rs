@@ -9,6 +9,7 @@ pub mod hex;
 mod id;
 pub mod json;
 mod moment;
+mod named;
 mod pem;
 pub mod public_url;
 pub mod timestamp;

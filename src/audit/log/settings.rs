@@ -1,6 +1,5 @@
 //! The settings that the log records when they come into force.
 
-use crate::audit::entry::known;
 use crawlgate_config::{self as config, Config};
 use crawlgate_policy::settings::PolicyDigest;
 use crawlgate_record::{self as entry, EventKind, Mode};
@@ -33,7 +32,7 @@ impl Settings {
         });
         Self {
             policy: PolicyDigest::of(&config.robots.policy_settings().text()),
-            mode: known(Mode::from_name, policy.mode.as_str()),
+            mode: policy.mode,
             report_origins: policy
                 .report_origins
                 .iter()

@@ -7,9 +7,11 @@ mod grounds;
 use std::{future::Future, io, sync::mpsc};
 
 use super::*;
-use crate::audit::{record::tests::denial, sink::Stopped};
+use crate::audit::sink::Stopped;
 use crawlgate_config::LogConfig;
 use crawlgate_origins::state::State;
+use crawlgate_record::samples::NOON;
+use crawlgate_record::{Url, Verdict};
 use crawlgate_system::clock::Moment;
 use crawlgate_usage::{Purpose, Purposes};
 
@@ -129,7 +131,25 @@ fn start(on_failure: OnFailure, bounds: Bounds, sinks: Vec<Box<dyn Sink>>) -> Lo
 }
 
 fn record(log: &Log, reason: &'static str) {
-    log.record(&Record { reason, ..denial() });
+    record_of(
+        log,
+        &Decision {
+            id: DecisionId::mint(Moment::from_millis(NOON)).octets(),
+            reason,
+            ..Decision::sample()
+        },
+    );
+}
+
+/// Records a denial.
+fn record_of(log: &Log, decision: &Decision<'_>) {
+    let least = Recorded::least(
+        decision.reason,
+        decision.verdict.as_str(),
+        false,
+        Purposes::NONE,
+    );
+    log.record(decision, &Grounds::default(), least, Exceeds::Nothing);
 }
 
 /// Flushes until that works.
@@ -281,10 +301,16 @@ async fn closing_tries_once_more_and_returns_the_outcome() {
 async fn only_the_wanted_decisions_are_recorded_also_after_a_reload() {
     let sink = LimitedSink::with_room(100);
     let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
-    let allowed = Record {
-        verdict: "allow",
-        reason: "robots_allow",
-        ..denial()
+    let allowed = || {
+        let decision = Decision::sample();
+        let redacts = log.redacts_query();
+        let url = b"https://site.example/private/x?q=1";
+        Decision {
+            verdict: Verdict::Allow,
+            reason: "robots_allow",
+            url: Url::public(url, decision.origin, redacts, entry::Bounds::CLIENTS),
+            ..decision
+        }
     };
     let declared = Purposes::NONE.with(Purpose::TrainAi);
     let wants = |verdict, has_failed, purposes| {
@@ -296,7 +322,7 @@ async fn only_the_wanted_decisions_are_recorded_also_after_a_reload() {
     assert!(wants("deny", false, none) && wants("defer", false, none));
     assert!(!wants("allow", false, none) && !wants("allow", false, declared));
     assert!(wants("allow", true, none), "it failed");
-    log.record(&allowed);
+    record_of(&log, &allowed());
     let mut other = config(OnFailure::Deny);
     other.log.decisions = Recorded::Purposes;
     log.adopt(&other);
@@ -305,7 +331,7 @@ async fn only_the_wanted_decisions_are_recorded_also_after_a_reload() {
     other.log.redact_query = true;
     log.adopt(&other);
     assert!(wants("allow", false, none));
-    log.record(&allowed);
+    record_of(&log, &allowed());
     log.flush().await.unwrap();
     assert_eq!(sink.reasons(), ["robots_allow"]);
     assert!(sink.0.lock().lines.contains("?…redacted"));

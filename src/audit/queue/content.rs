@@ -4,15 +4,14 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
 use std::sync::Arc;
 
-use super::super::entry::ObjectDigests;
 use super::super::error::LogFailed;
 use super::super::forwarded::Forwarded;
-use super::super::record::Record;
+use super::super::grounds::{self, Grounds};
 use super::super::repeats::{OTHERS, Repeats};
 use crawlgate_origins::identity::Identity;
 use crawlgate_origins::state::State as OriginState;
 use crawlgate_policy::Reason;
-use crawlgate_record::{Digest, Event, EventKind, Mode, Process, Repeated, Verdict};
+use crawlgate_record::{Decision, Digest, Event, EventKind, Mode, Process, Repeated, Verdict};
 use crawlgate_robots::Origin;
 use crawlgate_store::{self as store, Appended, Object};
 use crawlgate_system::clock::{Moment, Uptime};
@@ -144,20 +143,20 @@ impl Inner {
     }
 
     /// Queues the objects that this record is the first to name.
-    pub(super) fn name_objects(&mut self, record: &Record<'_>, digests: &ObjectDigests) {
-        for (ground, sha256) in digests.named() {
-            if self.known.contains(&sha256) {
+    pub(super) fn name_objects(&mut self, decision: &Decision<'_>, grounds: &Grounds<'_>) {
+        for (ground, sha256) in grounds::named(decision) {
+            if self.known.contains(sha256) {
                 continue;
             }
             if self.known.len() >= MAX_KNOWN {
                 self.known.clear();
                 self.forgotten = Some(self.next.objects.len());
             }
-            self.known.insert(sha256);
+            self.known.insert(*sha256);
             let mut body = Vec::new();
-            record.encode_object(ground, &mut body);
+            grounds.encode(ground, decision.origin, &mut body);
             self.put_object(Object {
-                sha256,
+                sha256: *sha256,
                 kind: ground.kind(),
                 body: body.into(),
             });

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::content::MAX_KNOWN;
 use super::*;
-use crate::audit::record::tests::denial;
+use crate::audit::grounds::{GroundDigests, tests::unreachable};
+use crawlgate_origins::state::State as OriginState;
 use crawlgate_record::{Entry, Event, EventKind};
 use crawlgate_store::Entries;
 
@@ -14,6 +15,27 @@ fn take(queue: &Queue) -> Batch {
     queue
         .take(Entries::default(), Duration::ZERO, &clock)
         .unwrap()
+}
+
+fn grounds_of(state: &OriginState) -> Grounds<'_> {
+    Grounds {
+        robots: Some((state, None)),
+        ..Grounds::default()
+    }
+}
+
+/// Queues a denial with these grounds, and returns their digests.
+fn put_with(queue: &Queue, id: DecisionId, grounds: &Grounds<'_>) -> GroundDigests {
+    let decision = Decision {
+        id: id.octets(),
+        ..Decision::sample()
+    };
+    let digests = grounds.digests(decision.origin);
+    let decision = digests.named_by(decision);
+    let mut entry = Vec::new();
+    decision.encode(crawlgate_record::Bounds::CLIENTS, &mut entry);
+    queue.put(&decision, grounds, &entry);
+    digests
 }
 
 /// Queues three octets, framed as an entry, if they find room.
@@ -191,15 +213,7 @@ fn a_withdrawn_record_is_dropped_or_contradicted_by_an_event() {
     let clock = Clock::manual(Moment::default());
     let queue = Queue::new(bounds, true, clock.clone());
     let put = |id| {
-        let record = Record {
-            id,
-            robots: None,
-            overridden: None,
-            ..denial()
-        };
-        let mut entry = Vec::new();
-        record.encode(&ObjectDigests::default(), false, &mut entry);
-        queue.put(&record, &ObjectDigests::default(), &entry);
+        put_with(&queue, id, &Grounds::default());
     };
     let ids = [1, 2, 3].map(|n| DecisionId::mint(Moment::from_millis(n)));
     put(ids[0]);
@@ -249,11 +263,8 @@ fn the_objects_of_a_withdrawn_record_are_written_with_an_entry() {
     let queue = Queue::new(bounds, true, Clock::manual(Moment::default()));
     let time = Moment::from_millis(1_795_176_000_000);
     let put = |id| {
-        let record = Record { id, ..denial() };
-        let digests = record.object_digests();
-        let mut entry = Vec::new();
-        record.encode(&digests, false, &mut entry);
-        queue.put(&record, &digests, &entry);
+        let state = unreachable();
+        put_with(&queue, id, &grounds_of(&state));
     };
     let ids = [1, 2].map(|n| DecisionId::mint(time + Duration::from_secs(n)));
     put(ids[0]);
@@ -281,20 +292,12 @@ fn an_object_is_queued_once_and_again_after_the_queue_has_forgotten() {
     };
     let queue = Queue::new(bounds, true, Clock::manual(Moment::default()));
     let put = |n: u64| {
-        let robots = denial().robots.map(|robots| crate::audit::RobotsCopy {
-            bytes: Some(n),
-            ..robots
-        });
-        let record = Record {
-            robots,
-            overridden: None,
-            ..denial()
-        };
-        let digests = record.object_digests();
-        let mut entry = Vec::new();
-        record.encode(&digests, false, &mut entry);
-        queue.put(&record, &digests, &entry);
-        digests.basis.unwrap()
+        let mut state = unreachable();
+        if let OriginState::Unreachable { outage, .. } = &mut state {
+            outage.since = Moment::from_millis(n);
+        }
+        let id = DecisionId::mint(Moment::default());
+        put_with(&queue, id, &grounds_of(&state)).robots.unwrap()
     };
     let first = put(0);
     put(0);

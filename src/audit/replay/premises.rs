@@ -8,7 +8,7 @@ use http::uri::PathAndQuery;
 
 use super::evidence::{self, Evidence};
 use super::{Difference, Missing, NotReplayable, Outcome};
-use crate::audit::record::basis::{DISALLOWED, PENDING};
+use crate::audit::grounds::{DISALLOWED, PENDING};
 use crawlgate_config::Mode;
 use crawlgate_origins::access::{Absence, Cause};
 use crawlgate_origins::snapshot::Snapshot;

@@ -79,13 +79,13 @@ fn note(event: &Noted, log: Option<&String>, all: &mut Exceptions) {
             log,
             time: at,
             sha256: hex(policy),
-            mode: mode.name(),
+            mode: mode.as_str(),
             report_origins: origins.clone(),
             report_clients: clients.clone(),
             exempt_clients: exempt.clone(),
         }),
         NotedKind::Dropped { index, cause } => {
-            let is_it = |row: &DropRow| row.cause == cause.name() && row.log == log;
+            let is_it = |row: &DropRow| row.cause == cause.as_str() && row.log == log;
             let known = all.dropped.iter().position(is_it);
             match known.and_then(|known| all.dropped.get_mut(known)) {
                 Some(row) => {
@@ -95,7 +95,7 @@ fn note(event: &Noted, log: Option<&String>, all: &mut Exceptions) {
                 }
                 None => all.dropped.push(DropRow {
                     log,
-                    cause: cause.name(),
+                    cause: cause.as_str(),
                     times: 1,
                     last: at,
                     first_kept: index + 1,

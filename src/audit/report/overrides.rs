@@ -101,7 +101,7 @@ fn of_record(one: &Asserted<'_>) -> OverrideRow {
         id: one.id.to_owned(),
         origin: one.origin.to_owned(),
         pattern: one.pattern.to_owned(),
-        action: one.action.name(),
+        action: one.action.as_str(),
         by: one.by.to_owned(),
         reason: one.reason.to_owned(),
         created: created(Moment::from_millis(one.created)),

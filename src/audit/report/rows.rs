@@ -150,8 +150,8 @@ pub(super) fn reasons(figures: &Figures) -> Vec<ReasonRow> {
         .iter()
         .map(|((mode, verdict, reason), of)| ReasonRow {
             reason: reason.clone(),
-            mode: mode.name(),
-            verdict: verdict.name(),
+            mode: mode.as_str(),
+            verdict: verdict.as_str(),
             meaning: Reason::from_name(reason).map(|reason| reason.info().meaning),
             count: of.sum.requests(),
             example: of.example.map(|id| DecisionId::from_octets(id).to_string()),

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Denials, EndedSession, Mismatched, OfKind, Summary};
-use crate::audit::record::Record;
-use crawlgate_policy::Outcome;
+use crawlgate_policy::{Mode, Outcome};
+use crawlgate_record::Decision;
 use crawlgate_text::{DecisionId, public_url};
 
 /// Denials of each outcome that are remembered one by one.
@@ -91,7 +91,7 @@ pub struct Denial {
 pub(super) struct Remembered {
     id: DecisionId,
     url: Box<[u8]>,
-    reason: &'static str,
+    reason: Box<str>,
     outcome: Outcome,
     rule: Option<(Box<str>, u32)>,
     enforced: bool,
@@ -99,18 +99,21 @@ pub(super) struct Remembered {
 
 impl Remembered {
     /// Remembers a denial, if it is among the first with its outcome: a dead host hides no rule.
-    pub(super) fn add(first: &mut Vec<Self>, record: &Record<'_>, outcome: Outcome) {
+    pub(super) fn add(first: &mut Vec<Self>, decision: &Decision<'_>, outcome: Outcome) {
         let like = first.iter().filter(|one| one.outcome == outcome);
         if like.count() >= FIRST {
             return;
         }
         first.push(Self {
-            id: record.id,
-            url: record.url.into(),
-            reason: record.reason,
+            id: DecisionId::from_octets(decision.id),
+            url: decision.url.pieces(decision.origin).0.concat().into(),
+            reason: decision.reason.into(),
             outcome,
-            rule: record.rule.map(|rule| (rule.text.into(), rule.line)),
-            enforced: record.mode != "report",
+            rule: decision.rule.map(|rule| {
+                let text = String::from_utf8_lossy(rule.text.kept);
+                (text.into(), rule.line)
+            }),
+            enforced: decision.mode != Mode::Report,
         });
     }
 
@@ -119,7 +122,7 @@ impl Remembered {
         Denial {
             id: self.id.to_string(),
             url: String::from_utf8_lossy(&url).into_owned(),
-            reason: self.reason.to_owned(),
+            reason: self.reason.to_string(),
             outcome: self.outcome.as_str(),
             rule: self.rule.as_ref().map(|(text, _)| text.to_string()),
             line: self.rule.as_ref().map(|(_, line)| *line),
@@ -183,18 +186,19 @@ impl OriginFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::record::tests::denial;
+    use crate::audit::grounds::{Grounds, tests::unreachable};
+    use crawlgate_record::{Bounds, Url};
 
     #[test]
     fn the_facts_are_those_of_the_text_and_the_first_denials() {
         let summary = Summary::default();
-        let mut record = denial();
-        record.url = b"https://user:secret@site.example/private?token=1";
-        summary.count(&record);
-        record.mode = "report";
+        let url = b"https://user:secret@site.example/private?token=1";
+        let mut record = Decision::sample();
+        record.url = Url::public(url, record.origin, false, Bounds::CLIENTS);
+        summary.count(&record, &Grounds::default());
+        record.mode = Mode::Report;
         record.status = Some(200);
-        record.error = None;
-        summary.count(&record);
+        summary.count(&record, &Grounds::default());
         summary.count_forwarded();
         let facts = summary.facts(true);
         assert_eq!((facts.requests, facts.forwarded), (3, 2));
@@ -220,7 +224,7 @@ mod tests {
         };
         assert_eq!((first.enforced, second.enforced), (true, false));
         assert_eq!(first.rule.as_deref(), Some("Disallow: /private"));
-        assert_eq!(first.id, record.id.to_string());
+        assert_eq!(first.id, DecisionId::from_octets(record.id).to_string());
         assert!(
             !first.url.contains("secret") && !first.url.contains("token"),
             "{first:?}"
@@ -233,14 +237,19 @@ mod tests {
     fn only_the_first_denials_are_remembered() {
         let summary = Summary::default();
         for _ in 0..FIRST + 5 {
-            summary.count(&denial());
+            summary.count(&Decision::sample(), &Grounds::default());
         }
         let facts = summary.facts(false);
         assert_eq!(facts.first_denials.len(), FIRST);
         assert_eq!(facts.denied.count, 25);
-        let mut record = denial();
+        let mut record = Decision::sample();
         (record.reason, record.rule) = ("robots_unreachable", None);
-        summary.count(&record);
+        let state = unreachable();
+        let grounds = Grounds {
+            robots: Some((&state, None)),
+            ..Grounds::default()
+        };
+        summary.count(&record, &grounds);
         let facts = summary.facts(false);
         let last = facts.first_denials.last().map(|one| one.outcome);
         assert_eq!(last, Some("unreachable"));

@@ -1,12 +1,23 @@
 use super::*;
-use crate::audit::record::{RuleLine, tests::denial};
+use crate::audit::grounds::tests::unreachable;
+use crawlgate_record::Rule;
 
-fn rule(text: &str) -> RuleLine<'_> {
-    RuleLine {
-        group: "*",
-        text,
+fn rule(text: &str) -> Rule<'_> {
+    Rule {
+        group: "*".into(),
+        text: text.as_bytes().into(),
         line: 3,
     }
+}
+
+/// Counts a decision about an origin that is unreachable.
+fn count(summary: &Summary, decision: &Decision<'_>) {
+    let state = unreachable();
+    let grounds = Grounds {
+        robots: Some((&state, None)),
+        ..Grounds::default()
+    };
+    summary.count(decision, &grounds);
 }
 
 #[test]
@@ -27,26 +38,26 @@ fn an_empty_run_is_zeros() {
 #[test]
 fn a_run_is_summarised_by_reason_and_by_origin() {
     let summary = Summary::default();
-    let mut record = denial();
-    summary.count(&record);
-    summary.count(&record);
+    let mut record = Decision::sample();
+    count(&summary, &record);
+    count(&summary, &record);
     record.rule = Some(rule("Disallow: /\u{1b}[2J"));
-    summary.count(&record);
+    count(&summary, &record);
     record.origin = Some("http://other.example:8080");
     (record.reason, record.rule) = ("robots_unreachable", None);
-    summary.count(&record);
+    count(&summary, &record);
     (record.reason, record.origin) = ("misdirected", None);
-    summary.count(&record);
-    (record.verdict, record.reason) = ("defer", "paced");
-    summary.count(&record);
-    (record.verdict, record.error) = ("allow", Some("connection_refused"));
-    summary.count(&record);
-    (record.error, record.status) = (Some("client_closed"), None);
-    summary.count(&record);
+    count(&summary, &record);
+    (record.verdict, record.reason) = (Verdict::Defer, "paced");
+    count(&summary, &record);
+    (record.verdict, record.error) = (Verdict::Allow, Some("connection_refused".into()));
+    count(&summary, &record);
+    (record.error, record.status) = (Some("client_closed".into()), None);
+    count(&summary, &record);
     record.status = Some(200);
-    summary.count(&record);
+    count(&summary, &record);
     record.error = None;
-    summary.count(&record);
+    count(&summary, &record);
     summary.count_forwarded();
 
     let want = [
@@ -68,19 +79,19 @@ fn a_run_is_summarised_by_reason_and_by_origin() {
 #[test]
 fn requests_let_out_in_report_mode_are_counted_apart_and_by_outcome() {
     let summary = Summary::default();
-    let mut record = denial();
-    (record.mode, record.status) = ("report", Some(200));
-    summary.count(&record);
+    let mut record = Decision::sample();
+    (record.mode, record.status) = (Mode::Report, Some(200));
+    count(&summary, &record);
     assert!(
         summary.has_denials(),
         "what would have been denied is worth a look"
     );
-    record.error = Some("connection_refused");
-    summary.count(&record);
-    (record.verdict, record.reason, record.error) = ("defer", "paced", None);
-    summary.count(&record);
-    (record.verdict, record.reason) = ("allow", "no_rules");
-    summary.count(&record);
+    record.error = Some("connection_refused".into());
+    count(&summary, &record);
+    (record.verdict, record.reason, record.error) = (Verdict::Defer, "paced", None);
+    count(&summary, &record);
+    (record.verdict, record.reason) = (Verdict::Allow, "no_rules");
+    count(&summary, &record);
     let want = [
         "requests           4",
         "forwarded          3",
@@ -95,7 +106,7 @@ fn requests_let_out_in_report_mode_are_counted_apart_and_by_outcome() {
     ];
     assert_eq!(summary.to_string().lines().collect::<Vec<_>>(), want);
 
-    summary.count(&denial());
+    count(&summary, &Decision::sample());
     let text = summary.to_string();
     assert!(
         text.contains("most disallowed origins, had all of it been enforced"),
@@ -106,10 +117,10 @@ fn requests_let_out_in_report_mode_are_counted_apart_and_by_outcome() {
 #[test]
 fn a_site_cannot_drive_the_terminal_or_fill_it() {
     let summary = Summary::default();
-    let mut record = denial();
+    let mut record = Decision::sample();
     let long = format!("Disallow: /\u{1b}[2J\u{202e}{}", "x".repeat(100));
     record.rule = Some(rule(&long));
-    summary.count(&record);
+    count(&summary, &record);
     let text = summary.to_string();
     assert!(text.contains("Disallow: /\\u{1b}[2J\\u{202e}xx"), "{text}");
     assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text}");
@@ -122,12 +133,12 @@ fn origins_and_rules_are_bounded() {
     for number in 0..ORIGINS + 5 {
         let origin = format!("https://h{number}.example");
         let text = format!("Disallow: /{number}");
-        let mut record = denial();
+        let mut record = Decision::sample();
         record.rule = Some(rule(&text));
         record.origin = Some("https://often.example");
-        summary.count(&record);
+        count(&summary, &record);
         record.origin = Some(&origin);
-        summary.count(&record);
+        count(&summary, &record);
     }
     let rest = summary.rest.lock();
     assert_eq!(rest.origins.len(), ORIGINS);

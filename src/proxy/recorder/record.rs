@@ -1,19 +1,21 @@
-//! The record of an exchange: its last charge, its trace, and the line that the log keeps.
+//! The record of an exchange: its last charge, its trace, and the entry that the log keeps.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use http::{HeaderValue, Method};
 
 use super::ExchangeRecorder;
 use super::phase::Phase;
-use crate::audit::{self, Exceeds, ObjectDigests, Record, RecordObject};
+use crate::audit::{Exceeds, Ground, GroundDigests, Grounds};
 use crate::egress::Signer;
 use crate::telemetry::{Trace, trace};
 use crawlgate_config::Recorded;
 use crawlgate_policy::Reason;
+use crawlgate_policy::settings::PolicyDigest;
 use crawlgate_policy::tdmrep::{Reservations, TdmRepStance};
 use crawlgate_policy::usage::Usage;
-use crawlgate_record::{Exempt, Signed};
+use crawlgate_record::{Bounds, Decision, Exempt, Pace, Rule, Signed, Url, Verdict, has_failed};
 use crawlgate_robots::Origin;
 use crawlgate_signing::Outcome;
 
@@ -91,10 +93,10 @@ impl ExchangeRecorder {
         }
         let verdict = self.decision.verdict();
         let error = self.error();
-        let (verdict, log) = (verdict.as_str(), &self.proxy.log);
-        let has_failed = audit::has_failed(error, self.status);
+        let log = &self.proxy.log;
+        let has_failed = has_failed(error, self.status);
         let reason = self.decision.reason.as_str();
-        let least = Recorded::least(reason, verdict, has_failed, self.client.purposes);
+        let least = Recorded::least(reason, verdict.as_str(), has_failed, self.client.purposes);
         if !log.records(least) {
             let (name, address) = (self.client.name.as_ref(), self.address.ip());
             log.forwarded(name, address, self.time);
@@ -104,15 +106,15 @@ impl ExchangeRecorder {
             let summary = &self.proxy.summary;
             summary.count_mismatch(&self.agent.tokens, user_agent);
         }
-        if error.is_none() && verdict == "allow" && !log.wants(least) {
+        if error.is_none() && verdict == Verdict::Allow && !log.wants(least) {
             self.proxy.summary.count_forwarded();
             true
         } else {
-            self.write(exceeds, error)
+            self.write(least, exceeds, error)
         }
     }
 
-    fn write(&self, exceeds: Exceeds, error: Option<&str>) -> bool {
+    fn write(&self, least: Recorded, exceeds: Exceeds, error: Option<&str>) -> bool {
         thread_local! {
             /// A buffer for URLs that come in parts.
             static URL: std::cell::Cell<Vec<u8>> = const { std::cell::Cell::new(Vec::new()) };
@@ -127,75 +129,76 @@ impl ExchangeRecorder {
             None => Usage::text_of(self.client.purposes),
         };
         let signed = self.signer.as_ref().and_then(Signer::outcome);
-        let record = self.to_record(&url, usage.as_deref(), signed.as_ref(), error);
+        let decision = self.to_record(&url, usage.as_deref(), signed.as_ref(), error);
+        let grounds = self.grounds(usage.is_some());
+        let digests = self.digests(&grounds);
+        let decision = digests.named_by(decision);
         // A failing log would only be flooded with its own failures.
-        let has_room = self.decision.reason == Reason::LogFailed || {
-            let digests = self.object_digests(&record);
-            self.proxy.log.record_of(&record, &digests, exceeds)
-        };
-        self.proxy.summary.count(&record);
+        let has_room = self.decision.reason == Reason::LogFailed
+            || self.proxy.log.record(&decision, &grounds, least, exceeds);
+        self.proxy.summary.count(&decision, &grounds);
         let _ = URL.try_with(|buffer| buffer.set(url));
         has_room
     }
 
-    /// Returns the record of an exchange that ends now.
+    /// Returns the record of an exchange that ends now, without the digests of its grounds.
     fn to_record<'r>(
         &'r self,
         url: &'r [u8],
         usage: Option<&'r str>,
         signed: Option<&'r Outcome>,
         error: Option<&'r str>,
-    ) -> Record<'r> {
+    ) -> Decision<'r> {
         let now = self.proxy.clock.now();
         let decision = &self.decision;
-        Record {
-            time: self.time,
-            id: self.id,
-            decided_at: decision.at,
-            mode: decision.mode.as_str(),
-            verdict: decision.verdict().as_str(),
-            reason: decision.reason.as_str(),
-            policy: decision.policy,
-            client: audit::Client {
-                address: self.address,
-                name: self.client.name.as_deref(),
-            },
-            agent: audit::Agent {
-                chain: (&*self.agent.tokens).into(),
-                source: self.agent.source.as_str(),
-                mismatch: self.agent.mismatch,
-            },
-            user_agent: self.user_agent.as_ref().map(HeaderValue::as_bytes),
-            method: self.method.as_ref().map_or("", Method::as_str),
+        let reason = decision.reason.as_str();
+        let origin = self.origin.as_ref().map(Origin::as_str);
+        let redacts = self.proxy.log.redacts_query();
+        let waited_ms = decision.at.as_millis().wrapping_sub(self.time.as_millis());
+        let hold = match self.phase {
+            Phase::Held { .. } => now.since(self.time),
+            _ => self.hold,
+        };
+        Decision {
+            id: self.id.octets(),
+            decided_after: waited_ms.cast_signed(),
+            mode: decision.mode,
+            verdict: decision.verdict(),
+            reason,
+            policy: decision.policy.as_ref().map(|PolicyDigest(digest)| digest),
+            client: self.address,
+            client_name: self.client.name.as_deref().map(Into::into),
+            chain: (&*self.agent.tokens).into(),
+            source: self.agent.source,
+            mismatch: self.agent.mismatch,
+            user_agent: self
+                .user_agent
+                .as_ref()
+                .map(|value| value.as_bytes().into()),
+            method: self.method.as_ref().map_or("", Method::as_str).into(),
             version: self.version,
-            url,
-            origin: self.origin.as_ref().map(Origin::as_str),
+            origin,
+            url: Url::public(url, origin, redacts, Bounds::of(reason)),
             via: self.via,
             opaque: self.is_opaque,
-            rule: decision.rule.as_ref().map(|rule| audit::RuleLine {
-                group: &rule.group,
-                text: &rule.text,
+            rule: decision.rule.as_ref().map(|rule| Rule {
+                group: (&*rule.group).into(),
+                text: rule.text.as_bytes().into(),
                 line: rule.line,
             }),
-            reading: decision.reading.as_deref(),
-            overridden: decision
-                .asserted
+            reading: decision
+                .reading
                 .as_deref()
-                .map(|asserted| audit::Assertion::of(asserted)),
+                .map(|path| path.as_bytes().into()),
+            overridden: None,
             exempt: decision.exempt.as_ref().map(|exempt| Exempt {
                 from: exempt.from.as_str(),
                 reason: &exempt.reason,
             }),
-            robots: decision
-                .basis
-                .as_deref()
-                .map(|state| audit::RobotsCopy::of(state, decision.fetched_as.as_deref())),
-            hold: match self.phase {
-                Phase::Held { .. } => now.since(self.time),
-                _ => self.hold,
-            },
-            pace: self.pace.map(|pace| audit::PaceLine {
-                interval: pace.interval,
+            basis: None,
+            hold: micros(hold),
+            pace: self.pace.map(|pace| Pace {
+                interval: micros(pace.interval),
                 source: pace.source.as_str(),
                 clamped: pace.clamped,
             }),
@@ -205,36 +208,44 @@ impl ExchangeRecorder {
             status: self.status,
             bytes_in: self.bytes_in(),
             bytes_out: self.bytes_out,
-            duration: now.since(self.time),
-            error,
-            detail: self.detail.as_deref(),
-            purposes: self.client.purposes,
+            duration: micros(now.since(self.time)),
+            error: error.map(Into::into),
+            detail: self.detail.as_deref().map(Into::into),
             usage,
-            tdmrep: self
-                .tdmrep()
-                .filter(|_| usage.is_some())
-                .map(audit::RobotsCopy::of_tdmrep),
+            tdmrep: None,
         }
     }
 
-    /// Returns the digests of the record's objects. The override and the state that the decision rests on keep them.
-    fn object_digests(&self, record: &Record<'_>) -> ObjectDigests {
+    /// Returns what the decision rests on. A tdmrep.json counts if the record tells of use.
+    fn grounds(&self, tells_of_use: bool) -> Grounds<'_> {
         let decision = &self.decision;
-        let overridden = decision.asserted.as_ref();
-        let basis = decision.basis.as_ref();
-        ObjectDigests {
-            overridden: overridden
-                .map(|asserted| asserted.digest(|_| record.object_digest(RecordObject::Override))),
-            basis: basis.map(|state| {
-                let digest = || record.object_digest(RecordObject::Basis);
+        let basis = decision.basis.as_deref();
+        Grounds {
+            overridden: decision.asserted.as_deref().map(|asserted| &**asserted),
+            robots: basis.map(|state| (state, decision.fetched_as.as_deref())),
+            tdmrep: self.tdmrep().filter(|_| tells_of_use),
+        }
+    }
+
+    /// Returns the digests of the grounds. The override and the state that the decision rests on keep them.
+    fn digests(&self, grounds: &Grounds<'_>) -> GroundDigests {
+        let decision = &self.decision;
+        let compute = |ground| grounds.digest(ground, self.origin.as_ref().map(Origin::as_str));
+        GroundDigests {
+            overridden: decision
+                .asserted
+                .as_ref()
+                .map(|asserted| asserted.digest(|_| compute(Ground::Override))),
+            robots: decision.basis.as_ref().map(|state| {
+                let digest = || compute(Ground::Robots);
                 match &decision.fetched_as {
                     Some(fetched_as) => fetched_as.digest(state, digest),
                     // Nothing was fetched.
                     None => digest(),
                 }
             }),
-            tdmrep: record.tdmrep.and(self.tdmrep()).map(|file| {
-                let digest = || record.object_digest(RecordObject::TdmRep);
+            tdmrep: grounds.tdmrep.map(|file| {
+                let digest = || compute(Ground::TdmRep);
                 match (&file.fetched_as, &file.stance) {
                     (Some(fetched_as), TdmRepStance::Unset | TdmRepStance::Copy(_)) => {
                         fetched_as.digest(&file.state, digest)
@@ -265,4 +276,8 @@ fn signed_of(outcome: &Outcome) -> Signed<'_> {
         Outcome::Left => Signed::Left,
         Outcome::Unsignable => Signed::Unsignable,
     }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -27,7 +27,7 @@ fn write_process(line: &mut Object<'_>, process: &Process<'_>) {
 fn write_settings(line: &mut Object<'_>, settings: &Settings<'_>) {
     let (origins, clients) = (&settings.report_origins, &settings.report_clients);
     line.plain(f::POLICY, &digits::<32, 64>(settings.policy));
-    line.plain(f::MODE, settings.mode.name().as_bytes());
+    line.plain(f::MODE, settings.mode.as_str().as_bytes());
     write_texts(line, f::REPORT_ORIGINS, origins, usize::MAX);
     write_texts(line, f::REPORT_CLIENTS, clients, usize::MAX);
     // Lines of entries from before this field stay as they are.
@@ -40,8 +40,8 @@ fn write_settings(line: &mut Object<'_>, settings: &Settings<'_>) {
 fn write_repeated(line: &mut Object<'_>, repeated: &Repeated<'_>) {
     let client = SocketAddr::new(repeated.client, 0);
     write_client(line, client, repeated.client_name);
-    line.plain(f::MODE, repeated.mode.name().as_bytes());
-    line.plain(f::VERDICT, repeated.verdict.name().as_bytes());
+    line.plain(f::MODE, repeated.mode.as_str().as_bytes());
+    line.plain(f::VERDICT, repeated.verdict.as_str().as_bytes());
     line.text(f::REASON, repeated.reason.as_bytes(), most::TOKEN);
     write_span(line, repeated.count, repeated.first, repeated.last);
 }
@@ -81,7 +81,7 @@ pub(super) fn write_event(event: &Event<'_>, overridden: Option<Asserted<'_>>, o
         }
         EventKind::Dropped { index, cause } => {
             line.number(f::BEFORE, *index);
-            line.plain(f::CAUSE, cause.name().as_bytes());
+            line.plain(f::CAUSE, cause.as_str().as_bytes());
         }
         EventKind::KeyRotated {
             old,

@@ -295,41 +295,24 @@ impl Table {
 fn usual<'a>(basis: &'a Digest) -> Decision<'a> {
     Decision {
         id: id(0),
-        decided_after: 0,
-        mode: Mode::Enforce,
-        verdict: Verdict::Allow,
         reason: "robots_allow",
         policy: Some(&POLICY),
         client: v4("127.0.0.1:40000"),
-        client_name: None,
         chain: (&["ExampleBot"][..]).into(),
         source: Source::UserAgent,
-        mismatch: false,
         user_agent: Some((&b"ExampleBot/1.0 (+https://bot.example/)"[..]).into()),
         method: "GET".into(),
         version: Some("1.1"),
         origin: Some(ORIGIN),
         url: Url::of([b"https://site.example/page?q=1", b"", b""], Some(ORIGIN)),
         via: Via::Intercepted,
-        opaque: false,
-        rule: None,
-        reading: None,
-        overridden: None,
-        exempt: None,
         basis: Some(basis),
-        hold: 0,
-        pace: None,
         upstream: Some(v4("192.0.2.1:443")),
         upstream_version: Some("2"),
-        signed: None,
         status: Some(200),
-        bytes_in: 0,
         bytes_out: 12_345,
         duration: 23_456,
-        error: None,
-        detail: None,
-        usage: None,
-        tdmrep: None,
+        ..Decision::default()
     }
 }
 
@@ -647,7 +630,7 @@ fn single_fields(
     for mode in Mode::ALL {
         for verdict in Verdict::ALL {
             table.add(
-                &format!("{} {}", mode.name(), verdict.name()),
+                &format!("{} {}", mode.as_str(), verdict.as_str()),
                 &Decision {
                     mode: *mode,
                     verdict: *verdict,
@@ -658,7 +641,7 @@ fn single_fields(
     }
     for source in Source::ALL {
         table.add(
-            &format!("tokens by {}", source.name()),
+            &format!("tokens by {}", source.as_str()),
             &Decision {
                 source: *source,
                 ..*usual
@@ -667,7 +650,7 @@ fn single_fields(
     }
     for via in Via::ALL {
         table.add(
-            &format!("via {}", via.name()),
+            &format!("via {}", via.as_str()),
             &Decision {
                 via: *via,
                 ..*usual
@@ -1060,7 +1043,7 @@ fn events(table: &mut Table) {
     ] {
         for mode in Mode::ALL {
             table.add_event(
-                &format!("settings {name}, {}", mode.name()),
+                &format!("settings {name}, {}", mode.as_str()),
                 EventKind::Settings(Settings {
                     policy: &digest,
                     mode: *mode,
@@ -1088,7 +1071,7 @@ fn events(table: &mut Table) {
     }
     for cause in DropCause::ALL {
         table.add_event(
-            &format!("dropped by {}", cause.name()),
+            &format!("dropped by {}", cause.as_str()),
             EventKind::Dropped {
                 index: 65_536,
                 cause: *cause,

@@ -201,7 +201,7 @@ impl Hours {
             let Some(facts) = word.filter(|_| is_in).and_then(facts_of) else {
                 continue;
             };
-            let names = (facts.mode.name(), facts.verdict.name());
+            let names = (facts.mode.as_str(), facts.verdict.as_str());
             let key = (hour, names.0, names.1, facts.reason.to_owned());
             let sum = self.0.entry(key).or_default();
             *sum = sum.saturating_add(count);

@@ -33,10 +33,10 @@ async fn on_a_full_disk_requests_are_refused_and_no_record_is_lost_or_doubled() 
 async fn the_record_of_a_request_that_had_gone_out_stays_whatever_was_answered() {
     let sink = LimitedSink::default();
     let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
-    let one = denial();
-    log.record(&one);
+    let one = Decision::sample();
+    record_of(&log, &one);
     log.flush().await.unwrap_err();
-    log.answered_log_failed(one.id);
+    log.answered_log_failed(DecisionId::from_octets(one.id));
     sink.make_room(100);
     recovered(&log).await;
     let [(first, record), (second, event)] = &sink.named()[..] else {

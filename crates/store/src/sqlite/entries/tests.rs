@@ -157,7 +157,12 @@ impl Log {
         for entry in &self.model {
             let outline = Outline::read(entry).unwrap();
             let Some(one) = outline.counted else { continue };
-            let kind = format!("{} {} {}", one.mode.name(), one.verdict.name(), one.reason);
+            let kind = format!(
+                "{} {} {}",
+                one.mode.as_str(),
+                one.verdict.as_str(),
+                one.reason
+            );
             let hour = outline.time / 3_600_000 * 3_600_000;
             *all.entry((hour as i64, kind)).or_default() += one.count as i64;
         }

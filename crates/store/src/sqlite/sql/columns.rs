@@ -73,8 +73,8 @@ pub(in crate::sqlite) const COLUMNS: &[Column] = &[
     text("decided_at", "/decided_at", |one| {
         stamp(one.time().saturating_add_signed(one.decided_after))
     }),
-    text("mode", "/mode", |one| known(one.mode.name())),
-    text("verdict", "/verdict", |one| known(one.verdict.name())),
+    text("mode", "/mode", |one| known(one.mode.as_str())),
+    text("verdict", "/verdict", |one| known(one.verdict.as_str())),
     text("reason", "/reason", |one| known(one.reason)),
     text("policy", "/policy", LONG),
     text("client_address", "/client/address", |one| {
@@ -92,7 +92,7 @@ pub(in crate::sqlite) const COLUMNS: &[Column] = &[
     }),
     text("agent_chain", "/agent/chain", LONG),
     text("agent_source", "/agent/source", |one| {
-        known(one.source.name())
+        known(one.source.as_str())
     }),
     integer("agent_mismatch", "/agent/mismatch", |one| {
         boolean(one.mismatch)
@@ -125,7 +125,7 @@ pub(in crate::sqlite) const COLUMNS: &[Column] = &[
     integer("port", "/port", |one| {
         count(one.origin.map_or(0, |origin| origin_parts(origin).2))
     }),
-    text("via", "/via", |one| known(one.via.name())),
+    text("via", "/via", |one| known(one.via.as_str())),
     integer("opaque", "/opaque", |one| boolean(one.opaque)),
     text("rule_group", "/rule/group", |one| match one.rule {
         Some(rule) => foreign(rule.group.kept.as_bytes(), rule.group.cut, most::TOKEN),

@@ -11,7 +11,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("", 30),
     ("block", 9),
     ("config", 28),
-    ("record", 10),
+    ("record", 9),
     ("store", 71),
     ("turns", 15),
 ];

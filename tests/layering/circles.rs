@@ -7,7 +7,7 @@ use crate::{Module, crates};
 
 /// The files of the largest circle of each crate that has one of more than [`KNOT`] files. A number may fall, and none may
 /// rise.
-const CIRCLES: &[(&str, usize)] = &[("", 21), ("record", 10)];
+const CIRCLES: &[(&str, usize)] = &[("", 21), ("record", 9)];
 
 /// Files that may import each other around a circle: a facade and its parts.
 const KNOT: usize = 7;

@@ -308,6 +308,14 @@ impl<'a> Reader<'a> {
         self.bounded(count)
     }
 
+    /// Reads the head of an array, and refuses another number of items than `count`.
+    pub(crate) fn array_of(&mut self, count: usize, other: &'static str) -> Result<(), Malformed> {
+        match self.array()? == count {
+            true => Ok(()),
+            false => Err(Malformed(other)),
+        }
+    }
+
     /// Reads the head of a map, and refuses more pairs than octets follow.
     pub(crate) fn map(&mut self) -> Result<usize, Malformed> {
         let count = self.number(major::MAP, "no map")?;
@@ -333,9 +341,7 @@ impl<'a> Reader<'a> {
 
     /// Reads an address: an array of its octets and the port.
     pub(crate) fn address(&mut self) -> Result<SocketAddr, Malformed> {
-        if self.array()? != 2 {
-            return Err(Malformed("no address"));
-        }
+        self.array_of(2, "no address")?;
         let octets = self.bytes()?;
         let ip = if let Ok(octets) = <[u8; 4]>::try_from(octets) {
             IpAddr::from(octets)

@@ -2,13 +2,15 @@
 
 use std::net::SocketAddr;
 
+use self::key::*;
 use super::Digest;
+use super::bounds::{Bounds, is_of_unknown_client, most};
+use super::table::{keyed, numbered};
 use super::value::{Octets, Text, Texts};
-use super::write::Bounds;
 use aws_lc_rs::digest::{Context, SHA256};
+use crawlgate_policy::Outcome;
 pub use crawlgate_policy::agent::Source;
 pub use crawlgate_policy::{Mode, Verdict};
-use crawlgate_policy::{Outcome, Reason};
 use crawlgate_text::{named, public_parts};
 
 /// The keys of all entries. One key has one meaning in every kind; the type is that of its value.
@@ -76,30 +78,6 @@ pub mod key {
     pub const EXEMPT_CLIENTS: u8 = 59;
 }
 
-/// Bounds on texts, in octets.
-pub mod most {
-    /// A longer URL, or reading of its path, is cut.
-    pub const URL: usize = 16 * 1024;
-    /// Bound on URL and User-Agent of unidentified clients: anyone could fill the store with them.
-    pub const OF_STRANGERS: usize = 512;
-    /// A longer User-Agent is cut.
-    pub const USER_AGENT: usize = 1_024;
-    /// A longer rule is cut.
-    pub const RULE: usize = 4 * 1024;
-    /// Product tokens of a chain; the number of the others is kept.
-    pub const TOKENS: usize = 32;
-    /// A longer token, name or method is cut.
-    pub const TOKEN: usize = 256;
-    /// A longer origin is cut; the canonical form of a host that DNS can carry is shorter.
-    pub const ORIGIN: usize = 1_024;
-    /// A longer remark of a person is cut.
-    pub const WORDS: usize = 4 * 1024;
-    /// A longer detail of an answer is cut.
-    pub const DETAIL: usize = 1_024;
-    /// Octets of all texts of one list.
-    pub const LIST: usize = 24 * 1024;
-}
-
 named! {
     /// The way of a request.
     Via {
@@ -115,126 +93,86 @@ named! {
     }
 }
 
-/// One decision and the outcome of its exchange.
-///
-/// Both sides of the format: an encoder is given one, a reader returns one. Objects are named by their SHA-256.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Decision<'a> {
-    /// The identifier. Its first 48 bits are the start of the exchange, in milliseconds since the epoch.
-    pub id: [u8; 16],
-    /// Milliseconds from the start to the decision; negative if the clock was set back between.
-    pub decided_after: i64,
-    /// The mode.
-    pub mode: Mode,
-    /// The verdict.
-    pub verdict: Verdict,
-    /// The reason code.
-    pub reason: &'a str,
-    /// SHA-256 of the settings behind the verdict.
-    pub policy: Option<&'a Digest>,
-    /// The client's address.
-    pub client: SocketAddr,
-    /// The client's name.
-    pub client_name: Option<Text<'a>>,
-    /// Product tokens, most specific first; empty for the global group.
-    pub chain: Texts<'a>,
-    /// The source of the tokens.
-    pub source: Source,
-    /// True if none of the tokens is part of the User-Agent.
-    pub mismatch: bool,
-    /// The User-Agent field.
-    pub user_agent: Option<Octets<'a>>,
-    /// The method.
-    pub method: Text<'a>,
-    /// The version of HTTP that the crawler spoke.
-    pub version: Option<&'a str>,
-    /// The canonical origin; `None` for an unreadable target.
-    pub origin: Option<&'a str>,
-    /// The URL.
-    pub url: Url<'a>,
-    /// The way of the request.
-    pub via: Via,
-    /// True for a tunnel that is relayed without interception.
-    pub opaque: bool,
-    /// The rule that decided.
-    pub rule: Option<Rule<'a>>,
-    /// The path as the origin may read it, if the rule matched that.
-    pub reading: Option<Octets<'a>>,
-    /// SHA-256 of the override that decided.
-    pub overridden: Option<&'a Digest>,
-    /// The exemption without which robots.txt would have denied the request.
-    pub exempt: Option<Exempt<'a>>,
-    /// SHA-256 of the basis: the state of the origin's robots.txt.
-    pub basis: Option<&'a Digest>,
-    /// Microseconds for which the request was held.
-    pub hold: u64,
-    /// The origin's pace, if it mattered.
-    pub pace: Option<Pace<'a>>,
-    /// The address that received the request.
-    pub upstream: Option<SocketAddr>,
-    /// The version of HTTP that it answered in.
-    pub upstream_version: Option<&'a str>,
-    /// The signature of the request; `None` where its client has no identity.
-    pub signed: Option<Signed<'a>>,
-    /// The status code of the answer.
-    pub status: Option<u16>,
-    /// Octets of the request's body.
-    pub bytes_in: u64,
-    /// Octets of the response's body.
-    pub bytes_out: u64,
-    /// Microseconds from the request's head to the end of the response.
-    pub duration: u64,
-    /// The failure: an error type of Proxy-Status.
-    pub error: Option<Text<'a>>,
-    /// The words of the answer, where they tell what no other value does.
-    pub detail: Option<Text<'a>>,
-    /// Statements of the site about the use of its content: text of a
-    /// [`UsageRecord`](crawlgate_usage::record::UsageRecord::text).
-    pub usage: Option<&'a str>,
-    /// SHA-256 of the basis that the state of the origin's tdmrep.json is. Only with `usage`.
-    pub tdmrep: Option<&'a Digest>,
-}
+numbered!(Via);
 
-impl Default for Decision<'_> {
-    fn default() -> Self {
-        Self {
-            id: [0; 16],
-            decided_after: 0,
-            mode: Mode::default(),
-            verdict: Verdict::default(),
-            reason: "",
-            policy: None,
-            client: ([0, 0, 0, 0], 0).into(),
-            client_name: None,
-            chain: Texts::default(),
-            source: Source::default(),
-            mismatch: false,
-            user_agent: None,
-            method: Text::default(),
-            version: None,
-            origin: None,
-            url: Url::default(),
-            via: Via::default(),
-            opaque: false,
-            rule: None,
-            reading: None,
-            overridden: None,
-            exempt: None,
-            basis: None,
-            hold: 0,
-            pace: None,
-            upstream: None,
-            upstream_version: None,
-            signed: None,
-            status: None,
-            bytes_in: 0,
-            bytes_out: 0,
-            duration: 0,
-            error: None,
-            detail: None,
-            usage: None,
-            tdmrep: None,
-        }
+keyed! {
+    /// One decision and the outcome of its exchange.
+    ///
+    /// Both sides of the format: an encoder is given one, a reader returns one. Objects are named by their SHA-256.
+    Decision, "a decision without reason, client or method", |bounds| {
+        /// The identifier. Its first 48 bits are the start of the exchange, in milliseconds since the epoch.
+        id: [u8; 16] = ID (needed);
+        /// Milliseconds from the start to the decision; negative if the clock was set back between.
+        decided_after: i64 = DECIDED_AFTER;
+        /// The mode.
+        mode: Mode = MODE;
+        /// The verdict.
+        verdict: Verdict = VERDICT;
+        /// The reason code.
+        reason: &'a str = REASON (needed) [most::TOKEN];
+        /// SHA-256 of the settings behind the verdict.
+        policy: Option<&'a Digest> = POLICY;
+        /// The client's address.
+        client: SocketAddr = CLIENT (needed);
+        /// The client's name.
+        client_name: Option<Text<'a>> = CLIENT_NAME [most::TOKEN];
+        /// Product tokens, most specific first; empty for the global group.
+        chain: Texts<'a> = CHAIN [most::TOKENS];
+        /// The source of the tokens.
+        source: Source = SOURCE;
+        /// True if none of the tokens is part of the User-Agent.
+        mismatch: bool = MISMATCH;
+        /// The User-Agent field.
+        user_agent: Option<Octets<'a>> = USER_AGENT [bounds.user_agent];
+        /// The method.
+        method: Text<'a> = METHOD (needed) [most::TOKEN];
+        /// The canonical origin; `None` for an unreadable target.
+        origin: Option<&'a str> = ORIGIN [most::ORIGIN];
+        /// The URL.
+        url: Url<'a> = PATH [bounds.url];
+        /// The way of the request.
+        via: Via = VIA;
+        /// True for a tunnel that is relayed without interception.
+        opaque: bool = OPAQUE;
+        /// The rule that decided.
+        rule: Option<Rule<'a>> = RULE [most::RULE];
+        /// SHA-256 of the override that decided.
+        overridden: Option<&'a Digest> = OVERRIDE;
+        /// SHA-256 of the basis: the state of the origin's robots.txt.
+        basis: Option<&'a Digest> = BASIS;
+        /// Microseconds for which the request was held.
+        hold: u64 = HOLD;
+        /// The origin's pace, if it mattered.
+        pace: Option<Pace<'a>> = PACE;
+        /// The address that received the request.
+        upstream: Option<SocketAddr> = UPSTREAM;
+        /// The status code of the answer.
+        status: Option<u16> = STATUS;
+        /// Octets of the request's body.
+        bytes_in: u64 = BYTES_IN;
+        /// Octets of the response's body.
+        bytes_out: u64 = BYTES_OUT;
+        /// Microseconds from the request's head to the end of the response.
+        duration: u64 = DURATION;
+        /// The failure: an error type of Proxy-Status.
+        error: Option<Text<'a>> = ERROR [most::TOKEN] => write_cuts;
+        /// Statements of the site about the use of its content: text of a
+        /// [`UsageRecord`](crawlgate_usage::record::UsageRecord::text).
+        usage: Option<&'a str> = USAGE;
+        /// The version of HTTP that the crawler spoke.
+        version: Option<&'a str> = VERSION [most::TOKEN];
+        /// The version of HTTP that it answered in.
+        upstream_version: Option<&'a str> = UPSTREAM_VERSION [most::TOKEN];
+        /// The path as the origin may read it, if the rule matched that.
+        reading: Option<Octets<'a>> = READING [most::URL] => write_url_sha256;
+        /// The words of the answer, where they tell what no other value does.
+        detail: Option<Text<'a>> = DETAIL [most::DETAIL];
+        /// The signature of the request; `None` where its client has no identity.
+        signed: Option<Signed<'a>> = SIGNED;
+        /// SHA-256 of the basis that the state of the origin's tdmrep.json is. Only with `usage`.
+        tdmrep: Option<&'a Digest> = TDMREP;
+        /// The exemption without which robots.txt would have denied the request.
+        exempt: Option<Exempt<'a>> = EXEMPT;
     }
 }
 
@@ -264,13 +202,6 @@ impl Decision<'_> {
         let is_denial = self.is_refusal() && self.verdict == Verdict::Deny;
         is_denial && !is_of_unknown_client(self.reason)
     }
-}
-
-/// Tells whether a decision for this reason is on a request without an identified client.
-#[must_use]
-pub fn is_of_unknown_client(reason: &str) -> bool {
-    let strange = [Reason::Unauthenticated, Reason::UnknownClient];
-    strange.iter().any(|strange| strange.as_str() == reason)
 }
 
 /// Tells whether an exchange with this error, and this status of its answer, has failed. If the origin has answered and

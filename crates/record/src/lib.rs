@@ -67,6 +67,7 @@
 //!
 //! The crate knows no IO, clock or log.
 
+mod bounds;
 pub mod cbor;
 mod decision;
 mod event;
@@ -75,13 +76,14 @@ mod line;
 mod object;
 mod outline;
 mod read;
+mod table;
 mod value;
 mod write;
 
+pub use self::bounds::{Bounds, is_of_unknown_client, most};
 pub use self::cbor::Malformed;
 pub use self::decision::{
-    Decision, Exempt, Mode, Pace, Rule, Signed, Source, Url, Verdict, Via, has_failed,
-    is_of_unknown_client, key, most, outcome,
+    Decision, Exempt, Mode, Pace, Rule, Signed, Source, Url, Verdict, Via, has_failed, key, outcome,
 };
 pub use self::event::{
     DropCause, Event, EventKind, Process, Repeated, Row, RowClient, Rows, Settings,
@@ -93,7 +95,6 @@ pub use self::outline::{Counted, Outline};
 pub use self::read::{Entry, id_of, time_of};
 pub use self::value::variant;
 pub use self::value::{Octets, Text, Texts};
-pub use self::write::Bounds;
 
 /// Maximum octets of an entry: bundles of entries frame each with a length of 16 bits.
 pub const MAX: usize = 65_535;

@@ -13,8 +13,9 @@ use std::net::SocketAddr;
 use aws_lc_rs::digest::{SHA256, digest};
 
 use super::Digest;
+use super::bounds::{is_of_unknown_client, most};
 use super::cbor::Malformed;
-use super::decision::{Decision, Pace, Rule, Signed, is_of_unknown_client, most};
+use super::decision::{Decision, Pace, Rule, Signed};
 use super::field as f;
 use super::object::{Asserted, Basis, Outage};
 use super::read::Entry;

@@ -1,6 +1,8 @@
 //! Values of entries: texts and octets that may have been cut, and defaults, which are left out.
 
-use super::cbor::{self, Malformed, Reader};
+use super::bounds::most;
+use super::cbor::{self, Malformed, MapWriter, Reader};
+use super::table::{Bounded, Item, Value, given, values};
 use crawlgate_robots::ProductToken;
 
 /// Foreign octets, of which the end may have been cut off.
@@ -95,25 +97,54 @@ pub(super) fn cut(reader: &mut Reader<'_>) -> Result<u64, Malformed> {
     }
 }
 
-/// Refuses a default: it is left out.
-pub(super) fn given<T: Default + PartialEq>(value: T) -> Result<T, Malformed> {
-    match value == T::default() {
-        true => Err(Malformed("a default that is written")),
-        false => Ok(value),
-    }
-}
-
 /// Reads a variant by its number.
 pub fn variant<T: Default + PartialEq>(
     reader: &mut Reader<'_>,
     from: fn(u64) -> Option<T>,
 ) -> Result<T, Malformed> {
-    given(from(reader.uint()?).ok_or(Malformed("an unknown number"))?)
+    let variant = from(reader.uint()?).ok_or(Malformed("an unknown number"))?;
+    given(variant, &T::default())
 }
 
-/// Reads `true`; `false` is left out.
-pub(super) fn read_true(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
-    given(reader.boolean()?)
+impl Bounded for &str {
+    fn within(self, most: usize) -> Self {
+        Text::from(self).at_most(most).kept
+    }
+}
+
+/// Texts with the number of octets cut off, which stands under another key.
+macro_rules! cut_texts {
+    ($($name:ident as $inner:ty),+) => {$(
+        impl<'a> Item<'a> for $name<'a> {
+            fn put(&self, out: &mut Vec<u8>) {
+                self.kept.put(out);
+            }
+
+            fn take(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+                <$inner>::take(reader).map(Into::into)
+            }
+
+            fn cut(&self) -> u64 {
+                self.cut
+            }
+
+            fn cut_place(&mut self) -> Option<&mut u64> {
+                Some(&mut self.cut)
+            }
+        }
+
+        impl Bounded for $name<'_> {
+            fn within(self, most: usize) -> Self {
+                self.at_most(most)
+            }
+        }
+    )+};
+}
+
+cut_texts!(Text as &'a str, Octets as &'a [u8]);
+
+values! {
+    Text<'a>: Self::default();
 }
 
 /// A list of texts, of which the last may have been left out.
@@ -187,27 +218,27 @@ impl<'a> Texts<'a> {
         self.more
     }
 
-    /// Writes at most `count` texts, each of at most `each` octets and together of at most `together`. Returns the
-    /// number of texts left out.
-    pub(super) fn write(
-        &self,
-        out: &mut Vec<u8>,
-        count: usize,
-        each: usize,
-        together: usize,
-    ) -> u64 {
+    /// Leaves out all texts after the first `count`, and those that do not fit together into `together` octets, each cut
+    /// to a token's.
+    pub(super) fn at_most(self, count: usize, together: usize) -> Self {
         let mut room = together;
         let fit = self.iter().take(count).take_while(|text| {
-            let left = room.checked_sub(text.kept.len().min(each));
+            let left = room.checked_sub(text.kept.len().min(most::TOKEN));
             room = left.unwrap_or_default();
             left.is_some()
         });
         let fit = fit.count();
-        cbor::array(out, fit);
+        Self {
+            list: self.list.first(fit),
+            more: self.more + (self.len() - fit) as u64,
+        }
+    }
+
+    /// Writes the texts, each cut to a token's octets.
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        cbor::array(out, self.len());
         self.iter()
-            .take(fit)
-            .for_each(|text| text.at_most(each).write(out));
-        self.more + (self.len() - fit) as u64
+            .for_each(|text| text.at_most(most::TOKEN).write(out));
     }
 
     /// Reads a list.
@@ -222,7 +253,48 @@ impl<'a> Texts<'a> {
     }
 }
 
+/// The octets cut off stand under another key. A list is left out if nothing was left out of it either, which its reader
+/// cannot tell yet.
+impl<'a> Value<'a> for Texts<'a> {
+    fn nothing() -> Self {
+        Self::default()
+    }
+
+    fn write(&self, key: u8, map: &mut MapWriter<'_>) {
+        if !self.is_empty() || self.more > 0 {
+            self.put(map.key(key));
+        }
+    }
+
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Texts::read(reader)
+    }
+
+    fn cut(&self) -> u64 {
+        self.more
+    }
+
+    fn cut_place(&mut self) -> Option<&mut u64> {
+        Some(&mut self.more)
+    }
+}
+
+impl Bounded for Texts<'_> {
+    fn within(self, count: usize) -> Self {
+        self.at_most(count, most::LIST)
+    }
+}
+
 impl<'a> List<'a> {
+    /// Returns the first `count` texts.
+    fn first(self, count: usize) -> Self {
+        match self {
+            Self::Given(texts) => Self::Given(texts.get(..count).unwrap_or(texts)),
+            Self::Tokens(tokens) => Self::Tokens(tokens.get(..count).unwrap_or(tokens)),
+            Self::Read { items, .. } => Self::Read { items, count },
+        }
+    }
+
     fn next(&mut self) -> Option<Text<'a>> {
         match self {
             Self::Given(texts) => {

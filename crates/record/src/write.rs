@@ -1,42 +1,10 @@
 //! The encoder of decisions: called in the request's thread, it allocates nothing once its buffer has grown.
 
-use super::cbor::{self, MapWriter};
-use super::decision::{
-    Decision, Exempt, LEFT, Pace, Rule, Signed, UNSIGNABLE, Url, is_of_unknown_client, key, most,
-};
+use super::bounds::{Bounds, most};
+use super::cbor::{self, Malformed, MapWriter, Reader};
+use super::decision::{Decision, Exempt, LEFT, Pace, Rule, Signed, UNSIGNABLE, Url, key};
+use super::table::{Bounded, Item, Keyed, Value, put_map};
 use super::value::{Octets, Text};
-
-/// Bounds on the texts that a client chooses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// Octets of the URL.
-    pub url: usize,
-    /// Octets of the User-Agent.
-    pub user_agent: usize,
-}
-
-impl Bounds {
-    /// The bounds for identified clients.
-    pub const CLIENTS: Bounds = Bounds {
-        url: most::URL,
-        user_agent: most::USER_AGENT,
-    };
-
-    /// Returns the bounds for a decision with this reason.
-    #[must_use]
-    pub fn of(reason: &str) -> Self {
-        match is_of_unknown_client(reason) {
-            true => Self::STRANGERS,
-            false => Self::CLIENTS,
-        }
-    }
-
-    /// The bounds for unidentified clients.
-    pub const STRANGERS: Bounds = Bounds {
-        url: most::OF_STRANGERS,
-        user_agent: most::OF_STRANGERS,
-    };
-}
 
 /// The pairs of a map: a default is left out.
 impl MapWriter<'_> {
@@ -46,27 +14,9 @@ impl MapWriter<'_> {
         }
     }
 
-    pub(super) fn boolean(&mut self, key: u8, boolean: bool) {
-        if boolean {
-            cbor::boolean(self.key(key), boolean);
-        }
-    }
-
     /// Writes a text of ours.
     pub(super) fn text(&mut self, key: u8, text: &str) {
         cbor::text(self.key(key), text);
-    }
-
-    pub(super) fn text_if(&mut self, key: u8, text: Option<&str>) {
-        if let Some(text) = text {
-            self.text(key, text);
-        }
-    }
-
-    pub(super) fn digest_if(&mut self, key: u8, digest: Option<&[u8; 32]>) {
-        if let Some(digest) = digest {
-            cbor::bytes(self.key(key), digest);
-        }
     }
 
     /// Writes a text of at most `most` octets, and returns the number of octets cut off.
@@ -87,15 +37,6 @@ impl MapWriter<'_> {
         all.iter().for_each(|(key, cut)| cuts.uint(*key, *cut));
         cuts.close();
     }
-
-    /// Writes at most `most` octets, and returns the number of octets cut off.
-    fn cut_octets(&mut self, key: u8, octets: Option<Octets<'_>>, most: usize) -> u64 {
-        let Some(octets) = octets.map(|octets| octets.at_most(most)) else {
-            return 0;
-        };
-        cbor::bytes(self.key(key), octets.kept);
-        octets.cut
-    }
 }
 
 impl Decision<'_> {
@@ -104,155 +45,187 @@ impl Decision<'_> {
     /// A text beyond its bound is cut, and the entry says by how much. A URL that is cut should come with the digest of
     /// the whole ([`Url::with_sha256`]).
     pub fn encode(&self, bounds: Bounds, out: &mut Vec<u8>) {
-        let mut map = MapWriter::open(out);
-        cbor::bytes(map.key(key::ID), &self.id);
-        if self.decided_after != 0 {
-            cbor::int(map.key(key::DECIDED_AFTER), self.decided_after);
+        if self.tdmrep.is_some() && self.usage.is_none() {
+            let without = Decision {
+                tdmrep: None,
+                ..*self
+            };
+            return put_map(&without, bounds, out);
         }
-        map.uint(key::MODE, self.mode.number());
-        map.uint(key::VERDICT, self.verdict.number());
-        map.text(key::REASON, ours(self.reason));
-        map.digest_if(key::POLICY, self.policy);
-        cbor::address(map.key(key::CLIENT), self.client);
-        let name = map.cut_text(key::CLIENT_NAME, self.client_name, most::TOKEN);
-        let chain = match self.chain.is_empty() && self.chain.more() == 0 {
-            true => 0,
-            false => self
-                .chain
-                .write(map.key(key::CHAIN), most::TOKENS, most::TOKEN, most::LIST),
-        };
-        map.uint(key::SOURCE, self.source.number());
-        map.boolean(key::MISMATCH, self.mismatch);
-        let user_agent = map.cut_octets(key::USER_AGENT, self.user_agent, bounds.user_agent);
-        let method = map.cut_text(key::METHOD, Some(self.method), most::TOKEN);
-        let origin = self
-            .origin
-            .map(|origin| Text::from(origin).at_most(most::ORIGIN));
-        map.text_if(key::ORIGIN, origin.map(|origin| origin.kept));
-        let url = write_url(&mut map, &self.url, bounds.url);
-        map.uint(key::VIA, self.via.number());
-        map.boolean(key::OPAQUE, self.opaque);
-        let rule = self.rule.as_ref();
-        let rule = rule.map_or(0, |rule| write_rule(map.key(key::RULE), rule));
-        map.digest_if(key::OVERRIDE, self.overridden);
-        map.digest_if(key::BASIS, self.basis);
-        map.uint(key::HOLD, self.hold);
-        if let Some(pace) = &self.pace {
-            write_pace(map.key(key::PACE), pace);
-        }
-        if let Some(upstream) = self.upstream {
-            cbor::address(map.key(key::UPSTREAM), upstream);
-        }
-        if let Some(status) = self.status {
-            cbor::uint(map.key(key::STATUS), u64::from(status));
-        }
-        map.uint(key::BYTES_IN, self.bytes_in);
-        map.uint(key::BYTES_OUT, self.bytes_out);
-        map.uint(key::DURATION, self.duration);
-        let error = map.cut_text(key::ERROR, self.error, most::TOKEN);
-        let reading = self.reading.map(|reading| reading.at_most(most::URL));
-        let of_reading = reading.map_or(0, |reading| reading.cut);
-        let detail = self.detail.map(|detail| detail.at_most(most::DETAIL));
-        let of_detail = detail.map_or(0, |detail| detail.cut);
-        // Nearly always nothing is cut.
-        if name | chain | user_agent | method | url | rule | error | of_reading | of_detail != 0 {
-            map.cuts(&[
-                (key::CLIENT_NAME, name),
-                (key::CHAIN, chain),
-                (key::USER_AGENT, user_agent),
-                (key::METHOD, method),
-                (key_of(&self.url), url),
-                (key::RULE, rule),
-                (key::ERROR, error),
-                (key::READING, of_reading),
-                (key::DETAIL, of_detail),
-            ]);
-        }
-        map.text_if(key::USAGE, self.usage);
-        map.text_if(key::VERSION, self.version.map(ours));
-        map.text_if(key::UPSTREAM_VERSION, self.upstream_version.map(ours));
-        map.cut_octets(key::READING, reading, most::URL);
-        let of_whole = self.url.sha256.as_ref().filter(|_| url > 0);
-        map.digest_if(key::URL_SHA256, of_whole);
-        map.cut_text(key::DETAIL, detail, most::DETAIL);
-        if let Some(signed) = &self.signed {
-            write_signed(map.key(key::SIGNED), signed);
-        }
-        map.digest_if(key::TDMREP, self.tdmrep.filter(|_| self.usage.is_some()));
-        if let Some(exempt) = &self.exempt {
-            write_exempt(map.key(key::EXEMPT), exempt);
-        }
-        map.close();
+        put_map(self, bounds, out);
     }
-}
 
-fn write_exempt(out: &mut Vec<u8>, exempt: &Exempt<'_>) {
-    cbor::array(out, 2);
-    cbor::text(out, ours(exempt.from));
-    // The configuration takes no longer one.
-    cbor::text(out, Text::from(exempt.reason).at_most(most::WORDS).kept);
+    /// Writes the numbers of octets that were cut off: nearly always, nothing is.
+    pub(super) fn write_cuts(&self, map: &mut MapWriter<'_>) {
+        if self.cuts().all(|(_, cut)| cut == 0) {
+            return;
+        }
+        let mut cuts = MapWriter::open(map.key(key::CUTS));
+        for (key, cut) in self.cuts() {
+            let is_whole_url = key == key::PATH && !self.url.follows;
+            cuts.uint(if is_whole_url { key::URL } else { key }, cut);
+        }
+        cuts.close();
+    }
+
+    /// Writes the digest of a URL that is cut.
+    pub(super) fn write_url_sha256(&self, map: &mut MapWriter<'_>) {
+        let sha256 = self.url.sha256.as_ref().filter(|_| self.url.cut > 0);
+        sha256.write(key::URL_SHA256, map);
+    }
 }
 
 /// Bounds a code of ours, so that no mistake makes an entry too long.
 fn ours(code: &str) -> &str {
-    Text::from(code).at_most(most::TOKEN).kept
+    code.within(most::TOKEN)
 }
 
-fn key_of(url: &Url<'_>) -> u8 {
-    match url.follows {
-        true => key::PATH,
-        false => key::URL,
+/// Its key is [`key::PATH`], or [`key::URL`] if it does not follow the origin.
+impl<'a> Value<'a> for Url<'a> {
+    fn nothing() -> Self {
+        Self::default()
     }
-}
 
-/// Writes the URL, or its path if it follows the origin. Returns the number of octets cut off.
-fn write_url(map: &mut MapWriter<'_>, url: &Url<'_>, most: usize) -> u64 {
-    let length = url.len();
-    if length == 0 && !url.follows {
-        return 0;
-    }
-    let kept = length.min(most);
-    let out = map.key(key_of(url));
-    cbor::bytes_head(out, kept);
-    let mut left = kept;
-    for part in url.parts {
-        let part = part.split_at_checked(left).map_or(part, |(part, _)| part);
-        out.extend_from_slice(part);
-        left -= part.len();
-    }
-    url.cut + (length - kept) as u64
-}
-
-/// Writes a rule. Returns the number of octets cut off its text.
-fn write_rule(out: &mut Vec<u8>, rule: &Rule<'_>) -> u64 {
-    let text = rule.text.at_most(most::RULE);
-    cbor::array(out, 3);
-    rule.group.at_most(most::TOKEN).write(out);
-    cbor::bytes(out, text.kept);
-    cbor::uint(out, u64::from(rule.line));
-    text.cut
-}
-
-fn write_signed(out: &mut Vec<u8>, signed: &Signed<'_>) {
-    match *signed {
-        Signed::With {
-            identity,
-            key,
-            created,
-        } => {
-            cbor::array(out, 3);
-            cbor::text(out, ours(identity));
-            cbor::text(out, ours(key));
-            cbor::uint(out, created);
+    fn write(&self, path: u8, map: &mut MapWriter<'_>) {
+        if self.is_empty() && !self.follows {
+            return;
         }
-        Signed::Left => cbor::uint(out, LEFT),
-        Signed::Unsignable => cbor::uint(out, UNSIGNABLE),
+        let out = map.key(if self.follows { path } else { key::URL });
+        cbor::bytes_head(out, self.len());
+        self.parts
+            .iter()
+            .for_each(|part| out.extend_from_slice(part));
+    }
+
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(Url {
+            parts: [reader.bytes()?, &[], &[]],
+            ..Url::default()
+        })
+    }
+
+    fn cut(&self) -> u64 {
+        self.cut
+    }
+
+    fn cut_place(&mut self) -> Option<&mut u64> {
+        Some(&mut self.cut)
     }
 }
 
-fn write_pace(out: &mut Vec<u8>, pace: &Pace<'_>) {
-    cbor::array(out, 3);
-    cbor::uint(out, pace.interval);
-    cbor::text(out, ours(pace.source));
-    cbor::boolean(out, pace.clamped);
+impl Bounded for Url<'_> {
+    fn within(mut self, most: usize) -> Self {
+        let mut left = most;
+        for part in &mut self.parts {
+            let kept = Octets::from(*part).at_most(left);
+            *part = kept.kept;
+            self.cut += kept.cut;
+            left -= part.len();
+        }
+        self
+    }
+}
+
+impl<'a> Item<'a> for Rule<'a> {
+    fn put(&self, out: &mut Vec<u8>) {
+        cbor::array(out, 3);
+        self.group.at_most(most::TOKEN).write(out);
+        cbor::bytes(out, self.text.kept);
+        cbor::uint(out, self.line.into());
+    }
+
+    fn take(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        reader.array_of(3, "no rule")?;
+        Ok(Rule {
+            group: Text::read(reader)?,
+            text: reader.bytes()?.into(),
+            line: reader.small()?,
+        })
+    }
+
+    fn cut(&self) -> u64 {
+        self.text.cut
+    }
+
+    fn cut_place(&mut self) -> Option<&mut u64> {
+        Some(&mut self.text.cut)
+    }
+}
+
+impl Bounded for Rule<'_> {
+    fn within(self, most: usize) -> Self {
+        let text = self.text.at_most(most);
+        Self { text, ..self }
+    }
+}
+
+impl<'a> Item<'a> for Exempt<'a> {
+    fn put(&self, out: &mut Vec<u8>) {
+        cbor::array(out, 2);
+        cbor::text(out, ours(self.from));
+        // The configuration takes no longer one.
+        cbor::text(out, self.reason.within(most::WORDS));
+    }
+
+    fn take(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        reader.array_of(2, "no exemption")?;
+        Ok(Exempt {
+            from: reader.text()?,
+            reason: reader.text()?,
+        })
+    }
+}
+
+impl<'a> Item<'a> for Signed<'a> {
+    fn put(&self, out: &mut Vec<u8>) {
+        match *self {
+            Signed::With {
+                identity,
+                key,
+                created,
+            } => {
+                cbor::array(out, 3);
+                cbor::text(out, ours(identity));
+                cbor::text(out, ours(key));
+                cbor::uint(out, created);
+            }
+            Signed::Left => cbor::uint(out, LEFT),
+            Signed::Unsignable => cbor::uint(out, UNSIGNABLE),
+        }
+    }
+
+    fn take(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        const NOTHING: &str = "no signature";
+        if !reader.is_array() {
+            return match reader.uint()? {
+                LEFT => Ok(Signed::Left),
+                UNSIGNABLE => Ok(Signed::Unsignable),
+                _ => Err(Malformed(NOTHING)),
+            };
+        }
+        reader.array_of(3, NOTHING)?;
+        Ok(Signed::With {
+            identity: reader.text()?,
+            key: reader.text()?,
+            created: reader.uint()?,
+        })
+    }
+}
+
+impl<'a> Item<'a> for Pace<'a> {
+    fn put(&self, out: &mut Vec<u8>) {
+        cbor::array(out, 3);
+        cbor::uint(out, self.interval);
+        cbor::text(out, ours(self.source));
+        cbor::boolean(out, self.clamped);
+    }
+
+    fn take(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        reader.array_of(3, "no pace")?;
+        Ok(Pace {
+            interval: reader.uint()?,
+            source: reader.text()?,
+            clamped: reader.boolean()?,
+        })
+    }
 }

@@ -9,6 +9,7 @@ use std::{future::Future, io, sync::mpsc};
 use super::*;
 use crate::audit::sink::Stopped;
 use crawlgate_origins::state::State;
+use crawlgate_record::samples::NOON;
 use crawlgate_record::{Url, Verdict};
 use crawlgate_system::clock::Moment;
 use crawlgate_usage::{Purpose, Purposes};
@@ -121,6 +122,7 @@ fn record(log: &Log, reason: &'static str) {
     record_of(
         log,
         &Decision {
+            id: DecisionId::mint(Moment::from_millis(NOON)).octets(),
             reason,
             ..Decision::sample()
         },

@@ -150,10 +150,13 @@ impl Case {
         };
         let origin = Some(target.origin.as_str());
         let id = DecisionId::mint(self.asked);
-        let waited = decision.at.as_millis() - self.asked.as_millis();
         let record = entry::Decision {
             id: id.octets(),
-            decided_after: i64::try_from(waited).expect("a short time"),
+            decided_after: decision
+                .at
+                .as_millis()
+                .wrapping_sub(self.asked.as_millis())
+                .cast_signed(),
             mode: decision.mode,
             verdict: decision.verdict(),
             reason: decision.reason.as_str(),

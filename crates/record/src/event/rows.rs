@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
+use super::super::bounds::most;
 use super::super::cbor::{self, Malformed, Reader};
-use super::super::decision::most;
 use super::super::value::Text;
 use super::MAX_ROWS;
 

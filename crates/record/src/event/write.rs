@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
+use super::super::bounds::most;
 use super::super::cbor::{self, MapWriter};
-use super::super::decision::{key, most};
+use super::super::decision::key;
 use super::super::value::{Text, Texts};
 use super::{Event, EventKind, MAX_ROWS, Repeated, Settings};
 
@@ -19,7 +20,7 @@ fn write_span(map: &mut MapWriter<'_>, count: u64, first: u64, last: u64) {
 
 fn write_list(map: &mut MapWriter<'_>, key: u8, texts: &Texts<'_>, most: usize) {
     if !texts.is_empty() {
-        texts.write(map.key(key), MAX_ROWS, most::TOKEN, most);
+        texts.at_most(MAX_ROWS, most).put(map.key(key));
     }
 }
 
@@ -158,5 +159,5 @@ fn bounded(text: &str) -> &str {
 
 /// Returns the number of texts that a list leaves out.
 fn left_out(texts: &Texts<'_>, most: usize) -> u64 {
-    texts.write(&mut Vec::new(), MAX_ROWS, most::TOKEN, most)
+    texts.at_most(MAX_ROWS, most).more()
 }

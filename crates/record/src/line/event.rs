@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::super::decision::most;
+use super::super::bounds::most;
 use super::super::event::{Event, EventKind, Process, Repeated, RowClient, Rows, Settings};
 use super::super::field as f;
 use super::super::object::Asserted;

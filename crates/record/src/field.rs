@@ -1,6 +1,6 @@
 //! The names of a record's fields: stable, the same for all writers and readers.
 
-#![allow(missing_docs, reason = "each is what its name says: see `Record`")]
+#![allow(missing_docs, reason = "each is what its name says: see `Decision`")]
 
 pub const TIME: &str = "time";
 pub const ID: &str = "id";

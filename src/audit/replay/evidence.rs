@@ -14,12 +14,12 @@ use crawlgate_store::Sha256;
 use crawlgate_system::clock::Moment;
 use crawlgate_text::{from_hex, timestamp::rfc3339};
 
-/// The fields of a [`Record`](crate::audit::Record), in text form.
+/// The fields of a record's line, in text form.
 ///
 /// Fields unknown to this crawlgate are ignored; fields that an earlier one did not write are `None`. A field of the
 /// wrong type is an error: crawlgate never wrote it.
 #[derive(Clone, Debug, Deserialize)]
-#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+#[expect(missing_docs, reason = "each is what its name says: see `field`")]
 pub struct Evidence<'a> {
     #[serde(borrow)]
     pub time: Cow<'a, str>,
@@ -109,7 +109,7 @@ impl Evidence<'_> {
 
 /// The exemption of the client.
 #[derive(Clone, Debug, Deserialize)]
-#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+#[expect(missing_docs, reason = "each is what its name says: see `field`")]
 pub struct Exempt {
     pub from: String,
     pub reason: String,
@@ -117,7 +117,7 @@ pub struct Exempt {
 
 /// The signature of the request.
 #[derive(Clone, Debug, Deserialize)]
-#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+#[expect(missing_docs, reason = "each is what its name says: see `field`")]
 pub struct Signed<'a> {
     #[serde(borrow, default, rename = "as")]
     pub identity: Option<Cow<'a, str>>,
@@ -147,7 +147,7 @@ impl Signed<'_> {
 
 /// The client.
 #[derive(Clone, Debug, Deserialize)]
-#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+#[expect(missing_docs, reason = "each is what its name says: see `field`")]
 pub struct Client<'a> {
     #[serde(borrow)]
     pub address: Cow<'a, str>,
@@ -156,7 +156,7 @@ pub struct Client<'a> {
 
 /// The identity by which the crawler was judged.
 #[derive(Clone, Debug, Deserialize)]
-#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+#[expect(missing_docs, reason = "each is what its name says: see `field`")]
 pub struct Agent {
     pub chain: Vec<String>,
     pub source: String,
@@ -164,7 +164,7 @@ pub struct Agent {
 
 /// The rule that decided.
 #[derive(Clone, Debug, Deserialize)]
-#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+#[expect(missing_docs, reason = "each is what its name says: see `field`")]
 pub struct Rule<'a> {
     #[serde(borrow)]
     pub group: Cow<'a, str>,
@@ -175,7 +175,7 @@ pub struct Rule<'a> {
 
 /// The copy of robots.txt, or of tdmrep.json, that was in force.
 #[derive(Clone, Debug, Deserialize)]
-#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+#[expect(missing_docs, reason = "each is what its name says: see `field`")]
 pub struct Robots<'a> {
     #[serde(borrow)]
     pub url: Cow<'a, str>,
@@ -202,7 +202,7 @@ pub struct Robots<'a> {
 
 /// The outage at that time.
 #[derive(Clone, Debug, Deserialize)]
-#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+#[expect(missing_docs, reason = "each is what its name says: see `field`")]
 pub struct Unreachable {
     pub since: String,
     pub last_failure: Option<String>,
@@ -214,7 +214,7 @@ pub struct Unreachable {
 
 /// The override that decided.
 #[derive(Clone, Debug, Deserialize)]
-#[expect(missing_docs, reason = "each is what its name says: see `Record`")]
+#[expect(missing_docs, reason = "each is what its name says: see `field`")]
 pub struct Overridden {
     pub id: String,
     pub origin: String,

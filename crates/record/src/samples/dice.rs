@@ -183,9 +183,9 @@ pub fn with_decision(dice: &mut Dice, to: impl FnOnce(&Decision<'_>, Bounds)) {
         bytes_out: dice.maybe(Dice::number).unwrap_or(0),
         duration: dice.maybe(Dice::number).unwrap_or(0),
         usage: dice.maybe(|dice| dice.of(&USAGES)),
-        tdmrep: None,
         error: dice.maybe(|_| (&*error).into()),
         detail: dice.maybe(|_| (&*detail).into()),
+        ..Decision::default()
     };
     to(&decision, bounds);
 }

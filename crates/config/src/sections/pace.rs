@@ -31,8 +31,6 @@ section! {
         max_hold: Duration = secs(30), duration(Duration::ZERO..=hours(24)), AtReload;
         /// Requests held at the same time, of all clients at all origins; one client at one origin may hold half of them.
         max_held: usize = 10_000, integer(2..=1_000_000), AtReload;
-        /// A key that shows what a key takes.
-        trial: Option<u32> = None, unlimited(integer(1..=9)), AtRestart;
     }
 }
 

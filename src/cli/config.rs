@@ -87,7 +87,10 @@ pub(super) fn faults(config: &Config) -> String {
     let tls = admin.and_then(AdminConfig::tls);
     let of_tls = tls.map(|tls| listener::certificate_faults(&tls.cert, &tls.key));
     let of_tls = of_tls.unwrap_or_default();
-    add(texts(&of_tls).iter().map(|fault| format!("[admin] {fault}")).collect());
+    add(texts(&of_tls)
+        .iter()
+        .map(|fault| format!("[admin] {fault}"))
+        .collect());
     add(super::join::faults(config));
     let (_, of_signing) = Identities::default().reloaded(&config.signing);
     add(texts(&of_signing));

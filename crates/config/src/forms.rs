@@ -32,11 +32,11 @@ pub(crate) struct Context {
 }
 
 /// Reads a value of the file.
-type Reads<T> = dyn Fn(&Value<'_>, &Context) -> Read<T>;
+pub(crate) type Reads<T> = dyn Fn(&Value<'_>, &Context) -> Read<T>;
 
 /// The form of a value in the file.
 pub(crate) struct Form<T> {
-    read: Box<Reads<T>>,
+    pub(crate) read: Box<Reads<T>>,
     write: Box<dyn Fn(&T) -> String>,
 }
 

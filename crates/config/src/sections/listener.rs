@@ -232,13 +232,13 @@ fn host_name(text: &str) -> Result<String, &'static str> {
 
 /// Permission bits, octal as chmod takes them.
 fn permissions() -> Form<u32> {
-    let read = |value: &Value<'_>| {
-        let text = value.get_ref().as_str()?;
+    let Form { read, .. } = text(|text| {
         let is_octal = |octet| matches!(octet, b'0'..=b'7');
         let is_mode = matches!(text.len(), 3..=4) && text.bytes().all(is_octal);
-        let mode = u32::from_str_radix(text, 8).ok()?;
-        (is_mode && mode <= 0o777).then_some(mode)
-    };
-    let why = "expected permissions as chmod takes them: \"0600\", \"0660\"";
-    checked(read, why, |mode| quoted(&format_args!("{mode:04o}")))
+        match u32::from_str_radix(text, 8) {
+            Ok(mode @ 0..=0o777) if is_mode => Ok(mode),
+            _ => Err("expected permissions as chmod takes them: \"0600\", \"0660\""),
+        }
+    });
+    Form::new(read, |mode| quoted(&format_args!("{mode:04o}")))
 }

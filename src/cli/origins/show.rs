@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use http::Method;
 use serde::{Deserialize, Serialize};
 
 use super::diff::{self, SnapshotRef};
@@ -165,9 +166,10 @@ fn crawl_delay(state: &State, config: &Config) -> Option<Arc<CrawlDelay>> {
 /// Returns the interval of an origin in backoff, which only a running process knows.
 async fn trouble(origin: &Origin, config: &Config) -> Option<Duration> {
     let socket = config.admin.socket.as_ref()?;
-    let asked = admin::Request::get(format!("/api/v1/origins/{}", encoded(origin.as_str())));
+    let target = format!("/api/v1/origins/{}", encoded(origin.as_str()));
     // None without a running process.
-    let report: OfProcess = admin::ask(socket, asked, TIMEOUT).await.ok()?;
+    let report = admin::ask(socket, Method::GET, &target, None, TIMEOUT).await;
+    let report: OfProcess = report.ok()?;
     let pace = report.pace?;
     let is_backoff = pace.source == Source::Backoff.as_str();
     is_backoff.then(|| Duration::from_millis(pace.interval_ms))

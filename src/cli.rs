@@ -1,5 +1,12 @@
 //! The command line: one file per command, exit codes in one place.
 
+/// Returns a failure with these words from the function around it.
+macro_rules! bail {
+    ($($words:tt)*) => {
+        return Err(format!($($words)*).into())
+    };
+}
+
 pub mod admin;
 pub mod audit;
 pub mod ca;

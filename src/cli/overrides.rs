@@ -230,10 +230,10 @@ async fn removed(config: &Config) -> Result<Vec<Removed>, Failure> {
 async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), Failure> {
     let by = words("--by", by)?;
     if id.starts_with("config-") {
-        return Err(format!(
+        bail!(
             "override {id} stands in the configuration: take it out of {} and have that read again (SIGHUP)",
             config.source
-        ).into());
+        );
     }
     let unknown = || format!("{id}: no such override; see `crawlgate override list --all`");
     let known = OverrideId::in_store(id).ok_or_else(unknown)?;

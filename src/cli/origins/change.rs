@@ -71,11 +71,11 @@ pub(super) async fn refresh(
                 }
             }
             Err(AskError::NotRunning(_)) => {
-                return Err(format!(
+                bail!(
                     "it cannot be fetched: no crawlgate listens at {}; start `crawlgate serve`, or let the next \
                      request fetch it when that is due; `crawlgate origins forget {origin}` makes it due at once",
                     socket.display()
-                ).into());
+                );
             }
             Err(error) => return Err(error.into()),
         }

@@ -124,13 +124,12 @@ fn robots(found: &StoredOrigin, text: Option<Vec<u8>>) -> Result<u8, Failure> {
             let said = format!("{}: there is no {document}: {about}", found.origin);
             Err(said.into())
         }
-        (Some(copy), None) => Err(format!(
+        (Some(copy), None) => Err(Failure::from(format!(
             "{}: its {} {} is not in the store; `crawlgate store check` tells more",
             found.origin,
             found.identity.document(),
             hex(copy.sha256)
-        )
-        .into()),
+        ))),
         (Some(_), Some(text)) => {
             print(&escaped_on_terminal(&text))?;
             Ok(0)

@@ -22,7 +22,7 @@ pub mod view;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::client::{AskError, Flush, Request, ask, encoded};
+pub use self::client::{AskError, FLUSH, FLUSH_COUNTS, OVERRIDES_CHANGED, ask, encoded};
 pub use self::http::health::Readiness;
 pub use self::process::{Process, ProcessError};
 pub use self::run_socket::run_sockets;

@@ -1,5 +1,12 @@
 //! The command line: one file per command, exit codes in one place.
 
+/// Returns a failure with these words from the function around it.
+macro_rules! bail {
+    ($($words:tt)*) => {
+        return Err(format!($($words)*).into())
+    };
+}
+
 pub mod admin;
 pub mod audit;
 pub mod ca;
@@ -36,7 +43,7 @@ use clap::{Parser, Subcommand};
 
 use self::collected::{CollectedArgs, LogSelection};
 use self::store_file::StoreFileArgs;
-use crate::admin::Flush;
+use crate::admin::{FLUSH, FLUSH_COUNTS};
 use crate::version;
 use crawlgate_config::{Config, Destination, Holder, Kept, Source};
 
@@ -173,10 +180,10 @@ impl Command {
         }
     }
 
-    /// Returns what the running processes write into the store first, if the command reads that.
-    fn reads_records(&self) -> Option<Flush> {
+    /// Returns the route by which the running processes write what the command reads.
+    fn reads_records(&self) -> Option<&'static str> {
         let reads = match self {
-            Self::Report(_) => return Some(Flush::Counts),
+            Self::Report(_) => return Some(FLUSH_COUNTS),
             Self::Check(args) => args.reads_store(),
             Self::Log(_) | Self::Sql(_) => true,
             Self::Audit(args) => args.reads_records(),
@@ -184,7 +191,7 @@ impl Command {
             Self::Origins(args) => args.reads_records(),
             _ => false,
         };
-        reads.then_some(Flush::Records)
+        reads.then_some(FLUSH)
     }
 
     /// Tells whether the command gets the configuration. The others read none, or read it by themselves.
@@ -268,9 +275,9 @@ fn run_command(command: Command, explicit: Option<&Path>) -> ExitCode {
     if config.store.path == found {
         tell_holder(&holder);
         if chosen.has_own()
-            && let Some(what) = command.reads_records()
+            && let Some(route) = command.reads_records()
         {
-            flush::before_reading(&config, what);
+            flush::before_reading(&config, route);
         }
     }
     match command {

@@ -13,6 +13,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
@@ -21,75 +22,14 @@ use super::http::problem;
 /// Octets of an answer: a fleet has some hundreds of octets for each of its members.
 const LONGEST_ANSWER: usize = 1024 * 1024;
 
+/// The route that has the records made so far written into the store. A run has it, too.
+pub const FLUSH: &str = "/process/flush";
+
+/// The same, with the counts of requests that have no record of their own.
+pub const FLUSH_COUNTS: &str = "/process/flush/counts";
+
 /// The route of a command that has changed overrides in the store.
-pub(super) const OVERRIDES_CHANGED: &str = "/process/overrides";
-
-/// What a process writes into the store before a command reads it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flush {
-    /// The records made so far.
-    Records,
-    /// These, and the counts of requests without a record of their own.
-    Counts,
-}
-
-impl Flush {
-    /// Returns its route.
-    pub(super) fn route(self) -> &'static str {
-        match self {
-            Flush::Records => "/process/flush",
-            Flush::Counts => "/process/flush/counts",
-        }
-    }
-}
-
-/// A request to the running process.
-#[derive(Clone, Debug)]
-pub struct Request {
-    method: Method,
-    target: String,
-    body: Option<serde_json::Value>,
-}
-
-impl Request {
-    /// Asks for what is at this target, such as `/api/v1/fleet`.
-    #[must_use]
-    pub fn get(target: impl Into<String>) -> Request {
-        Request::of(Method::GET, target.into(), None)
-    }
-
-    /// Sends a JSON document to this target.
-    #[must_use]
-    pub fn post(target: impl Into<String>, body: serde_json::Value) -> Request {
-        Request::of(Method::POST, target.into(), Some(body))
-    }
-
-    /// Deletes what is at this target.
-    #[must_use]
-    pub fn delete(target: impl Into<String>) -> Request {
-        Request::of(Method::DELETE, target.into(), None)
-    }
-
-    /// Has the process write what it holds into the store. A run takes this request, too.
-    #[must_use]
-    pub fn flush(what: Flush) -> Request {
-        Request::of(Method::POST, what.route().to_owned(), None)
-    }
-
-    /// Has the process take over the overrides of the store, which have changed.
-    #[must_use]
-    pub fn overrides_changed() -> Request {
-        Request::of(Method::POST, OVERRIDES_CHANGED.to_owned(), None)
-    }
-
-    fn of(method: Method, target: String, body: Option<serde_json::Value>) -> Request {
-        Request {
-            method,
-            target,
-            body,
-        }
-    }
-}
+pub const OVERRIDES_CHANGED: &str = "/process/overrides";
 
 /// Encodes a value as part of a URL.
 #[must_use]
@@ -97,13 +37,16 @@ pub fn encoded(text: &str) -> String {
     url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
-/// Asks the process that listens at `path` and waits at most `patience` for its answer. An answer without content is `null`.
+/// Asks the process that listens at `path`, with a JSON document if there is one, and waits at most `patience` for its
+/// answer. An answer without content is `null`.
 ///
 /// # Errors
 /// When no process listens there, no answer comes, or it is a problem.
 pub async fn ask<T: DeserializeOwned>(
     path: &Path,
-    request: Request,
+    method: Method,
+    target: &str,
+    body: Option<Value>,
     patience: Duration,
 ) -> Result<T, AskError> {
     let failed = |error| AskError::Failed {
@@ -121,7 +64,7 @@ pub async fn ask<T: DeserializeOwned>(
         if !may_answer(&stream).map_err(failed)? {
             return Err(AskError::OtherUser(path.to_owned()));
         }
-        exchange(stream, request).await.map_err(failed)
+        exchange(stream, method, target, body).await.map_err(failed)
     };
     let answer = timeout(patience, asking).await;
     let answer = answer.unwrap_or_else(|_| Err(failed(io::ErrorKind::TimedOut.into())))?;
@@ -136,13 +79,18 @@ fn is_unanswered(error: &io::Error) -> bool {
     )
 }
 
-async fn exchange(stream: UnixStream, request: Request) -> io::Result<Answer> {
+async fn exchange(
+    stream: UnixStream,
+    method: Method,
+    target: &str,
+    body: Option<Value>,
+) -> io::Result<Answer> {
     let mut sent = http::Request::builder()
-        .method(request.method)
-        .uri(request.target)
+        .method(method)
+        .uri(target)
         .header(HOST, "localhost");
     let mut content = Bytes::new();
-    if let Some(body) = request.body {
+    if let Some(body) = body {
         sent = sent.header(CONTENT_TYPE, "application/json");
         content = body.to_string().into();
     }

@@ -2,7 +2,7 @@
 //!
 //! `[admin] socket` belongs to one process, `crawlgate serve`. Any number of runs may write the same store at the same time, so
 //! each listens at a path of its own, `crawlgate.run-4711.sock` for `crawlgate.db`, where commands that read the store find it.
-//! A run has the routes of [`Flush`](super::Flush) alone.
+//! A run has the routes [`FLUSH`](super::FLUSH) and [`FLUSH_COUNTS`](super::FLUSH_COUNTS) alone.
 
 use std::fs;
 use std::path::{Path, PathBuf};

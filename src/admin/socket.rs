@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
-use super::client::{Flush, OVERRIDES_CHANGED};
+use super::client::{FLUSH, FLUSH_COUNTS, OVERRIDES_CHANGED};
 use super::http::connections::Connections;
 use super::http::listener::{Peer, serve_http};
 use super::http::problem::{self, Problem};
@@ -59,8 +59,8 @@ fn flushes(proxy: &Arc<Proxy>) -> Router {
     let counts =
         |State(proxy): State<Arc<Proxy>>| flush(async move { proxy.log().flush_counts().await });
     Router::new()
-        .route(Flush::Records.route(), post(records))
-        .route(Flush::Counts.route(), post(counts))
+        .route(FLUSH, post(records))
+        .route(FLUSH_COUNTS, post(counts))
         .with_state(Arc::clone(proxy))
 }
 

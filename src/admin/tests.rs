@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::routing::{get, post};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -38,7 +38,7 @@ async fn serving(path: &Path) -> tokio::task::JoinHandle<()> {
 }
 
 async fn told(path: &Path, target: &str) -> Result<String, AskError> {
-    ask(path, Request::get(target), TIMEOUT).await
+    ask(path, Method::GET, target, None, TIMEOUT).await
 }
 
 /// Sends octets as they are.
@@ -57,7 +57,8 @@ async fn a_question_is_answered_and_the_file_is_the_owners() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o600);
     assert_eq!(mode(path.parent().unwrap()), 0o700);
-    let noted: Result<(), AskError> = ask(&path, Request::overrides_changed(), TIMEOUT).await;
+    let noted: Result<(), AskError> =
+        ask(&path, Method::POST, OVERRIDES_CHANGED, None, TIMEOUT).await;
     noted.unwrap();
     assert_eq!(told(&path, "/text").await.unwrap(), "a text");
     let refused = told(&path, "/nothing").await.unwrap_err();

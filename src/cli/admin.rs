@@ -91,7 +91,7 @@ pub fn run(args: &AdminArgs, config: &Config) -> ExitCode {
 
 fn add(args: &AddArgs, config: &Config) -> Result<(), Failure> {
     if config.admin.users.iter().any(|user| user.name == args.name) {
-        return Err(format!("a user is named {:?} already", args.name).into());
+        bail!("a user is named {:?} already", args.name);
     }
     let (kind, secret) = match args.token {
         true => ("token", made_up()?),

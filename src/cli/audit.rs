@@ -299,7 +299,7 @@ async fn checkpoint(store: &Arc<Store>) -> Result<CheckResult, Failure> {
 async fn cosigned(store: &Arc<Store>, config: &Config) -> Result<CheckResult, Failure> {
     let witnesses = &config.audit.witnesses;
     if witnesses.is_empty() {
-        return Err("no [[audit.witness]] is configured".into());
+        bail!("no [[audit.witness]] is configured");
     }
     let (vkeys, quorum) = (config.audit.witness_keys(), config.audit.quorum);
     let checkpoints = store.checkpoints().await?;
@@ -331,10 +331,7 @@ async fn consistency(store: &Arc<Store>, old: u64, new: u64) -> Result<CheckResu
         })
     };
     if old > new {
-        return Err(format!(
-            "a log of {new} records cannot continue one of {old}: give the older size first"
-        )
-        .into());
+        bail!("a log of {new} records cannot continue one of {old}: give the older size first");
     }
     let (before, after) = (root(old)?, root(new)?);
     let proof = store.consistency(old, new).await?;

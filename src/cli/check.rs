@@ -253,7 +253,7 @@ fn look_over(args: &CheckArgs, config: &Config) -> Result<u8, Failure> {
 fn check(args: &CheckArgs, config: &Config) -> Result<u8, Failure> {
     let is_stdin = |file: &Option<PathBuf>| file.as_deref() == Some(Path::new("-"));
     if is_stdin(&args.robots) && is_stdin(&args.urls) {
-        return Err("--robots and --urls cannot both be `-`: standard input is read once".into());
+        bail!("--robots and --urls cannot both be `-`: standard input is read once");
     }
     let mut output = Output::of(args);
     warn_of_anonymous(&args.agent);

@@ -103,7 +103,7 @@ pub fn run(args: &ClientArgs, config: &Config) -> ExitCode {
 
 fn add(args: &AddArgs, config: &Config) -> Result<ExitCode, Failure> {
     if config.clients.iter().any(|client| client.name == args.name) {
-        return Err(format!("a client is named {:?} already", args.name).into());
+        bail!("a client is named {:?} already", args.name);
     }
     let password = args.password.password(&args.name)?;
     let hash = passwords::hash(password.as_bytes())?;

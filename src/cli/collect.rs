@@ -162,18 +162,16 @@ impl Run<'_> {
             }),
             Err(fault @ ImportError::Signature { .. }) => {
                 let trusted: Vec<String> = log.iter().map(ToString::to_string).collect();
-                Err(format!(
+                Err(Failure::from(format!(
                     "{}: {fault}; trusted for this log is {}",
                     export.log,
                     trusted.join(" or ")
-                )
-                .into())
+                )))
             }
-            Err(fault) => Err(format!(
+            Err(fault) => Err(Failure::from(format!(
                 "{}: {fault}; the collection has {kept} records of the log",
                 export.log
-            )
-            .into()),
+            ))),
         }
     }
 
@@ -187,13 +185,13 @@ impl Run<'_> {
             let named = export.vkey.as_ref().filter(is_its);
             return match (named, self.trusts_new) {
                 (Some(key), true) => Ok(vec![key.clone()]),
-                (Some(key), false) => Err(format!(
+                (Some(key), false) => Err(Failure::from(format!(
                     "the log {name} is new here, and the export alone says that its key is {key}; if `crawlgate audit key` on \
                      its machine prints the same, name it with --key; or take it unseen with --trust-new"
-                ).into()),
-                (None, _) => Err(format!(
+                ))),
+                (None, _) => Err(Failure::from(format!(
                     "the log {name} is new here, and the export names no key of it; name one with --key"
-                ).into()),
+                ))),
             };
         }
         let is_known = !held.is_empty() && given.iter().all(|key| held.contains(key));
@@ -201,11 +199,11 @@ impl Run<'_> {
         match (is_known, is_kept) {
             (true, _) => Ok(held),
             (false, true) => Ok(given),
-            (false, false) => Err(format!(
+            (false, false) => Err(Failure::from(format!(
                 "the collection trusts {} for the log {name}, and --key names another key; a log keeps its key; if that was \
                  lost and replaced, name both with --key, or collect the log into another directory",
                 told_keys(&held)
-            ).into()),
+            ))),
         }
     }
 }

@@ -59,9 +59,7 @@ impl CollectedArgs {
             };
         }
         if self.log.iter().any(|name| name.trim().is_empty()) {
-            return Err(
-                "--log: a name is empty; name logs with commas between them, or '*' for all".into(),
-            );
+            bail!("--log: a name is empty; name logs with commas between them, or '*' for all");
         }
         let collection = collection(self.collection.as_ref(), config)?;
         let own = Log::own(config).filter(Log::exists);
@@ -72,11 +70,10 @@ impl CollectedArgs {
                 log.put_in(config);
                 Ok(LogSelection::One)
             }
-            _ if logs.is_empty() => Err(format!(
+            _ if logs.is_empty() => Err(Failure::from(format!(
                 "there is no log: none is collected in {}, and this gate has none",
                 collection.folder().display()
-            )
-            .into()),
+            ))),
             _ => Ok(LogSelection::Several(logs)),
         }
     }
@@ -116,11 +113,10 @@ impl LogSelection {
     pub(super) fn require_one(&self, what: &str) -> Result<(), Failure> {
         match self {
             Self::One => Ok(()),
-            Self::Several(logs) => Err(format!(
+            Self::Several(logs) => Err(Failure::from(format!(
                 "{what} needs exactly one log; name one with --log: {}",
                 logs.names()
-            )
-            .into()),
+            ))),
         }
     }
 }

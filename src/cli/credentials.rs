@@ -63,9 +63,7 @@ pub(super) fn tell_secret(kind: &str, name: &str, secret: &str) {
 /// the old file or the new one.
 fn append(entry: &str, config: &Config) -> Result<(), Failure> {
     let Some(named) = config.source.file() else {
-        return Err(
-            "there is no configuration file to add it to; name one with --config FILE".into(),
-        );
+        bail!("there is no configuration file to add it to; name one with --config FILE");
     };
     let failed = |error: io::Error| format!("{}: {error}", named.display());
     // Write to the target of a link, so that the link stays.

@@ -69,9 +69,9 @@ pub fn run(args: &FleetArgs, config: &Config) -> ExitCode {
 fn require(config: &Config) -> Result<(), Failure> {
     match config.fleet.is_on() {
         true => Ok(()),
-        false => Err(format!(
+        false => Err(Failure::from(format!(
             "{}: there is no fleet; name its engine in [fleet] engine, or its sentinels in [fleet] sentinels",
             config.source
-        ).into()),
+        ))),
     }
 }

@@ -12,17 +12,18 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use http::Method;
 use tokio::task::JoinSet;
 
 use super::{Failure, small_runtime, terminal};
-use crate::admin::{self, AskError, Flush, Request};
+use crate::admin::{self, AskError};
 use crawlgate_config::Config;
 
 /// Time for all processes to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Has the running processes write the records that they hold for the configured store.
-pub(super) fn before_reading(config: &Config, what: Flush) {
+/// Has the running processes write the records that they hold for the configured store, by this route.
+pub(super) fn before_reading(config: &Config, route: &'static str) {
     let (Some(socket), Some(store)) = (&config.admin.socket, &config.store.path) else {
         return;
     };
@@ -36,7 +37,7 @@ pub(super) fn before_reading(config: &Config, what: Flush) {
     let Ok(runtime) = small_runtime() else {
         return;
     };
-    let failures = runtime.block_on(flush(sockets, what));
+    let failures = runtime.block_on(flush(sockets, route));
     if !failures.is_empty() {
         let failures = failures.join("; ");
         terminal::eprint(&format!("the newest decisions may be missing: {failures}"));
@@ -44,20 +45,20 @@ pub(super) fn before_reading(config: &Config, what: Flush) {
 }
 
 /// Asks all processes at once, and returns the failures.
-async fn flush(sockets: Vec<PathBuf>, what: Flush) -> Vec<String> {
+async fn flush(sockets: Vec<PathBuf>, route: &'static str) -> Vec<String> {
     let mut asked = JoinSet::new();
     for socket in sockets {
-        asked.spawn(async move { flush_at(&socket, what).await.err() });
+        asked.spawn(async move { flush_at(&socket, route).await.err() });
     }
     let failures = asked.join_all().await.into_iter().flatten();
     failures.map(|failure| failure.to_string()).collect()
 }
 
-async fn flush_at(socket: &Path, what: Flush) -> Result<(), Failure> {
-    let mut answer = admin::ask(socket, Request::flush(what), PATIENCE).await;
+async fn flush_at(socket: &Path, route: &'static str) -> Result<(), Failure> {
+    let mut answer = admin::ask(socket, Method::POST, route, None, PATIENCE).await;
     if matches!(&answer, Err(AskError::Failed { error, .. }) if is_cut_off(error.kind())) {
         // A process that ends cuts its connections off, and has written all records before. The second attempt finds it gone.
-        answer = admin::ask(socket, Request::flush(what), PATIENCE).await;
+        answer = admin::ask(socket, Method::POST, route, None, PATIENCE).await;
     }
     let place = socket.display();
     match answer {

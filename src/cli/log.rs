@@ -85,14 +85,10 @@ impl ListArgs {
     /// Fails for options that only decisions have.
     fn check(&self) -> Result<(), Failure> {
         if self.events && self.filter.asks_for_decisions() {
-            return Err(
-                "--events: of the conditions, only --since and --until are for events".into(),
-            );
+            bail!("--events: of the conditions, only --since and --until are for events");
         }
         if self.events && self.format() == Format::Csv {
-            return Err(
-                "--events: the columns of csv are those of decisions; use --format jsonl".into(),
-            );
+            bail!("--events: the columns of csv are those of decisions; use --format jsonl");
         }
         Ok(())
     }
@@ -238,7 +234,7 @@ pub fn run(args: &LogArgs, config: &Config, chosen: &LogSelection) -> ExitCode {
 fn execute(args: &LogArgs, config: &Config, chosen: &LogSelection) -> Result<(), Failure> {
     // clap cannot refuse this: it would refuse --config before a command, too.
     if args.command.is_some() && args.list != ListArgs::default() {
-        return Err("the options of the list stand without a command".into());
+        bail!("the options of the list stand without a command");
     }
     args.list.check()?;
     if args.list.format == Format::Sqlite || args.list.output.is_some() {
@@ -298,10 +294,10 @@ pub(super) async fn found(logs: &Logs, id: &str) -> Result<Listed, Failure> {
         (Some(listed), false) => {
             found.push(listed);
             let logs: Vec<&str> = found.iter().map(|one| one.log.as_str()).collect();
-            Err(format!(
+            Err(Failure::from(format!(
                 "{id}: more than one log has a decision with an identifier that begins so: {}; write more of it",
                 logs.join(", ")
-            ).into())
+            )))
         }
         // The fault of the only log says all.
         (None, _) if logs.only().is_some() && !messages.is_empty() => {

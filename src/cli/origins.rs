@@ -131,7 +131,7 @@ pub fn run(args: &OriginsArgs, config: &Config) -> ExitCode {
 fn execute(args: &OriginsArgs, config: &Config) -> Result<u8, Failure> {
     // clap cannot refuse this: it would refuse --config before a command, too.
     if args.command.is_some() && args.list != ListArgs::default() {
-        return Err("the options of the list stand without a command".into());
+        bail!("the options of the list stand without a command");
     }
     let now = Clock::system().now();
     small_runtime()?.block_on(async {

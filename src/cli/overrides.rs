@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use http::Method;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -16,7 +17,7 @@ use self::list::{end, table};
 use super::{Failure, fail, terminal, words};
 use crate::admin::query::Asserted;
 use crate::admin::view::{Action, OverrideEntry};
-use crate::admin::{self, AskError, Reach, Request, encoded};
+use crate::admin::{self, AskError, OVERRIDES_CHANGED, Reach, encoded};
 use crate::service::join::name;
 use crawlgate_config::Config;
 use crawlgate_policy::overrides::{self, Override, OverrideId};
@@ -137,8 +138,8 @@ async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), Failure
             "by": args.by,
             "reason": args.reason,
         });
-        let request = Request::post("/api/v1/overrides", body);
-        match fleet::through_process(config, request).await? {
+        let target = "/api/v1/overrides";
+        match fleet::through_process(config, Method::POST, target, Some(body)).await? {
             Some(Added { id, reach }) => {
                 let id = OverrideId::in_store(&id).unwrap_or(new.id);
                 let added = Override { id, ..new };
@@ -229,10 +230,10 @@ async fn removed(config: &Config) -> Result<Vec<Removed>, Failure> {
 async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), Failure> {
     let by = words("--by", by)?;
     if id.starts_with("config-") {
-        return Err(format!(
+        bail!(
             "override {id} stands in the configuration: take it out of {} and have that read again (SIGHUP)",
             config.source
-        ).into());
+        );
     }
     let unknown = || format!("{id}: no such override; see `crawlgate override list --all`");
     let known = OverrideId::in_store(id).ok_or_else(unknown)?;
@@ -240,7 +241,7 @@ async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), 
         let target = format!("/api/v1/overrides/{known}?by={}", encoded(&by));
         // For one that is not there, the store tells the reason below.
         if let Some::<Option<Reach>>(reach) =
-            fleet::through_process(config, Request::delete(target)).await?
+            fleet::through_process(config, Method::DELETE, &target, None).await?
         {
             terminal::print(format!("override {known} removed\n").as_bytes())?;
             return fleet::say(reach.as_ref());
@@ -269,7 +270,9 @@ fn open(config: &Config, access: Access) -> Result<Arc<Store>, Failure> {
 /// Tells the running process, if there is one, to read the overrides now.
 async fn tell(config: &Config) -> Result<(), Failure> {
     let answer = match &config.admin.socket {
-        Some(socket) => Some(admin::ask(socket, Request::overrides_changed(), TIMEOUT).await),
+        Some(socket) => {
+            Some(admin::ask(socket, Method::POST, OVERRIDES_CHANGED, None, TIMEOUT).await)
+        }
         None => None,
     };
     let said = match answer {

@@ -7,8 +7,10 @@ use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use http::Method;
+
 use super::{Failure, fail, small_runtime, terminal};
-use crate::admin::{self, AskError, Readiness, Request};
+use crate::admin::{self, AskError, Readiness};
 use crawlgate_config::Config;
 
 /// Exit code for a process that is not ready or does not run.
@@ -43,7 +45,7 @@ async fn ask(config: &Config) -> Result<Vec<String>, Failure> {
     let no_socket =
         "[admin] socket is \"\": name one and restart, or ask /ready at [admin] address";
     let socket = config.admin.socket.as_ref().ok_or(no_socket)?;
-    match admin::ask(socket, Request::get("/ready"), TIMEOUT).await {
+    match admin::ask(socket, Method::GET, "/ready", None, TIMEOUT).await {
         Ok(found) => Ok(reasons(found)),
         Err(error @ AskError::NotRunning(_)) => Ok(vec![error.to_string()]),
         Err(AskError::Failed { error, .. }) if error.kind() == ErrorKind::TimedOut => {

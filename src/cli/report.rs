@@ -248,15 +248,13 @@ impl Outputs {
         for (content, path) in paths.into_iter().flatten() {
             if path != Path::new("-") && !files.insert(path) {
                 let path = path.display();
-                return Err(
-                    format!("{path}: named twice; give each file a name of its own").into(),
-                );
+                bail!("{path}: named twice; give each file a name of its own");
             }
             outputs.push((content, Output::of(path, args.force)?));
         }
         let is_stdout = |(_, output): &&(Content, Output)| matches!(output, Output::Stdout);
         if outputs.iter().filter(is_stdout).count() > 1 {
-            return Err("only one of the files can be the standard output".into());
+            bail!("only one of the files can be the standard output");
         }
         Ok(Self(outputs))
     }
@@ -295,14 +293,13 @@ fn question(args: &ReportArgs, now: Moment) -> Result<ReportQuery, Failure> {
         query.until.unwrap_or_default(),
     );
     if since >= until {
-        return Err(format!(
+        bail!(
             "--since {} is {}, and --until {} is {}: the span is empty; begin it before its end",
             args.since,
             time_text(since),
             args.until,
             time_text(until)
-        )
-        .into());
+        );
     }
     Ok(ReportQuery {
         since,
@@ -350,7 +347,7 @@ fn require_requests(
         return Err(why.into());
     }
     if let Some(origin) = &question.origin {
-        return Err(format!("{origin}: no record from {span} is about it").into());
+        bail!("{origin}: no record from {span} is about it");
     }
     let kept = match gathering.kept_since() {
         Some(first) => format!("the log keeps records from {} on", time_text(first)),

@@ -405,9 +405,7 @@ fn crawl_as(
             [] => "none".to_owned(),
             all => all.join(", "),
         };
-        return Err(
-            format!("--client {name}: no [[client]] has this name; there are: {all}").into(),
-        );
+        bail!("--client {name}: no [[client]] has this name; there are: {all}");
     };
     client.conditions = Conditions::default();
     // The proof went with the conditions: every process of this machine may reach the proxy of a run.

@@ -129,7 +129,7 @@ async fn serve(
     }
     let config = within_descriptors(config);
     info!(configuration = %config.source, commit = COMMIT, "crawlgate {VERSION}");
-    let proxy = build(config, None, Log::open).map_err(failed)?;
+    let proxy = build(config, None, Log::open)?;
     if let Some(tracer) = telemetry.tracer() {
         proxy.trace_with(tracer);
     }
@@ -138,17 +138,17 @@ async fn serve(
     tell_where_decisions_go(&kept);
     tell_mode(&kept);
     tell_exemptions(&kept);
-    let mut tasks = BackgroundTasks::start(&proxy).await.map_err(failed)?;
+    let mut tasks = BackgroundTasks::start(&proxy).await?;
     if let Some(path) = &kept.admin.socket {
-        tasks.listen(&proxy, path).await.map_err(failed)?;
+        tasks.listen(&proxy, path).await?;
     }
     // Bound before the start is recorded, as a process without a port never serves; connections wait meanwhile.
-    let listeners = listeners(&kept).await.map_err(failed)?;
-    tasks.open_admin(&proxy).map_err(failed)?;
-    tasks.open_public(&proxy).map_err(failed)?;
+    let listeners = listeners(&kept).await?;
+    tasks.open_admin(&proxy)?;
+    tasks.open_public(&proxy)?;
     tasks.begin(&proxy);
     // Last: a new connection finds everything in place.
-    let places = proxy.serve_on(listeners).map_err(failed)?;
+    let places = proxy.serve_on(listeners)?;
     for place in &places {
         info!("listening on {place}");
     }
@@ -194,10 +194,6 @@ fn within_descriptors(mut config: Config) -> Config {
         config.limits.connections = connections;
     }
     config
-}
-
-fn failed(error: impl std::error::Error) -> String {
-    error.to_string()
 }
 
 fn reload(

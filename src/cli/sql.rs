@@ -88,7 +88,7 @@ fn execute(args: &SqlArgs, config: &Config, chosen: &LogSelection) -> Result<(),
         None => from_input()?,
     };
     if text.trim().is_empty() {
-        return Err("there is no statement; `crawlgate sql --help` has examples".into());
+        bail!("there is no statement; `crawlgate sql --help` has examples");
     }
     let mut printer = RowPrinter::new(args.format, terminal::width());
     let done = session.run(&text, &mut printer).map_err(|error| {

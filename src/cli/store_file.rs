@@ -36,11 +36,10 @@ impl StoreFileArgs {
             return Ok(());
         };
         if collected.is_some_and(|collected| !collected.log.is_empty()) {
-            return Err(format!(
+            bail!(
                 "--store {} and --log name two stores; give one of them",
                 file.display()
-            )
-            .into());
+            );
         }
         config.store.path = Some(file.clone());
         Ok(())

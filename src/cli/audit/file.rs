@@ -58,7 +58,7 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<CheckResult, Fa
     let input: Box<dyn std::io::Read> = match args.file.as_os_str() == "-" {
         true => Box::new(std::io::stdin().lock()),
         false if args.file.is_dir() => {
-            return Err(format!("{name}: this is a directory; name a file in it").into());
+            bail!("{name}: this is a directory; name a file in it");
         }
         false => Box::new(File::open(&args.file).map_err(|error| format!("{name}: {error}"))?),
     };
@@ -127,11 +127,11 @@ struct Count {
 fn keys(args: &FileArgs, config: &Config) -> Result<(Keys, Vec<VerifierKey>), Failure> {
     let mut trusted = Trusted::of(&args.key, config)?;
     if trusted.keys.all.is_empty() {
-        return Err(format!(
+        bail!(
             "no --key is given, and there is none in {}. Name the key of the log with --key; the one that the file names \
              proves nothing by itself",
             trusted.from
-        ).into());
+        );
     }
     if args.key.is_empty() {
         trusted.keys.follow(&rotations(config)?);

@@ -59,11 +59,10 @@ async fn verify_each(
     for note in notes {
         let name = origin(note);
         if logs.iter().all(|log| log.name().as_str() != name) {
-            return Err(format!(
+            bail!(
                 "--checkpoint: this one belongs to the log {name}, and the logs are {}",
                 logs.names()
-            )
-            .into());
+            );
         }
     }
     let (mut found, mut unread) = (CheckResult::Clean, Vec::new());
@@ -113,11 +112,10 @@ pub(in crate::cli) fn keys_of_each(
     let keys = named_keys("--key", named, KeyKind::Ed25519, None)?;
     let strange = |key: &&VerifierKey| logs.iter().all(|log| log.name() != key.name());
     match keys.iter().find(strange) {
-        Some(key) => Err(format!(
+        Some(key) => Err(Failure::from(format!(
             "--key {key}: none of the logs has this name; they are {}",
             logs.names()
-        )
-        .into()),
+        ))),
         None => Ok(keys),
     }
 }

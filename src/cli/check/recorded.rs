@@ -166,7 +166,7 @@ pub(super) fn run(
         }
     }
     if !faults.is_empty() {
-        return Err(format!("the answer lacks these logs: {}", faults.join(", ")).into());
+        bail!("the answer lacks these logs: {}", faults.join(", "));
     }
     Ok(match answer.summary.changed() {
         0 => 0,

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use clap::Args;
+use http::Method;
 
 use super::require;
-use crate::admin::{self, AskError, Request};
+use crate::admin::{self, AskError};
 use crate::cli::terminal::{self, printable};
 use crate::cli::{Failure, small_runtime};
 use crate::service::join;
@@ -40,7 +41,7 @@ pub(super) fn run(args: &StatusArgs, config: &Config) -> Result<(), Failure> {
 
 async fn view(config: &Config) -> Result<FleetView, Failure> {
     if let Some(socket) = &config.admin.socket {
-        match admin::ask(socket, Request::get("/api/v1/fleet"), TIMEOUT).await {
+        match admin::ask(socket, Method::GET, "/api/v1/fleet", None, TIMEOUT).await {
             Ok(view) => return Ok(view),
             Err(AskError::NotRunning(_)) => {}
             Err(error) => return Err(error.into()),

@@ -20,24 +20,21 @@ pub(super) async fn ack(args: &AckArgs, config: &Config) -> Result<(), Failure> 
     let has_conditions = args.filter != FilterArgs::default();
     match (args.id.is_empty(), has_conditions) {
         (true, false) => {
-            return Err(
+            bail!(
                 "ack: neither an id nor a condition is given, and nothing is acknowledged; name the decisions by their \
                  ids, or all of a kind by conditions such as --rule, --origin or --since"
-                    .into(),
             );
         }
         (false, true) => {
-            return Err(
+            bail!(
                 "ack: ids and conditions exclude each other, and nothing is acknowledged; name the decisions by one of the two"
-                    .into(),
             );
         }
         (true, true) | (false, false) => {}
     }
     if args.filter.is_of_acknowledged() && !args.replace {
-        return Err(
+        bail!(
             "--acknowledged: acknowledged decisions keep their acknowledgement; --replace puts the new one in its place"
-                .into(),
         );
     }
     let by = person(
@@ -144,7 +141,7 @@ async fn by_conditions(
         return terminal::print(format!("{meant}\n").as_bytes()).map(drop);
     }
     if !args.yes && !is_agreed(&meant)? {
-        return Err("nothing is acknowledged".into());
+        bail!("nothing is acknowledged");
     }
     let (mut acknowledged, mut refused) = (0, 0);
     while let Some(step) = bulk.step(note).await.map_err(|error| {
@@ -167,9 +164,9 @@ async fn by_conditions(
     match refused {
         0 => Ok(()),
         1 => Err("1 was acknowledged meanwhile by another review, and stays so".into()),
-        _ => Err(
-            format!("{refused} were acknowledged meanwhile by other reviews, and stay so").into(),
-        ),
+        _ => Err(Failure::from(format!(
+            "{refused} were acknowledged meanwhile by other reviews, and stay so"
+        ))),
     }
 }
 
@@ -194,10 +191,7 @@ fn meant(count: u64, replace: bool) -> String {
 fn is_agreed(meant: &str) -> Result<bool, Failure> {
     let (input, mut out) = (std::io::stdin(), std::io::stderr());
     if !input.is_terminal() {
-        return Err(format!(
-            "{meant}; nothing is acknowledged yet: --yes acknowledges them without a question"
-        )
-        .into());
+        bail!("{meant}; nothing is acknowledged yet: --yes acknowledges them without a question");
     }
     let failed = |error: std::io::Error| format!("the terminal: {error}");
     write!(out, "{meant}. Acknowledge? [y/N] ").map_err(failed)?;

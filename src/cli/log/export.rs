@@ -15,7 +15,7 @@ pub(super) fn export(
     chosen: &LogSelection,
 ) -> Result<(), Failure> {
     let (Some(file), Format::Sqlite) = (&args.output, args.format) else {
-        return Err("--format sqlite and --output FILE belong together".into());
+        bail!("--format sqlite and --output FILE belong together");
     };
     let plain = ListArgs {
         filter: args.filter.clone(),
@@ -25,10 +25,9 @@ pub(super) fn export(
         ..ListArgs::default()
     };
     if *args != plain {
-        return Err(
+        bail!(
             "--format sqlite writes all decisions that meet the conditions: it goes without --limit, --follow, \
              --summary and --events"
-                .into(),
         );
     }
     let query = args.filter.query(Clock::system().now())?;

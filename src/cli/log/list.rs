@@ -21,11 +21,10 @@ const EVERY: Duration = Duration::from_millis(250);
 pub(super) async fn list(args: &ListArgs, logs: &Logs, with_names: bool) -> Result<(), Failure> {
     let query = args.filter.query(Clock::system().now())?;
     if args.follow && logs.len() > MAX_OPEN {
-        return Err(format!(
+        bail!(
             "--follow reads at most {MAX_OPEN} logs, and these are {}; name fewer with --log",
             logs.len()
-        )
-        .into());
+        );
     }
     let mut source = Source {
         logs,

@@ -3,7 +3,7 @@
 use super::{Format, Key};
 use crate::audit::csv::to_csv;
 use crate::cli::Failure;
-use crate::cli::terminal::printable;
+use crate::cli::terminal;
 use crawlgate_store::GroupCount;
 use crawlgate_text::json::Object;
 use crawlgate_text::time_text;
@@ -47,30 +47,26 @@ fn table(tallies: &[GroupCount], names: &[&str]) -> String {
             .unwrap_or_default()
             .replace('T', " ")
     };
-    let key = |key: &[String]| {
-        let parts = key.iter().map(|part| match part.as_str() {
-            "" => "-".into(),
-            part => printable(part),
+    let rows = tallies.iter().map(|tally| {
+        let key = tally.key.iter().map(|part| match part.as_str() {
+            "" => "-",
+            part => part,
         });
-        parts.collect::<Vec<_>>().join("  ")
-    };
-    let mut text = format!(
-        "{:>12}  {:19}  {:19}  {}\n",
-        "COUNT",
-        "FIRST",
-        "LAST",
-        names.join(" and ").to_uppercase()
-    );
-    for tally in tallies {
-        text.push_str(&format!(
-            "{:>12}  {}  {}  {}\n",
-            tally.count,
+        [
+            format!("{:>12}", tally.count),
             seconds(tally.first),
             seconds(tally.last),
-            key(&tally.key)
-        ));
-    }
-    text
+            key.collect::<Vec<_>>().join("  "),
+        ]
+    });
+    let names = names.join(" and ").to_uppercase();
+    let heading = [
+        "       COUNT",
+        "FIRST              ",
+        "LAST               ",
+        &names,
+    ];
+    terminal::table(heading, rows, None)
 }
 
 fn line(tally: &GroupCount, names: &[&str]) -> Vec<u8> {

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{NOTHING, open};
-use crate::admin::{self, AskError, RefreshedState, Request, encoded};
+use crate::admin::{self, AskError, RefreshedState, encoded};
 use crate::cli::Failure;
 use crate::cli::terminal::{print, printable};
 use crawlgate_config::Config;
@@ -38,11 +38,16 @@ pub(super) async fn refresh(
     let patience = config.robots.fetch_timeout * 2 + GRACE;
     let mut code = 0;
     for origin in origins {
-        let asked = Request::post(
+        let asked =
+            json!({ "origin": origin.to_string(), "identity": identity.map(Identity::to_string) });
+        let answer = admin::ask(
+            socket,
+            Method::POST,
             "/api/v1/refresh",
-            json!({ "origin": origin.to_string(), "identity": identity.map(Identity::to_string) }),
+            Some(asked),
+            patience,
         );
-        match admin::ask(socket, asked, patience).await {
+        match answer.await {
             Ok(Refreshed { states }) => {
                 if states.is_empty() {
                     code = NOTHING;
@@ -66,11 +71,11 @@ pub(super) async fn refresh(
                 }
             }
             Err(AskError::NotRunning(_)) => {
-                return Err(format!(
+                bail!(
                     "it cannot be fetched: no crawlgate listens at {}; start `crawlgate serve`, or let the next \
                      request fetch it when that is due; `crawlgate origins forget {origin}` makes it due at once",
                     socket.display()
-                ).into());
+                );
             }
             Err(error) => return Err(error.into()),
         }
@@ -122,7 +127,7 @@ async fn ask_to_forget(
     if let Some(identity) = identity {
         target = format!("{target}?identity={}", encoded(&identity.to_string()));
     }
-    match admin::ask(socket, Request::delete(target), GRACE).await {
+    match admin::ask(socket, Method::DELETE, &target, None, GRACE).await {
         Ok(()) => Ok(Some(true)),
         Err(AskError::Refused { status, .. }) if status == StatusCode::NOT_FOUND => Ok(Some(false)),
         Err(AskError::NotRunning(_)) => Ok(None),

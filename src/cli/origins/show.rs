@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use http::Method;
 use serde::{Deserialize, Serialize};
 
 use super::diff::{self, SnapshotRef};
@@ -123,13 +124,12 @@ fn robots(found: &StoredOrigin, text: Option<Vec<u8>>) -> Result<u8, Failure> {
             let said = format!("{}: there is no {document}: {about}", found.origin);
             Err(said.into())
         }
-        (Some(copy), None) => Err(format!(
+        (Some(copy), None) => Err(Failure::from(format!(
             "{}: its {} {} is not in the store; `crawlgate store check` tells more",
             found.origin,
             found.identity.document(),
             hex(copy.sha256)
-        )
-        .into()),
+        ))),
         (Some(_), Some(text)) => {
             print(&escaped_on_terminal(&text))?;
             Ok(0)
@@ -165,9 +165,10 @@ fn crawl_delay(state: &State, config: &Config) -> Option<Arc<CrawlDelay>> {
 /// Returns the interval of an origin in backoff, which only a running process knows.
 async fn trouble(origin: &Origin, config: &Config) -> Option<Duration> {
     let socket = config.admin.socket.as_ref()?;
-    let asked = admin::Request::get(format!("/api/v1/origins/{}", encoded(origin.as_str())));
+    let target = format!("/api/v1/origins/{}", encoded(origin.as_str()));
     // None without a running process.
-    let report: OfProcess = admin::ask(socket, asked, TIMEOUT).await.ok()?;
+    let report = admin::ask(socket, Method::GET, &target, None, TIMEOUT).await;
+    let report: OfProcess = report.ok()?;
     let pace = report.pace?;
     let is_backoff = pace.source == Source::Backoff.as_str();
     is_backoff.then(|| Duration::from_millis(pace.interval_ms))

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use http::StatusCode;
+use http::{Method, StatusCode};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use crate::admin::{self, AskError, Reach, Request};
+use crate::admin::{self, AskError, Reach};
 use crate::cli::{Failure, terminal};
 use crawlgate_config::Config;
 
@@ -18,12 +19,14 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// When the process cannot do it, or does not answer. It may have done it then.
 pub(super) async fn through_process<T: DeserializeOwned>(
     config: &Config,
-    request: Request,
+    method: Method,
+    target: &str,
+    body: Option<Value>,
 ) -> Result<Option<T>, Failure> {
     let Some(socket) = &config.admin.socket else {
         return Ok(None);
     };
-    match admin::ask(socket, request, TIMEOUT).await {
+    match admin::ask(socket, method, target, body, TIMEOUT).await {
         Ok(answer) => Ok(Some(answer)),
         Err(AskError::Refused { status, .. }) if status == StatusCode::NOT_FOUND => Ok(None),
         Err(AskError::Refused { detail, .. }) => Err(detail.into()),

@@ -42,10 +42,10 @@ pub(super) fn step(settings: &Settings, is_urgent: bool, now: Moment) -> Result<
         let due = since + FRESH;
         match is_urgent || now >= due {
             true => Ok::<(), Failure>(()),
-            false => Err(format!(
+            false => Err(Failure::from(format!(
                 "{step} is due on {}: until then verifiers may keep a directory of before (--now takes the step anyway)",
                 format_moment(due)
-            ).into()),
+            ))),
         }
     };
     match (files.next.exists(), files.last.exists()) {
@@ -86,12 +86,12 @@ impl Files<'_> {
     fn swap(&self, now: Moment) -> Result<String, Failure> {
         for path in [&self.next, &self.last] {
             if !self.publishes(path) {
-                return Err(format!(
+                bail!(
                     "[[signing]] name = {:?}: publish does not list {}, so verifiers would not know the key; add it, reload, and \
                      wait a day",
                     self.settings.name,
                     path.display()
-                ).into());
+                );
             }
         }
         let key = &self.settings.key;

@@ -13,7 +13,7 @@ use super::super::problem::Problem;
 use super::super::proof::evidence_file;
 use super::super::{Actor, AppState};
 use super::explained::Explained;
-use super::filter::{Filter, bad_request, params};
+use super::filter::{Filter, params};
 use super::format::{Fact, Timestamp, encoded, headline, line};
 use super::json::spread;
 use super::layout::{Layout, Page, PageResult, Section};
@@ -99,12 +99,10 @@ pub(super) async fn page(
     RawQuery(query): RawQuery,
 ) -> PageResult<DecisionPage> {
     let mut params = params(query.as_deref());
-    let done = params
-        .word("done", &["acknowledged"])
-        .map_err(bad_request)?;
-    let wanted = params.text("log").map_err(bad_request)?;
+    let done = params.word("done", &["acknowledged"])?;
+    let wanted = params.text("log")?;
     let filter = Filter::take(&mut params, "deny")?;
-    params.finish(&["done", "log"]).map_err(bad_request)?;
+    params.finish(&["done", "log"])?;
     let note = NoteForm::of(reviewer);
     let page = DecisionPage::of(&app, &actor, &id, wanted.as_deref(), &filter, note).await?;
     Ok(Page(DecisionPage {
@@ -203,8 +201,8 @@ pub(super) async fn file(
     RawQuery(query): RawQuery,
 ) -> Result<impl IntoResponse, Problem> {
     let mut params = params(query.as_deref());
-    let wanted = params.text("log").map_err(bad_request)?;
-    params.finish(&["log"]).map_err(bad_request)?;
+    let wanted = params.text("log")?;
+    params.finish(&["log"])?;
     let found = app.find(&id, wanted.as_deref()).await?;
     let file = evidence_file(&app, &found).await?;
     let headers = [

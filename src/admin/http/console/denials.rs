@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode};
 use super::super::logs::MAX_PASSED;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
-use super::filter::{Filter, bad_request, params};
+use super::filter::{Filter, params};
 use super::format::{Timestamp, encoded, headline, line, number};
 use super::layout::{FormResult, Layout, Page, Section};
 use super::note::NoteForm;
@@ -175,13 +175,11 @@ pub(super) async fn page(
 ) -> FormResult<DenialsPage> {
     let mut params = params(query.as_deref());
     let mut filter = Filter::take(&mut params, "deny")?.with_log(&mut params, &app)?;
-    let view = params.text("view").map_err(bad_request)?;
-    let view = View::of(view.as_deref()).map_err(bad_request)?;
-    let before = params.text("before").map_err(bad_request)?;
+    let view = params.text("view")?;
+    let view = View::of(view.as_deref())?;
+    let before = params.text("before")?;
     let before = before.map(|text| places(&text)).transpose()?;
-    params
-        .finish(&["view", "before", "log"])
-        .map_err(bad_request)?;
+    params.finish(&["view", "before", "log"])?;
     let status = filter.check(&app, &headers)?;
     let mut page = DenialsPage {
         layout: Layout::new(&app, &actor, Section::Denials, "Denials"),

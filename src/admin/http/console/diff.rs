@@ -9,7 +9,7 @@ use similar::{ChangeTag, TextDiff};
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::denials::origin_link;
-use super::filter::{bad_request, params};
+use super::filter::params;
 use super::format::line;
 use super::layout::{Layout, Page, PageResult, Section};
 use super::origin::named;
@@ -54,10 +54,10 @@ pub(super) async fn page(
     RawQuery(query): RawQuery,
 ) -> PageResult<DiffPage> {
     let mut params = params(query.as_deref());
-    let of = params.text("of").map_err(bad_request)?;
-    let old = params.text("old").map_err(bad_request)?.unwrap_or_default();
-    let new = params.text("new").map_err(bad_request)?.unwrap_or_default();
-    params.finish(&["of", "old", "new"]).map_err(bad_request)?;
+    let of = params.text("of")?;
+    let old = params.text("old")?.unwrap_or_default();
+    let new = params.text("new")?.unwrap_or_default();
+    params.finish(&["of", "old", "new"])?;
     let origin = named(of)?;
     let store = app.require_store()?;
     let old_text = text(&**store, "old", &old).await?;

@@ -13,7 +13,7 @@ use tracing::warn;
 use super::super::logs::MAX_PASSED;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
-use super::filter::{Filter, bad_request, params};
+use super::filter::{Filter, params};
 use crate::audit::csv::{HEADING, row, to_csv};
 use crawlgate_store::logs::{ALL, EntryKind, Fault, Listed, Logs, MergedList, Places};
 use crawlgate_store::{DecisionQuery, StoreError};
@@ -38,15 +38,11 @@ pub(super) async fn stream(
 ) -> Result<Response, Problem> {
     let mut params = params(query.as_deref());
     let filter = Filter::take(&mut params, "deny")?.with_log(&mut params, &app)?;
-    let format = match params
-        .word("format", &["csv", "jsonl"])
-        .map_err(bad_request)?
-        .as_deref()
-    {
+    let format = match params.word("format", &["csv", "jsonl"])?.as_deref() {
         Some("csv") => Format::Csv,
         _ => Format::Jsonl,
     };
-    params.finish(&["format", "log"]).map_err(bad_request)?;
+    params.finish(&["format", "log"])?;
     let query = filter.query(&app)?;
     let permit = app.export_permit()?;
     let logs = app.logs(filter.wanted())?;

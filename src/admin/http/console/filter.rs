@@ -65,7 +65,7 @@ impl Filter {
     /// Reads the conditions of a form. The default verdict is `usual`; any, for requests that failed: they were let
     /// through.
     pub(super) fn take(params: &mut Params, usual: &'static str) -> Result<Filter, Problem> {
-        let mut conditions = params.conditions().map_err(bad_request)?;
+        let mut conditions = params.conditions()?;
         let verdict = conditions
             .verdict
             .take()
@@ -133,7 +133,7 @@ impl Filter {
         params: &mut Params,
         app: &AppState,
     ) -> Result<Filter, Problem> {
-        self.log = params.text("log").map_err(bad_request)?.unwrap_or_default();
+        self.log = params.text("log")?.unwrap_or_default();
         if app.has_collection() {
             let logs = app.all_logs()?;
             self.logs = logs.iter().map(|log| log.name().to_string()).collect();
@@ -153,7 +153,7 @@ impl Filter {
 
     /// Returns the query for the store.
     pub(super) fn query(&self, app: &AppState) -> Result<DecisionQuery, Problem> {
-        self.conditions.query(app.now()).map_err(bad_request)
+        Ok(self.conditions.query(app.now())?)
     }
 
     /// Returns the conditions as a URL's query, together with `more`; it begins without `&`.
@@ -290,7 +290,7 @@ impl FieldErrors {
         match self.0.first() {
             None => Ok(StatusCode::OK),
             Some(_) if takes_html(headers) => Ok(StatusCode::BAD_REQUEST),
-            Some(fault) => Err(bad_request(fault.clone())),
+            Some(fault) => Err(fault.clone().into()),
         }
     }
 }
@@ -342,11 +342,6 @@ pub(super) fn log_choices(logs: &[String], chosen: &str) -> Vec<LogChoice> {
 /// Reads the parameters of a list.
 pub(super) fn params(query: Option<&str>) -> Params {
     Params::of(query, Blank::Unsaid)
-}
-
-/// Turns a condition that makes no sense into a problem.
-pub(super) fn bad_request(wrong: InvalidParam) -> Problem {
-    Problem::bad(wrong.to_string())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use axum::extract::{RawQuery, State};
 
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
-use super::filter::{bad_request, params};
+use super::filter::params;
 use super::format::{Timestamp, line, number};
 use super::layout::{Layout, Page, PageResult, Section};
 use crawlgate_system::clock::Moment;
@@ -70,7 +70,7 @@ pub(super) async fn page(
     actor: Actor,
     RawQuery(query): RawQuery,
 ) -> PageResult<FleetPage> {
-    params(query.as_deref()).finish(&[]).map_err(bad_request)?;
+    params(query.as_deref()).finish(&[])?;
     let view = app.process().fleet().await;
     let alone = || Problem::missing("This instance is alone: there is no [fleet] engine.");
     let now = app.now();

@@ -7,7 +7,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::super::logs::MAX_PASSED;
 use super::super::{Actor, AppState};
-use super::filter::{Filter, bad_request, params};
+use super::filter::{Filter, params};
 use super::layout::{FormResult, Layout, Page, Section};
 use super::rows::{DecisionRow, LogNames, rows};
 use crawlgate_store::DecisionQuery;
@@ -53,7 +53,7 @@ pub(super) async fn page(
 ) -> FormResult<LivePage> {
     let mut params = params(query.as_deref());
     let mut filter = Filter::take(&mut params, "any")?;
-    params.finish(&[]).map_err(bad_request)?;
+    params.finish(&[])?;
     let status = filter.check(&app, &headers)?;
     let latest = match app.store() {
         Some(_) if status == StatusCode::OK => {

@@ -8,7 +8,7 @@ use axum::extract::{RawQuery, State};
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::denials::origin_link;
-use super::filter::{bad_request, params};
+use super::filter::params;
 use super::format::{Fact, Timestamp, encoded, line, number, octets};
 use super::layout::{Layout, Page, PageResult, Section};
 use super::overrides::OverrideRow;
@@ -92,12 +92,10 @@ pub(super) async fn page(
     RawQuery(query): RawQuery,
 ) -> PageResult<OriginPage> {
     let mut params = params(query.as_deref());
-    let of = params.text("of").map_err(bad_request)?;
-    let done = params
-        .word("done", &["refreshed", "failed"])
-        .map_err(bad_request)?;
-    let identity = params.text("as").map_err(bad_request)?;
-    params.finish(&["of", "as", "done"]).map_err(bad_request)?;
+    let of = params.text("of")?;
+    let done = params.word("done", &["refreshed", "failed"])?;
+    let identity = params.text("as")?;
+    params.finish(&["of", "as", "done"])?;
     let origin = named(of)?;
     let identity = identity.as_deref().map(query::identity).transpose();
     let identity = identity.map_err(|why| Problem::bad(format!("as {why}")))?;
@@ -342,8 +340,8 @@ pub(super) async fn forget_page(
     RawQuery(query): RawQuery,
 ) -> PageResult<ForgetPage> {
     let mut params = params(query.as_deref());
-    let of = params.text("of").map_err(bad_request)?;
-    params.finish(&["of"]).map_err(bad_request)?;
+    let of = params.text("of")?;
+    params.finish(&["of"])?;
     let origin = named(of)?;
     Ok(Page(ForgetPage {
         layout: Layout::new(&app, &actor, Section::Origins, "Forget an origin"),

@@ -5,7 +5,7 @@ use axum::extract::{RawQuery, State};
 
 use super::super::{Actor, AppState};
 use super::denials::origin_link;
-use super::filter::{bad_request, params};
+use super::filter::params;
 use super::format::{Timestamp, encoded, line};
 use super::layout::{Layout, Page, PageResult, Section};
 use crate::admin::query::STATES;
@@ -80,13 +80,11 @@ pub(super) async fn page(
     RawQuery(query): RawQuery,
 ) -> PageResult<OriginsPage> {
     let mut params = params(query.as_deref());
-    let containing = params.text("containing").map_err(bad_request)?;
-    let state = params.word("state", &STATES).map_err(bad_request)?;
-    let after = params.text("after").map_err(bad_request)?;
-    let forgotten = params.text("forgotten").map_err(bad_request)?;
-    params
-        .finish(&["containing", "state", "after", "forgotten"])
-        .map_err(bad_request)?;
+    let containing = params.text("containing")?;
+    let state = params.word("state", &STATES)?;
+    let after = params.text("after")?;
+    let forgotten = params.text("forgotten")?;
+    params.finish(&["containing", "state", "after", "forgotten"])?;
     let is_later = after.is_some();
     let found = match app.store() {
         Some(store) => {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
-use super::filter::{FieldErrors, bad_request, params};
+use super::filter::{FieldErrors, params};
 use super::format::{Timestamp, encoded, line};
 use super::layout::{Layout, Page, PageResult, Section};
 use crawlgate_policy::overrides::Override;
@@ -79,17 +79,12 @@ pub(super) async fn page(
     RawQuery(query): RawQuery,
 ) -> PageResult<OverridesPage> {
     let mut params = params(query.as_deref());
-    let added = params.text("added").map_err(bad_request)?;
-    let removed = params.text("removed").map_err(bad_request)?;
-    let origin = params.text("origin").map_err(bad_request)?;
-    let pattern = params.text("pattern").map_err(bad_request)?;
-    let is_partly = params
-        .truth("partly")
-        .map_err(bad_request)?
-        .unwrap_or(false);
-    params
-        .finish(&["added", "removed", "origin", "pattern", "partly"])
-        .map_err(bad_request)?;
+    let added = params.text("added")?;
+    let removed = params.text("removed")?;
+    let origin = params.text("origin")?;
+    let pattern = params.text("pattern")?;
+    let is_partly = params.truth("partly")?.unwrap_or(false);
+    params.finish(&["added", "removed", "origin", "pattern", "partly"])?;
     let form = OverrideForm {
         origin: line(&origin.unwrap_or_default()),
         pattern: line(&pattern.unwrap_or_else(|| "/".to_owned())),

@@ -12,7 +12,7 @@ use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::chart::{Chart, Series};
 use super::denials::{SearchExtent, origin_link};
-use super::filter::{bad_request, params};
+use super::filter::params;
 use super::format::{Timestamp, line, number};
 use super::layout::{Layout, Page, PageResult, Section};
 use super::origins::OriginRow;
@@ -157,8 +157,8 @@ pub(super) async fn page(
 ) -> PageResult<OverviewPage> {
     let mut params = params(query.as_deref());
     let words = RANGES.map(|(word, ..)| word);
-    let word = params.word("range", &words).map_err(bad_request)?;
-    params.finish(&["range"]).map_err(bad_request)?;
+    let word = params.word("range", &words)?;
+    params.finish(&["range"])?;
     let chosen = RANGES
         .iter()
         .find(|(known, ..)| Some(*known) == word.as_deref());

@@ -30,7 +30,7 @@ use super::super::guard::set_headers;
 use super::super::problem::{self, Problem};
 use super::assets;
 use super::explained::Explained;
-use super::filter::{bad_request, params};
+use super::filter::params;
 use super::format::line;
 use super::layout::Page;
 use super::try_url::{UrlFields, VerdictHeading, names};
@@ -191,12 +191,9 @@ async fn page(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let mut params = params(query.as_deref());
-    let url = params.text("url").map_err(bad_request)?.unwrap_or_default();
-    let agent = params
-        .text("agent")
-        .map_err(bad_request)?
-        .unwrap_or_default();
-    params.finish(&["url", "agent"]).map_err(bad_request)?;
+    let url = params.text("url")?.unwrap_or_default();
+    let agent = params.text("agent")?.unwrap_or_default();
+    params.finish(&["url", "agent"])?;
     let mut page = PublicPage {
         style: STYLE,
         asked: UrlFields::new(&url, &agent),

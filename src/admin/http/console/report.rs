@@ -10,7 +10,7 @@ use url::form_urlencoded::Serializer;
 use super::super::problem::Problem;
 use super::super::report::{DEFAULT_SINCE, PARAMETERS, question, report};
 use super::super::{Actor, AppState};
-use super::filter::{FieldErrors, LogChoice, bad_request, log_choices, params};
+use super::filter::{FieldErrors, LogChoice, log_choices, params};
 use super::layout::{FormResult, Layout, Page, Section};
 use crate::admin::query::Conditions;
 
@@ -57,14 +57,14 @@ impl ReportPage {
 fn asked(query: Option<&str>) -> Result<(Conditions, Option<String>), Problem> {
     let mut params = params(query);
     let conditions = Conditions {
-        since: params.text("since").map_err(bad_request)?,
-        until: params.text("until").map_err(bad_request)?,
-        client: params.text("client").map_err(bad_request)?,
-        origin: params.text("origin").map_err(bad_request)?,
+        since: params.text("since")?,
+        until: params.text("until")?,
+        client: params.text("client")?,
+        origin: params.text("origin")?,
         ..Conditions::default()
     };
-    let log = params.text("log").map_err(bad_request)?;
-    params.finish(&PARAMETERS).map_err(bad_request)?;
+    let log = params.text("log")?;
+    params.finish(&PARAMETERS)?;
     Ok((conditions, log))
 }
 

@@ -13,7 +13,7 @@ use super::super::form::Posted;
 use super::super::logs::MAX_PASSED;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
-use super::filter::{Filter, bad_request, params};
+use super::filter::{Filter, params};
 use super::format::{Timestamp, line, number};
 use super::layout::{Layout, Page, PageResult, Section};
 use super::note::NoteForm;
@@ -159,11 +159,11 @@ impl Conflict {
 fn read(query: Option<&str>) -> Result<Filter, Problem> {
     let mut params = params(query);
     let filter = Filter::take(&mut params, "deny")?;
-    if params.text("log").map_err(bad_request)?.is_some() {
+    if params.text("log")?.is_some() {
         let why = "log: decisions of collected logs are acknowledged where these logs are written; leave the condition out";
         return Err(Problem::bad(why));
     }
-    params.finish(&[]).map_err(bad_request)?;
+    params.finish(&[])?;
     if filter.is_empty() {
         let why = "without a condition this would acknowledge the whole log; choose a verdict, or another condition";
         return Err(Problem::bad(why));

@@ -11,7 +11,7 @@ use http::{HeaderMap, StatusCode};
 use super::super::Actor;
 use super::super::guard::challenge;
 use super::super::problem::Problem;
-use super::filter::{bad_request, params};
+use super::filter::params;
 use super::layout::Page;
 use super::problem_page::takes_html;
 
@@ -28,8 +28,8 @@ pub(super) async fn page(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let mut params = params(query.as_deref());
-    let user = params.text("user").map_err(bad_request)?;
-    params.finish(&["user"]).map_err(bad_request)?;
+    let user = params.text("user")?;
+    params.finish(&["user"])?;
     if user.is_none() || user.as_deref() != actor.name() {
         return Ok(Redirect::to("/").into_response());
     }

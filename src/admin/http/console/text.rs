@@ -8,7 +8,7 @@ use http::header::CONTENT_TYPE;
 
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
-use super::filter::{bad_request, params};
+use super::filter::params;
 use super::format::{number, octets};
 use super::layout::{Layout, Page, Section};
 use crawlgate_robots::{decoded, lines};
@@ -107,11 +107,8 @@ pub(super) async fn page(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let mut params = params(query.as_deref());
-    let is_raw = params
-        .truth("raw")
-        .map_err(bad_request)?
-        .unwrap_or_default();
-    params.finish(&["raw"]).map_err(bad_request)?;
+    let is_raw = params.truth("raw")?.unwrap_or_default();
+    params.finish(&["raw"])?;
     let sha256 = from_hex(&named.to_ascii_lowercase())
         .ok_or_else(|| Problem::bad(format!("{named}: a digest is 64 hexadecimal digits")))?;
     let text = app

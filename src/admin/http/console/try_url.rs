@@ -14,7 +14,7 @@ use super::super::form::Posted;
 use super::super::judge::{self, InvalidField, JudgeError};
 use super::super::{Actor, AppState};
 use super::explained::Explained;
-use super::filter::{bad_request, params};
+use super::filter::params;
 use super::format::{encoded, headline, line, octets};
 use super::layout::{Layout, Page, PageResult, Section};
 use super::text::Text;
@@ -131,14 +131,12 @@ pub(super) async fn page(
     let mut params = params(query.as_deref());
     let mut text = |name| params.text(name).map(Option::unwrap_or_default);
     let form = TryForm {
-        url: text("url").map_err(bad_request)?,
-        agent: text("agent").map_err(bad_request)?,
-        purposes: text("purposes").map_err(bad_request)?,
+        url: text("url")?,
+        agent: text("agent")?,
+        purposes: text("purposes")?,
         robots: String::new(),
     };
-    params
-        .finish(&["url", "agent", "purposes"])
-        .map_err(bad_request)?;
+    params.finish(&["url", "agent", "purposes"])?;
     let has_question = !form.url.trim().is_empty();
     if has_question && is_asked_from_here(&headers) {
         return answer(&app, &actor, form).await;

@@ -156,11 +156,11 @@ impl LineJudge {
 
     fn answer(&mut self, line: &Line, out: &mut Vec<u8>) -> Result<LineOutcome, Failure> {
         let Line::Whole(line) = line else {
-            return Err(format!("the line is longer than {LONGEST} octets").into());
+            bail!("the line is longer than {LONGEST} octets");
         };
         let input: InputLine<'_> = serde_json::from_slice(line).map_err(|error| invalid(&error))?;
         if input.agent.is_some() || input.user_agent.is_some() {
-            return Err("name the crawler in `agents`, a list: [\"ExampleBot\"]".into());
+            bail!("name the crawler in `agents`, a list: [\"ExampleBot\"]");
         }
         let (origin, path) = crate::explain::origin(&input.url)?;
         let agent = match &input.agents {
@@ -172,7 +172,7 @@ impl LineJudge {
         let asked = self.asked_of(&input)?;
         let text = match (input.robots, input.robots_base64) {
             (Some(_), Some(_)) => {
-                return Err("`robots` and `robots_base64` are two files: bring one".into());
+                bail!("`robots` and `robots_base64` are two files: bring one");
             }
             (Some(text), None) => text.into_bytes(),
             (None, Some(text)) => self

@@ -1,8 +1,8 @@
 //! The generic cell rate algorithm: one turn per interval, some of them early.
 //!
 //! Pure, and in units of the caller's choice: a time is a number of any unit since any beginning, the same ones for
-//! all calls. Its users ask for the next turn without taking it, or give turns back; governor's limiter
-//! ([`RateLimit`](crate::rate_limit::RateLimit)) does neither.
+//! all calls. Its users ask for the next turn without taking it, or give turns back, which governor's limiter
+//! ([`RateLimit`](crate::rate_limit::RateLimit)) cannot.
 
 /// A rate: one turn per interval, with a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

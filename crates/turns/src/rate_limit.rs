@@ -61,3 +61,41 @@ impl governor::clock::Clock for MonotonicClock {
         Nanos::from(self.0.uptime().since(Uptime::default()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crawlgate_system::clock::Moment;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_burst_goes_at_once_and_then_one_for_each_interval() {
+        let clock = Clock::manual(Moment::from_millis(1_795_176_000_000));
+        let limit = RateLimit::new(MINUTE / 3, 3, clock.clone());
+        let taken = || (0..9).filter(|_| limit.take().is_ok()).count();
+        assert_eq!(taken(), 3);
+        assert_eq!(limit.take(), Err(MINUTE / 3));
+        clock.advance(MINUTE);
+        assert_eq!(taken(), 3, "a minute later");
+        clock.advance(MINUTE / 3);
+        assert_eq!(taken(), 1);
+        // A clock that is set back neither gives turns nor takes any.
+        clock.set(Moment::default());
+        assert_eq!(limit.take(), Err(MINUTE / 3));
+        clock.advance(MINUTE / 3);
+        assert_eq!(taken(), 1);
+    }
+
+    #[test]
+    fn several_turns_are_taken_together_or_not_at_all() {
+        let clock = Clock::manual(Moment::default());
+        let limit = RateLimit::new(MINUTE / 5, 5, clock.clone());
+        assert!(limit.take_all(0) && limit.take_all(4) && limit.take_all(1));
+        assert!(!limit.take_all(1));
+        clock.advance(MINUTE / 5);
+        assert!(!limit.take_all(2) && limit.take_all(1) && !limit.take_all(1));
+        clock.advance(MINUTE);
+        assert!(!limit.take_all(6), "more than go at once");
+    }
+}

@@ -414,7 +414,7 @@ pub struct OverrideEntry {
     pub removed_by: Option<String>,
 }
 
-/// The effect of an override, as people write it.
+/// The effect of an override.
 #[derive(Clone, Copy, Debug, Deserialize, ValueEnum)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

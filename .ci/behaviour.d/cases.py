@@ -373,7 +373,6 @@ log --format csv --all
 log --json --events --all
 sql --format jsonl "SELECT * FROM decisions"
 sql --format jsonl "SELECT * FROM origins"
-sql --format jsonl "SELECT * FROM rules"
 audit verify --all --json
 audit verify {id} --json --full
 audit prove {id}

@@ -270,9 +270,9 @@ impl BackgroundTasks {
         }
     }
 
-    /// Ends the tasks, signs the log, refreshes the tables in a store of at most `max_size` octets, and ships the rest of the log. Called
-    /// after the last record is written, so the checkpoint covers every record.
-    pub(super) async fn end(mut self, max_size: Option<u64>) {
+    /// Ends the tasks, signs the log, and ships the rest of the log. Called after the last record is written, so the
+    /// checkpoint covers every record.
+    pub(super) async fn end(mut self) {
         if let (Some(fleet), Some(override_sync)) = (&self.fleet, &self.override_sync) {
             override_sync.give_back().await;
             // Another heartbeat would make this instance a member again.
@@ -294,9 +294,6 @@ impl BackgroundTasks {
             store.checkpoint(key, self.clock.now()),
         )
         .await;
-        if let Ok(Ok(_)) = signed {
-            store::finish_tables(&*store, max_size).await;
-        }
         match signed {
             Ok(Ok(_)) => witnesses.offer_last().await,
             // The next process begins with a checkpoint.

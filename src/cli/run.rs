@@ -184,7 +184,7 @@ async fn supervised(
     if let Err(error) = proxy.log().close() {
         let _ = writeln!(io::stderr(), "crawlgate: {error}");
     }
-    tasks.end(proxy.settings().audit.max_size).await;
+    tasks.end().await;
     if let Err(error) = files.remove() {
         let _ = writeln!(io::stderr(), "crawlgate: {error}");
     }

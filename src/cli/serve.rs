@@ -167,7 +167,7 @@ async fn serve(
     }
     notify(&[sd_notify::NotifyState::Stopping]);
     let ended = drain(&proxy, &mut signals).await;
-    tasks.end(proxy.settings().audit.max_size).await;
+    tasks.end().await;
     Ok(ended)
 }
 

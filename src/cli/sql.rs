@@ -40,7 +40,7 @@ pub struct SqlArgs {
 const AFTER_HELP: &str = "\
 The views decisions and denials have a row for each decision that meets the conditions above, and a column for each \
 field of a record; `SELECT * FROM decisions LIMIT 1` shows them. All other tables and views are readable, too: \
-origins, snapshots, rules, hourly, fetch_hourly, override, acknowledgement, checkpoint (schema store). Nothing can be changed.
+origins, snapshots, hourly, fetch_hourly, override, acknowledgement, checkpoint (schema store). Nothing can be changed.
 With several logs there are the views alone, and their first column, log, is the name of the log.
 
 Examples:

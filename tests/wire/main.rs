@@ -63,7 +63,6 @@ mod outage;
 mod overrides;
 mod overtaken;
 mod pace;
-mod plain_sql;
 mod pooled;
 mod postgres;
 mod proof;

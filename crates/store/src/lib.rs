@@ -15,7 +15,6 @@ mod believed;
 mod changes;
 pub mod collection;
 mod decisions;
-mod denial_tables;
 mod error;
 #[cfg(any(test, feature = "test-support"))]
 pub mod faults;
@@ -45,7 +44,6 @@ pub use self::decisions::{
     Acknowledgement, Appended, DecisionQuery, Extent, FleetOverrides, GroupBy, GroupCount, Hourly,
     Removed, Review, Reviewed, StoredDecision, StoredRoot,
 };
-pub use self::denial_tables::finish_tables;
 pub use self::error::{StoreError, StoreErrorKind};
 pub(crate) use self::error::{behind, failed};
 pub use self::log_key::{LogKey, StoredCheckpoint};

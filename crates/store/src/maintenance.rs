@@ -1,5 +1,4 @@
-//! Maintenance of a store while a process serves: checkpoints at intervals, removal of expired data, and the tables for other
-//! programs.
+//! Maintenance of a store while a process serves: checkpoints at intervals, and removal of expired data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +8,6 @@ use tracing::{info, warn};
 
 use super::{
     Belief, HOUR, LogKey, Pruned, Reading, Retention, Store, StoreError, StoredCheckpoint,
-    denial_tables,
 };
 use crawlgate_config::{AuditConfig, format_bytes, format_moment};
 use crawlgate_system::clock::{Clock, Moment};
@@ -33,18 +31,12 @@ pub async fn maintain(
     settings: impl Fn() -> AuditConfig + Send + Sync,
     clock: Clock,
 ) {
-    let max_size = || settings().max_size;
-    // By themselves: the first count of a long log takes longer than a checkpoint may wait.
-    let tables = denial_tables::refresh(&*store, max_size, &clock);
-    let maintaining = async {
-        let mut maintenance = Maintenance::new(Arc::clone(&store), key);
-        loop {
-            let settings = settings();
-            maintenance.look(&settings, &clock).await;
-            sleep(LOOK.min(settings.checkpoint_every.max(LEAST))).await;
-        }
-    };
-    tokio::join!(maintaining, tables);
+    let mut maintenance = Maintenance::new(store, key);
+    loop {
+        let settings = settings();
+        maintenance.look(&settings, &clock).await;
+        sleep(LOOK.min(settings.checkpoint_every.max(LEAST))).await;
+    }
 }
 
 struct Maintenance {

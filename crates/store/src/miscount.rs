@@ -1,7 +1,7 @@
 //! Decisions that the counts of a store know and its log does not have.
 //!
-//! Counts by hour and the tables of denials by day are written beside the log. Where records were taken out of the log, its
-//! checkpoints and the state file, they still tell of them.
+//! Counts by hour, and the size of the log when it was signed last, are written beside the log. Where records were taken out
+//! of the log, its checkpoints and the state file, they still tell of them.
 
 use std::fmt;
 
@@ -13,8 +13,8 @@ use crawlgate_text::time_text;
 pub struct Miscount {
     /// Number of decisions without a record, the beginning of their first hour and the end of their last one.
     pub decisions: Option<(u64, Moment, Moment)>,
-    /// The number of records of which the denials of a day were counted, and the smaller one that the log has.
-    pub listed: Option<(u64, u64)>,
+    /// The number of records that were signed, and the smaller one that the log has.
+    pub signed: Option<(u64, u64)>,
 }
 
 impl fmt::Display for Miscount {
@@ -26,7 +26,7 @@ impl fmt::Display for Miscount {
                 "the counts of the hours from {since} to {until} have {count} decisions more than the log"
             )?;
         }
-        if let Some((counted, size)) = self.listed {
+        if let Some((counted, size)) = self.signed {
             let and = if self.decisions.is_some() {
                 ", and "
             } else {
@@ -34,7 +34,7 @@ impl fmt::Display for Miscount {
             };
             write!(
                 f,
-                "{and}the denials of a day were counted when the log had {counted} records, and it has {size}"
+                "{and}the store notes that {counted} records were signed, and the log has {size}"
             )?;
         }
         Ok(())

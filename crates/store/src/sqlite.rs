@@ -1,4 +1,4 @@
-//! The embedded engine: one SQLite file.
+//! The store in its SQLite file.
 //!
 //! One thread writes the file and a few read it (`worker`), through a write-ahead log, so that readers and the writer,
 //! in this process and in others, do not wait for each other. An answered write is in the file's log: a kill of the
@@ -13,7 +13,6 @@
 //! - `transaction`, `write`, `read`, `search`, `figures`, `prune`: the work on it; `origin_update`: the update of an origin; `overrides`: those that people add
 //! - `review`: acknowledgements
 //! - `hours`, `fetches`: counts of decisions, and of fetches of robots.txt, by hour; `miscounted`: the former against the log
-//! - `denials`: denials as rows, for programs that read the database without crawlgate
 //! - `entries`: the decision log and the tree over it; `objects`: what its entries name
 //! - `rotate`: a new key for the log; `rotations`: the keys that others have replaced
 //! - `append_notifier`: the entries that the store appends by itself, told to the rest of the process
@@ -31,7 +30,6 @@ mod batch_retention;
 mod belief;
 mod bounds;
 pub mod collected;
-mod denials;
 mod digests;
 mod entries;
 mod error;

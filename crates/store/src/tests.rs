@@ -1,4 +1,4 @@
-//! Tests of the behaviour that any engine must have.
+//! Tests of what a store answers.
 
 mod counts;
 mod overrides;

@@ -1,6 +1,5 @@
 //! Counts of matching decisions by a common trait.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -14,22 +13,14 @@ use crawlgate_system::clock::Moment;
 /// Counts of decisions by key.
 #[derive(Debug)]
 pub struct GroupCounts {
-    key: Key,
-    /// By the parts of the key; [`NUL`](END) ends each part but the last.
+    key: GroupBy,
+    /// By the parts of the key; [`NUL`](END) ends the origin before a rule.
     groups: HashMap<String, Group, ahash::RandomState>,
     /// The key of the group counted last.
     text: String,
 }
 
-/// The traits that a key has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Key {
-    By(GroupBy),
-    /// Origin, reason, rule.
-    RuleAndReason,
-}
-
-/// The end of an origin or a reason in a key. Origins are canonical, and reasons our own codes: none contains it.
+/// The end of an origin in a key. Origins are canonical: none contains it.
 const END: char = '\0';
 
 /// A number of decisions, and their span.
@@ -76,15 +67,6 @@ impl GroupCounts {
     /// Returns counts of nothing.
     #[must_use]
     pub fn new(key: GroupBy) -> Self {
-        Self::by(Key::By(key))
-    }
-
-    /// Returns counts of nothing, by origin, reason and rule.
-    pub(crate) fn of_rules_and_reasons() -> Self {
-        Self::by(Key::RuleAndReason)
-    }
-
-    fn by(key: Key) -> Self {
         Self {
             key,
             groups: HashMap::default(),
@@ -119,13 +101,13 @@ impl GroupCounts {
         let mut others = Vec::new();
         let other = |entry: &Entry<'_>| {
             if let Entry::Decision(decision) = entry {
-                let mut counts = Self::by(self.key);
+                let mut counts = Self::new(self.key);
                 counts.count(decision);
                 others.push(counts);
             }
         };
         match self.key {
-            Key::By(GroupBy::Origin) => {
+            GroupBy::Origin => {
                 let words = words(WordKind::Origin);
                 let mut groups = vec![Group::default(); words.len() + 1];
                 let row = |row| {
@@ -140,7 +122,7 @@ impl GroupCounts {
                     self.add("", words.get(nth).and_then(origin), None, group);
                 }
             }
-            Key::By(GroupBy::Reason) => {
+            GroupBy::Reason => {
                 let words = words(WordKind::Shape);
                 let mut groups = vec![Group::default(); words.len()];
                 let row = |row| {
@@ -155,25 +137,18 @@ impl GroupCounts {
                     self.add(facts.map_or("", |facts| facts.reason), None, None, group);
                 }
             }
-            Key::By(GroupBy::Rule) | Key::RuleAndReason => {
+            GroupBy::Rule => {
                 let (origins, rules) = (words(WordKind::Origin), words(WordKind::Rule));
-                let shapes = words(WordKind::Shape);
-                let mut groups: HashMap<[u32; 3], Group, ahash::RandomState> = HashMap::default();
+                let mut groups: HashMap<[u32; 2], Group, ahash::RandomState> = HashMap::default();
                 let row = |row| {
-                    let shape = match self.key {
-                        Key::RuleAndReason => word(&keys.shape, row),
-                        Key::By(_) => NO_WORD,
-                    };
-                    let key = [word(&keys.origin, row), word(&keys.rule, row), shape];
+                    let key = [word(&keys.origin, row), word(&keys.rule, row)];
                     groups.entry(key).or_default().count(time(row));
                 };
                 places.each(row, other)?;
-                for ([of_origin, of_rule, shape], group) in groups {
+                for ([of_origin, of_rule], group) in groups {
                     let of_origin = origins.get(of_origin as usize).and_then(origin);
                     let of_rule = rules.get(of_rule as usize).and_then(rule);
-                    let facts = shapes.get(shape as usize).and_then(shape_facts);
-                    let reason = facts.map_or("", |facts| facts.reason);
-                    self.add(reason, of_origin, of_rule, group);
+                    self.add("", of_origin, of_rule, group);
                 }
             }
         }
@@ -197,15 +172,11 @@ impl GroupCounts {
         let text = &mut self.text;
         text.clear();
         match self.key {
-            Key::By(GroupBy::Reason) => text.push_str(reason),
-            Key::By(GroupBy::Origin) => text.push_str(origin.unwrap_or_default()),
-            Key::By(GroupBy::Rule) | Key::RuleAndReason => {
+            GroupBy::Reason => text.push_str(reason),
+            GroupBy::Origin => text.push_str(origin.unwrap_or_default()),
+            GroupBy::Rule => {
                 text.push_str(origin.unwrap_or_default());
                 text.push(END);
-                if self.key == Key::RuleAndReason {
-                    text.push_str(reason);
-                    text.push(END);
-                }
                 text.push_str(&shown(rule.unwrap_or_default()));
             }
         }
@@ -215,29 +186,13 @@ impl GroupCounts {
         }
     }
 
-    /// Leaves the most frequent groups alone, at most `most` of them, once there are twice as many. A group that went and
-    /// comes back is counted from there on.
-    pub(crate) fn shrink(&mut self, most: usize) {
-        if self.groups.len() <= most.saturating_mul(2) {
-            return;
-        }
-        let groups = std::mem::take(&mut self.groups);
-        let mut groups: Vec<(String, Group)> = groups.into_iter().collect();
-        if let Some(last) = most.checked_sub(1) {
-            groups.select_nth_unstable_by_key(last, |(_, group)| Reverse(group.count));
-        }
-        groups.truncate(most);
-        self.groups.extend(groups);
-    }
-
     /// Returns the groups, the most frequent first; groups of equal size by name.
     #[must_use]
     pub fn into_most_frequent(self, limit: usize) -> Vec<GroupCount> {
         let parts = |text: String| {
             let most = match self.key {
-                Key::By(GroupBy::Origin | GroupBy::Reason) => 1,
-                Key::By(GroupBy::Rule) => 2,
-                Key::RuleAndReason => 3,
+                GroupBy::Origin | GroupBy::Reason => 1,
+                GroupBy::Rule => 2,
             };
             text.splitn(most, END).map(str::to_owned).collect()
         };
@@ -253,34 +208,5 @@ impl GroupCounts {
             last: Moment::from_millis(group.last),
         };
         groups.into_iter().map(group_count).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_most_frequent_groups_stay_when_there_are_too_many() {
-        for (most, left) in [(3, 5), (2, 2), (1, 1), (0, 0)] {
-            let mut counts = GroupCounts::of_rules_and_reasons();
-            for count in 1..=5 {
-                let rule = format!("Disallow: /{count}");
-                let group = Group {
-                    count,
-                    first: 1,
-                    last: 2,
-                };
-                counts.add("deny\u{e9}", None, Some(rule.as_bytes()), group);
-            }
-            counts.shrink(most);
-            let groups = counts.into_most_frequent(9);
-            let found: Vec<_> = groups.iter().map(|group| group.key.join("|")).collect();
-            let want = (1..=5).rev().take(left);
-            let want: Vec<_> = want
-                .map(|count| format!("|deny\u{e9}|Disallow: /{count}"))
-                .collect();
-            assert_eq!(found, want, "{most}");
-        }
     }
 }

@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::agree::{self, Relation};
-use super::denials::{daily, recent};
 use super::entries::{self, Blocks, Head, checkpoint};
 use super::error::Failure;
 use super::file::beside;
@@ -299,8 +298,7 @@ impl Fork {
         if self.counted.is_some() {
             // The entry says it from here on.
             miscounted::recount(&transaction, &Blocks::default())?;
-            daily::count_anew(&transaction)?;
-            recent::cut_off(&transaction, head.size())?;
+            checkpoint::forget_size(&transaction)?;
         }
         transaction.commit()?;
         Ok(())

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
-use super::denials::daily;
-use super::entries::{self, Blocks};
+use super::entries::{self, Blocks, checkpoint};
 use super::error::Failure;
 use super::hours::{Hours, read};
 use super::kind;
@@ -32,7 +31,7 @@ fn count_log(connection: &Connection, blocks: &Blocks) -> Result<Hours, Failure>
     Ok(hours)
 }
 
-/// Returns the decisions that the counts of hours and days know and the log does not have; `None` if there are none, or if
+/// Returns the decisions that the counts of hours know, and the records that the noted size counts, and the log does not have; `None` if there are none, or if
 /// a part of the log cannot be read. Retention may have dropped records of the hours up to the latest dropped one, and
 /// their counts are as they were.
 pub(super) fn miscounted(
@@ -45,9 +44,9 @@ pub(super) fn miscounted(
         return Ok(None);
     }
     let (first, size) = entries::extent(connection)?;
-    let listed = daily::counted_size(connection)?;
+    let noted = checkpoint::noted_size(connection)?;
     let mut found = Miscount {
-        listed: Some((listed, size)).filter(|_| listed > size),
+        signed: Some((noted, size)).filter(|_| noted > size),
         ..Miscount::default()
     };
     let logged = match count_log(connection, blocks) {

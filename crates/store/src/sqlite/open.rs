@@ -100,7 +100,7 @@ fn checkpoint_schema(connection: &Connection, path: &Path) -> Result<(), Failure
 
 /// Reads one row by way of each table and each index: an unusable one is better reported now than by every request.
 pub(super) fn probe(connection: &Connection) -> Result<(), Failure> {
-    const LOOKS: [&str; 28] = [
+    const LOOKS: [&str; 25] = [
         "meta",
         "snapshot NOT INDEXED",
         "snapshot WHERE sha256 >= x''",
@@ -121,9 +121,6 @@ pub(super) fn probe(connection: &Connection) -> Result<(), Failure> {
         "acknowledgement NOT INDEXED",
         "hourly",
         "fetch_hourly",
-        "recent_denial",
-        "denied_daily",
-        "denied_day",
         "origin INDEXED BY origin_state WHERE state >= ''",
         "object",
         "override NOT INDEXED",

@@ -11,7 +11,6 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::bounds::{self, Parts};
-use super::denials::{daily, recent};
 use super::entries::retention::{self, Oldest};
 use super::entries::{Blocks, Head, extent, fold, oldest};
 use super::error::Failure;
@@ -78,7 +77,6 @@ pub(super) fn step(
     if dropped.decisions > 0 {
         hours::prune(&transaction, oldest)?;
         fetches::prune(&transaction, oldest)?;
-        daily::prune(&transaction, oldest)?;
     }
     log.commit(transaction, head)?;
     let mut given_back = 0;
@@ -198,7 +196,6 @@ fn drop_block(
 ) -> Result<Pruned, Failure> {
     let end = oldest.first + oldest.count;
     retention::drop_before(transaction, blocks, end)?;
-    recent::drop_before(transaction, end)?;
     let oldest_kept = params
         .keep
         .map_or(Moment::default(), |keep| params.now - keep);

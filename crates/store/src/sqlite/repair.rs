@@ -21,7 +21,6 @@ pub(super) use self::evidence::beyond;
 pub(super) use self::salvage::refuse_if_open;
 pub use self::salvage::{Rebuilt, rebuild};
 use super::agree::{self, Relation};
-use super::denials;
 use super::digests;
 use super::entries::Blocks;
 use super::error::{Failure, said};
@@ -206,7 +205,7 @@ fn lenient(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
 type Check = fn(&Connection, &mut Faults) -> Result<(), Failure>;
 
 /// The checks of the database alone.
-const CHECKS: [Check; 13] = [
+const CHECKS: [Check; 12] = [
     structure,
     self::schema,
     references,
@@ -219,7 +218,6 @@ const CHECKS: [Check; 13] = [
     texts,
     self::objects,
     counts,
-    denials,
 ];
 
 /// Runs the engine's own check of its pages and indices.
@@ -389,7 +387,7 @@ fn objects(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Finds decisions that the store counts by hour or by day, and has no record of.
+/// Finds decisions that the store counts, and has no record of.
 fn counts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     if let Some(counted) = miscounted::miscounted(connection, &Blocks::default())? {
         faults.altered.push(format!(
@@ -397,15 +395,6 @@ fn counts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
              a new log, which says so"
         ));
     }
-    Ok(())
-}
-
-/// Finds denials, and counts of them, that are not what the log says. They are no measure of a log that was altered.
-fn denials(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    if !faults.altered.is_empty() {
-        return Ok(());
-    }
-    faults.damaged.extend(denials::check::faults(connection)?);
     Ok(())
 }
 

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::denials;
 use super::entries;
 use super::error::Failure;
 use super::fetches;
@@ -21,13 +20,12 @@ pub(super) const APPLICATION: i32 = 0x6372_6c67;
 pub(super) const VERSION: i32 = 15;
 
 /// The parts of the schema.
-const PARTS: [&str; 6] = [
+const PARTS: [&str; 5] = [
     ORIGINS,
     entries::TABLES,
     COUNTS,
     rotations::TABLE,
     fetches::TABLE,
-    denials::TABLES,
 ];
 
 const ORIGINS: &str = r#"

@@ -106,22 +106,10 @@ pub(super) fn count_by(
     key: GroupBy,
     most: usize,
 ) -> Result<Vec<GroupCount>, Failure> {
-    let mut counts = GroupCounts::new(key);
-    add_counts(connection, blocks, query, &mut counts)?;
-    Ok(counts.into_most_frequent(most))
-}
-
-/// Adds the matching decisions to counts.
-pub(super) fn add_counts(
-    connection: &Connection,
-    blocks: &Blocks,
-    query: &DecisionQuery,
-    counts: &mut GroupCounts,
-) -> Result<(), Failure> {
     let search = Search::new(query)?;
-    let counts = RefCell::new(counts);
+    let counts = RefCell::new(GroupCounts::new(key));
     let Some(range) = bounds(query) else {
-        return Ok(());
+        return Ok(Vec::new());
     };
     let (first, _) = entries::extent(connection)?;
     let whole = range.clone();
@@ -158,7 +146,8 @@ pub(super) fn add_counts(
             }
         }
         Ok(true)
-    })
+    })?;
+    Ok(counts.into_inner().into_most_frequent(most))
 }
 
 /// Tells whether a segment has none of the wanted decisions, by its times, its acknowledgements and its keys.

@@ -1,4 +1,4 @@
-//! Tests of the embedded engine alone: its file, damage, other processes.
+//! Tests of the SQLite file: damage, other processes, room.
 
 mod beside;
 mod damage;

@@ -10,6 +10,9 @@ use crate::state_file::End;
 use crawlgate_system::clock::Moment;
 use crawlgate_tlog::{Checkpoint, KeyKind, Note, Signature, VerifierKey};
 
+/// The name of the noted size in `meta`.
+const SIZE: &str = "signed_size";
+
 /// Signs the root of the present tree, unless it is signed already. The caller commits to the disk before the note
 /// leaves the process.
 pub(crate) fn sign(
@@ -53,7 +56,28 @@ pub(crate) fn put(
             stored.note,
             integer(stored.cosignatures() as u64)
         ])?;
+    transaction
+        .prepare_cached(
+            "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)",
+        )?
+        .execute(params![SIZE, integer(size)])?;
     Ok(stored)
+}
+
+/// Returns the size of the largest checkpoint that was ever signed: it tells of a log that was shortened since, together with
+/// its checkpoints.
+pub(crate) fn noted_size(connection: &Connection) -> Result<u64, Failure> {
+    let noted: Option<i64> = connection
+        .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
+        .query_row([SIZE], |row| row.get(0))
+        .optional()?;
+    Ok(noted.map_or(0, number))
+}
+
+/// Forgets that size: the log says what is missing.
+pub(crate) fn forget_size(transaction: &Transaction<'_>) -> Result<(), Failure> {
+    transaction.execute("DELETE FROM meta WHERE name = ?1", [SIZE])?;
+    Ok(())
 }
 
 /// Adds the line of a witness to the checkpoint of this size, unless it has one of that witness. False if there is no such

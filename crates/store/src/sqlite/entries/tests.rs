@@ -40,7 +40,8 @@ fn log_on(connection: Connection) -> Log {
     connection.execute_batch(schema::TABLES).unwrap();
     connection
         .execute_batch(
-            "CREATE TABLE acknowledgement (seq INTEGER PRIMARY KEY);
+            "CREATE TABLE meta (name PRIMARY KEY, value);
+             CREATE TABLE acknowledgement (seq INTEGER PRIMARY KEY);
              CREATE TABLE hourly (hour, mode, verdict, reason, count, PRIMARY KEY (hour, mode, verdict, reason));",
         )
         .unwrap();

@@ -65,7 +65,7 @@ pub(crate) fn measure(blocks: &[Vec<u8>], records: u64, rounds: u64) {
     let ns = least(Box::new(|| {
         let mut builder = SegmentKeysBuilder::new();
         for block in blocks {
-            builder.add_block(&Block::read(block).unwrap()).unwrap();
+            builder.add_block(&Block::read(block).unwrap());
         }
         set = builder.finish();
     }));
@@ -80,7 +80,7 @@ pub(crate) fn measure(blocks: &[Vec<u8>], records: u64, rounds: u64) {
     let ns = least(Box::new(|| {
         let mut builder = SumsBuilder::new();
         for block in blocks {
-            builder.add_block(&Block::read(block).unwrap()).unwrap();
+            builder.add_block(&Block::read(block).unwrap());
         }
         set = builder.finish().unwrap().unwrap();
     }));

@@ -30,6 +30,33 @@ fn entries(seed: u64, count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|_| entry(&mut dice)).collect()
 }
 
+/// Counts and searches look for decisions in the columns alone.
+#[test]
+fn each_entry_that_reads_as_a_decision_is_in_the_columns() {
+    let mut dice = Dice(9);
+    let mut writer = BlockWriter::new().unwrap();
+    let mut decisions = [0, 0];
+    for entry in entries(8, 3_000) {
+        let mut changed = entry.clone();
+        let at = dice.below(changed.len() as u64) as usize;
+        changed[at] = changed[at].wrapping_add(1 + dice.below(255) as u8);
+        for (nth, octets) in [entry, changed].iter().enumerate() {
+            if matches!(Entry::read(octets), Ok(Entry::Decision(_))) {
+                decisions[nth] += 1;
+                let mut out = Vec::new();
+                writer.push(octets).unwrap();
+                writer.finish(&mut out).unwrap();
+                let block = Block::read(out).unwrap();
+                assert_eq!(block.keys().len(), 1, "{octets:02x?}");
+            }
+        }
+    }
+    assert!(
+        decisions.iter().all(|count| *count > 1_000),
+        "{decisions:?}"
+    );
+}
+
 #[test]
 fn every_entry_is_restored() {
     let mut writer = BlockWriter::new().unwrap();

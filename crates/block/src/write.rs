@@ -5,14 +5,15 @@
 //! themselves. A column has its values in the order of the entries. A decision without the column's hole in its shape has
 //! no value there. Within a section, the columns stand in the order in which [`Block`](super::Block) reads them.
 //!
-//! The writer keeps an entry that is no decision among the others, with its place: its number in the block.
+//! The writer keeps an entry that is no decision among the others, with its place: its number in the block. Each entry that
+//! reads as a decision is in the columns.
 
 use super::columns::{Origins, Predicted};
 use super::frame::{BlockError, MAX_ENTRIES, MAX_OCTETS, Packer, Section};
 use super::shape::{self, Parts, RARE};
 use super::varint::{put, put_signed};
 use super::words::Dictionary;
-use crawlgate_record::{self as entry, Entry, Outline, Verdict, key};
+use crawlgate_record::{self as entry, Outline, Verdict, key};
 
 /// Makes blocks, one after the other, of entries in their order.
 pub struct BlockWriter {
@@ -260,11 +261,6 @@ impl BlockWriter {
     /// Adds what is no decision as it is.
     fn put_other(&mut self, entry: &[u8]) {
         let place = self.summary.count;
-        let is_denial = |entry: Entry<'_>| match entry {
-            Entry::Decision(decision) => decision.verdict == Verdict::Deny,
-            Entry::Event(_) => false,
-        };
-        self.summary.denials += usize::from(Entry::read(entry).is_ok_and(is_denial));
         put(&mut self.other_places, (place - self.last_other) as u64);
         put(&mut self.others, entry.len() as u64);
         self.others.extend_from_slice(entry);

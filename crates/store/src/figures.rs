@@ -3,11 +3,9 @@
 //! ```text
 //! let mut figures = Figures::default();
 //! figures.count_block(&search, &block, range, acknowledged, &mut objects)?
-//! figures.count_entry(&search, &entry, acknowledged, &mut objects)
 //! ```
 //!
-//! Both ways count the same. In a block each text is looked up once per word of the dictionaries; the rows are counted by
-//! numbers. A crawler or a site can make up any number of texts, so each table has a bound: what comes after it is counted
+//! Each text is looked up once per word of the dictionaries; the rows are counted by numbers. A crawler or a site can make up any number of texts, so each table has a bound: what comes after it is counted
 //! together.
 //!
 //! The room knows no IO, clock or log.

@@ -2,17 +2,15 @@
 //!
 //! ```text
 //! let mut keys = SegmentKeysBuilder::new();
-//! keys.add_block(&block)?; keys.add(&decision);
+//! keys.add_block(&block);
 //! let octets = keys.finish();
 //! search.wanted().may_be_in(SegmentKeys::read(&octets)?)
 //!
 //! let mut sums = SumsBuilder::new();
-//! sums.add_block(&block)?; sums.add(&entry); sums.merge(&other);
+//! sums.add_block(&block);
 //! let octets = sums.finish()?;          None: too long, the segment has no sums
 //! let sums = Sums::read(&octets)?;
 //! sums.count_by(&search, &mut counts)     false: count its blocks instead
-//! hours.add(&sums, since, until)
-//! sums.requests()                       by hour, client, product token and verdict
 //! ```
 //!
 //! All of it follows from the blocks, and can be made anew from them. Where retention has dropped a part of a segment, its

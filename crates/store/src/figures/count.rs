@@ -1,4 +1,4 @@
-//! The counting of decisions, in the columns of a block and one by one.
+//! The counting of decisions in the columns of a block.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use crate::search::words::{chain, client, origin, rule, shape_facts, shown, user
 use crawlgate_block::{Block, BlockError, NO_WORD, Word, WordKind};
 use crawlgate_policy::Outcome;
 use crawlgate_record::cbor::Reader;
-use crawlgate_record::{Decision, Digest, Entry, Mode, Verdict, has_failed, key, outcome};
+use crawlgate_record::{Digest, Entry, Mode, Verdict, key, outcome};
 
 /// The facts of decisions that share a shape.
 #[derive(Clone, Copy, Debug)]
@@ -60,26 +60,6 @@ impl<'a> Traits<'a> {
         })
     }
 
-    fn of(decision: &Decision<'a>) -> Self {
-        let error = decision.error.map(|error| error.kept);
-        let has_failed = has_failed(error, decision.status);
-        Self {
-            mode: decision.mode,
-            verdict: decision.verdict,
-            reason: decision.reason,
-            error,
-            outcome_in_mode: outcome_in_mode(
-                decision.mode,
-                decision.verdict,
-                decision.reason,
-                has_failed,
-            ),
-            is_opaque: decision.opaque,
-            policy: decision.policy.copied(),
-            overridden: decision.overridden.copied(),
-        }
-    }
-
     /// Tells whether the request was refused, or would have been without report mode.
     fn is_refusal(&self) -> bool {
         self.verdict != Verdict::Allow
@@ -120,13 +100,13 @@ impl Figures {
             if !range.contains(&(*place as usize)) {
                 continue;
             }
-            if let Ok(entry) = Entry::read(block.other(nth)?) {
-                self.count_entry(search, &entry, acknowledged(*place), objects);
+            if let Ok(Entry::Event(event)) = Entry::read(block.other(nth)?) {
+                self.count_event(search, &event);
             }
         }
         let mut rows = Vec::new();
         let places = search.places(block, range, false, |_| false);
-        places.each(|row| rows.push(row), |_| {})?;
+        places.each(|row| rows.push(row))?;
         if rows.is_empty() {
             return Ok(());
         }
@@ -262,61 +242,6 @@ impl Figures {
             if let (Some(digest), Some(Some(traits))) = (digest, shapes.get(*shape as usize)) {
                 self.rest_on(&digest, Use::of(traits.reason), sum, *fresh);
             }
-        }
-    }
-
-    /// Counts one entry: a decision if it matches, or an event.
-    pub fn count_entry(
-        &mut self,
-        search: &Search,
-        entry: &Entry<'_>,
-        acknowledged: bool,
-        objects: Lookup<'_>,
-    ) {
-        match entry {
-            Entry::Decision(one) if search.admits(one, acknowledged) => {
-                self.count_decision(one, acknowledged, objects);
-            }
-            Entry::Decision(_) => {}
-            Entry::Event(event) => self.count_event(search, event),
-        }
-    }
-
-    fn count_decision(&mut self, one: &Decision<'_>, acknowledged: bool, objects: Lookup<'_>) {
-        let (traits, time) = (Traits::of(one), one.time());
-        let mut sum = Sum::default();
-        sum.count(traits.outcome_in_mode, 1, time, time);
-        self.records += 1;
-        self.add_shape(&traits, time / DAY, &sum, Some(one.id));
-        let name = one.client_name.map(|name| name.kept.to_owned());
-        let client = name.unwrap_or_else(|| one.client.ip().to_string());
-        self.clients.add(client, &sum);
-        let token = one.chain.iter().next().map_or("", |token| token.kept);
-        self.tokens.add(token.to_owned(), &sum);
-        let user_agent = one.user_agent.map_or(&[][..], |user_agent| user_agent.kept);
-        self.user_agents.add(shown(user_agent).into_owned(), &sum);
-        let origin = one.origin.unwrap_or_default().to_owned();
-        if traits.is_refusal() {
-            if let Some(rule) = &one.rule {
-                let rule = shown(rule.text.kept).into_owned();
-                self.rules.add((origin.clone(), rule), &sum);
-            }
-            if traits.outcome_in_mode.1 {
-                self.reported.add(origin.clone(), &sum);
-            }
-            self.acknowledgeable += 1;
-            self.acknowledged += u64::from(acknowledged);
-        }
-        if traits.is_opaque {
-            self.opaque.add(origin.clone(), &sum);
-        }
-        self.origins.add(origin, &sum);
-        if let Some(usage) = one.usage {
-            self.usage.count(usage);
-        }
-        if let Some(digest) = one.basis {
-            let fresh = is_fresh(self.fetched_at(digest, objects), time);
-            self.rest_on(digest, Use::of(traits.reason), &sum, u64::from(fresh));
         }
     }
 

@@ -5,7 +5,6 @@ use std::ops::Range;
 use super::words::{chain, client, origin, rule, shape_facts};
 use super::{ClientMatch, Search};
 use crawlgate_block::{Block, BlockError, Found, Word, WordKind};
-use crawlgate_record::Entry;
 
 /// The answers of a dictionary's words to one condition.
 #[derive(Debug)]
@@ -185,7 +184,7 @@ impl Search {
         let on = Conditions::of(self, block);
         let end = range.end.min(block.len());
         let mut range = range.start.min(end) as u32..end as u32;
-        if on.matches_nothing() && block.other_places().is_empty() {
+        if on.matches_nothing() {
             range.start = range.end;
         }
         Places {
@@ -198,22 +197,11 @@ impl Search {
 }
 
 impl<'s, A: Fn(u32) -> bool> Places<'s, A> {
-    /// Gives each matching decision to one of two functions: the row of one in the columns, or the entry of another.
-    pub(crate) fn each(
-        mut self,
-        mut row: impl FnMut(usize),
-        mut other: impl FnMut(&Entry<'_>),
-    ) -> Result<(), BlockError> {
+    /// Gives the row of each matching decision to a function.
+    pub(crate) fn each(mut self, mut row: impl FnMut(usize)) -> Result<(), BlockError> {
         while let Some(place) = self.step() {
-            match self.on.block.keys().at(place) {
-                Some(Found::Row(nth)) if self.holds_row(place, nth)? => row(nth),
-                Some(Found::Other(nth)) => {
-                    let octets = self.on.block.other(nth)?;
-                    if let Some(entry) = self.holds_other(place, octets) {
-                        other(&entry);
-                    }
-                }
-                _ => {}
+            if let Some(nth) = self.row(place)? {
+                row(nth);
             }
         }
         Ok(())
@@ -227,25 +215,19 @@ impl<'s, A: Fn(u32) -> bool> Places<'s, A> {
         }
     }
 
+    /// Returns the row of a place, if there is a decision that matches. Each decision has a row.
     #[inline]
-    fn holds_row(&self, place: u32, row: usize) -> Result<bool, BlockError> {
-        Ok(self.on.holds(row)? && self.holds_acknowledged(place))
+    fn row(&self, place: u32) -> Result<Option<usize>, BlockError> {
+        let Some(Found::Row(row)) = self.on.block.keys().at(place) else {
+            return Ok(None);
+        };
+        let holds = self.on.holds(row)? && self.holds_acknowledged(place);
+        Ok(holds.then_some(row))
     }
 
     fn holds_acknowledged(&self, place: u32) -> bool {
         let search = self.on.search;
         search.query.acknowledged.is_none() || search.holds_acknowledged((self.acknowledged)(place))
-    }
-
-    /// Returns an entry that is kept as it is, if it is a decision that matches.
-    fn holds_other<'e>(&self, place: u32, octets: &'e [u8]) -> Option<Entry<'e>> {
-        let entry = Entry::read(octets).ok()?;
-        let Entry::Decision(decision) = &entry else {
-            return None;
-        };
-        let search = self.on.search;
-        let acknowledged = search.query.acknowledged.is_some() && (self.acknowledged)(place);
-        search.admits(decision, acknowledged).then_some(entry)
     }
 }
 
@@ -254,17 +236,9 @@ impl<A: Fn(u32) -> bool> Iterator for Places<'_, A> {
 
     fn next(&mut self) -> Option<Self::Item> {
         while let Some(place) = self.step() {
-            let holds = match self.on.block.keys().at(place) {
-                Some(Found::Row(nth)) => self.holds_row(place, nth),
-                Some(Found::Other(nth)) => {
-                    let octets = self.on.block.other(nth);
-                    octets.map(|octets| self.holds_other(place, octets).is_some())
-                }
-                None => Ok(false),
-            };
-            match holds {
-                Ok(true) => return Some(Ok(place)),
-                Ok(false) => {}
+            match self.row(place) {
+                Ok(Some(_)) => return Some(Ok(place)),
+                Ok(None) => {}
                 Err(error) => {
                     self.range.start = self.range.end;
                     return Some(Err(error));

@@ -7,7 +7,7 @@ use super::Search;
 use super::words::{origin, rule, shape_facts, shown};
 use crate::{GroupBy, GroupCount};
 use crawlgate_block::{Block, BlockError, NO_WORD, WordKind};
-use crawlgate_record::{Decision, Entry};
+use crawlgate_record::Decision;
 use crawlgate_system::clock::Moment;
 
 /// Counts of decisions by key.
@@ -98,14 +98,6 @@ impl GroupCounts {
         let word = |column: &[u32], row: usize| column.get(row).copied().unwrap_or(NO_WORD);
         let time = |row: usize| keys.time.get(row).copied().unwrap_or_default();
         let words = |kind| block.words(kind).collect::<Vec<_>>();
-        let mut others = Vec::new();
-        let other = |entry: &Entry<'_>| {
-            if let Entry::Decision(decision) = entry {
-                let mut counts = Self::new(self.key);
-                counts.count(decision);
-                others.push(counts);
-            }
-        };
         match self.key {
             GroupBy::Origin => {
                 let words = words(WordKind::Origin);
@@ -117,7 +109,7 @@ impl GroupCounts {
                         group.count(time(row));
                     }
                 };
-                places.each(row, other)?;
+                places.each(row)?;
                 for (nth, group) in groups.into_iter().enumerate() {
                     self.add("", words.get(nth).and_then(origin), None, group);
                 }
@@ -131,7 +123,7 @@ impl GroupCounts {
                         group.count(time(row));
                     }
                 };
-                places.each(row, other)?;
+                places.each(row)?;
                 for (shape, group) in words.iter().zip(groups) {
                     let facts = shape_facts(shape);
                     self.add(facts.map_or("", |facts| facts.reason), None, None, group);
@@ -144,16 +136,13 @@ impl GroupCounts {
                     let key = [word(&keys.origin, row), word(&keys.rule, row)];
                     groups.entry(key).or_default().count(time(row));
                 };
-                places.each(row, other)?;
+                places.each(row)?;
                 for ([of_origin, of_rule], group) in groups {
                     let of_origin = origins.get(of_origin as usize).and_then(origin);
                     let of_rule = rules.get(of_rule as usize).and_then(rule);
                     self.add("", of_origin, of_rule, group);
                 }
             }
-        }
-        for (key, group) in others.into_iter().flat_map(|counts| counts.groups) {
-            self.groups.entry(key).or_default().add(group);
         }
         Ok(())
     }

@@ -178,16 +178,8 @@ fn compare(entries: Vec<(Vec<u8>, String)>, dice: &mut Dice) -> usize {
         });
     let decisions: Vec<Decision<'_>> = decisions.collect();
     let mut builder = SegmentKeysBuilder::new();
-    builder
-        .add_block(&Block::read(&log.block).unwrap())
-        .unwrap();
+    builder.add_block(&Block::read(&log.block).unwrap());
     let keys = builder.finish();
-    let mut builder = SegmentKeysBuilder::new();
-    decisions.iter().for_each(|decision| builder.add(decision));
-    assert!(
-        keys == builder.finish(),
-        "keys of the block and of its decisions"
-    );
     let all = log.entries.iter().cloned().zip(log.lines.iter().cloned());
     let unchanged: Vec<_> = all.filter(|(_, line)| !is_changed(line)).collect();
     let unchanged = (!unchanged.is_empty()).then(|| Log::of(unchanged));
@@ -288,7 +280,8 @@ fn decisions_are_found_by_a_prefix() {
                 .filter(|(_, id)| id.to_string().starts_with(prefix));
             let want: Vec<_> = want.copied().collect();
             let ids = DecisionId::with_prefix(prefix).unwrap();
-            assert_eq!(decisions_by_id(&block, &ids).unwrap(), want, "{prefix}");
+            let found: Vec<_> = decisions_by_id(&block, &ids).collect();
+            assert_eq!(found, want, "{prefix}");
         }
     }
 }

@@ -8,8 +8,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::search::words::{chain, client, origin, rule, shape_facts, shown};
 use crawlgate_block::words::Dictionary;
-use crawlgate_block::{Block, BlockError, WordKind};
-use crawlgate_record::{Decision, Entry, origin_parts};
+use crawlgate_block::{Block, WordKind};
+use crawlgate_record::origin_parts;
 
 /// The first octets of a key set: its kind and its version.
 const MAGIC: &[u8; 4] = b"cgk1";
@@ -55,10 +55,7 @@ impl SegmentKeysBuilder {
     }
 
     /// Adds the keys of a block.
-    ///
-    /// # Errors
-    /// When its section of entries outside the columns is damaged.
-    pub fn add_block(&mut self, block: &Block<'_>) -> Result<(), BlockError> {
+    pub fn add_block(&mut self, block: &Block<'_>) {
         for word in block.words(WordKind::Shape) {
             if let Some(facts) = shape_facts(&word) {
                 self.put(Kind::Reason, facts.reason.as_bytes());
@@ -83,30 +80,6 @@ impl SegmentKeysBuilder {
             if let Some(name) = name {
                 self.put(Kind::ClientName, name.as_bytes());
             }
-        }
-        for nth in 0..block.other_places().len() {
-            if let Ok(Entry::Decision(decision)) = Entry::read(block.other(nth)?) {
-                self.add(&decision);
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds the keys of a decision.
-    pub fn add(&mut self, decision: &Decision<'_>) {
-        self.put(Kind::Reason, decision.reason.as_bytes());
-        if let Some(origin) = decision.origin {
-            self.put_origin(origin);
-        }
-        if let Some(rule) = &decision.rule {
-            self.put_rule(rule.text.kept);
-        }
-        let chain = decision.chain.iter();
-        chain.for_each(|token| self.put_token(token.kept));
-        let address = decision.client.ip().to_string();
-        self.put(Kind::ClientAddress, address.as_bytes());
-        if let Some(name) = decision.client_name {
-            self.put(Kind::ClientName, name.kept.as_bytes());
         }
     }
 

@@ -1,7 +1,7 @@
-//! The figures of a span of the log: one pass over its blocks and its tail.
+//! The figures of a span of the log: one pass over its blocks, and over its tail as one block more.
 
 use std::collections::HashSet;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use rusqlite::Connection;
 
@@ -13,7 +13,7 @@ use super::search::{bounds, in_block, is_outside};
 use crate::DecisionQuery;
 use crate::figures::Figures;
 use crate::search::Search;
-use crawlgate_record::Entry;
+use crawlgate_block::{Block, BlockWriter};
 
 /// See [`Store::figures`](crate::Store::figures).
 pub(super) fn count(
@@ -28,27 +28,69 @@ pub(super) fn count(
     };
     let seen = acknowledged(connection, &range)?;
     let mut object = |sha256: &[u8; 32]| objects::body(connection, sha256).ok().flatten();
+    let mut count = |block: &Block<'_>, range, index: &dyn Fn(u32) -> u64| {
+        let seen = |place| seen.contains(&index(place));
+        let counted = figures.count_block(&search, block, range, seen, &mut object);
+        counted.map_err(|error| entries::damaged(&error))
+    };
     let skip = |segment| is_outside(connection, &search, segment);
+    let mut tail = Tail::new()?;
     entries::runs(connection, blocks, range, false, skip, |placed, range| {
         match &placed.run {
             Run::Dropped => {}
-            Run::Block(block) => {
-                let seen = |place| seen.contains(&(placed.first + u64::from(place)));
-                let range = in_block(placed, range);
-                let counted = figures.count_block(&search, block, range, seen, &mut object);
-                counted.map_err(|error| entries::damaged(&error))?;
-            }
+            Run::Block(block) => count(block, in_block(placed, range), &|place| {
+                placed.first + u64::from(place)
+            })?,
             Run::Tail(_) => {
                 for (index, entry) in placed.entries(range)? {
-                    if let Ok(entry) = Entry::read(&entry) {
-                        figures.count_entry(&search, &entry, seen.contains(&index), &mut object);
+                    if tail.writer.push(&entry).is_err() {
+                        tail.count(&mut count)?;
+                        // The first entry of a block always fits.
+                        let _ = tail.writer.push(&entry);
                     }
+                    tail.indices.push(index);
                 }
             }
         }
         Ok(true)
     })?;
+    tail.count(&mut count)?;
     Ok(figures)
+}
+
+/// Entries of the tail on their way into a block.
+struct Tail {
+    writer: BlockWriter,
+    /// The index of the entry at each place.
+    indices: Vec<u64>,
+}
+
+impl Tail {
+    fn new() -> Result<Self, Failure> {
+        let writer = BlockWriter::new().map_err(|error| crate::failed(error.to_string()))?;
+        Ok(Self {
+            writer,
+            indices: Vec::new(),
+        })
+    }
+
+    /// Makes a block of the entries, if there are some, and counts it.
+    fn count(
+        &mut self,
+        count: &mut impl FnMut(&Block<'_>, Range<usize>, &dyn Fn(u32) -> u64) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let indices = std::mem::take(&mut self.indices);
+        if indices.is_empty() {
+            return Ok(());
+        }
+        let mut octets = Vec::new();
+        let made = self.writer.finish(&mut octets);
+        let block = made.and_then(|_| Block::read(octets));
+        let block = block.map_err(|error| crate::failed(error.to_string()))?;
+        count(&block, 0..indices.len(), &|place| {
+            indices.get(place as usize).copied().unwrap_or_default()
+        })
+    }
 }
 
 /// Returns the indices of acknowledged decisions.

@@ -1,10 +1,9 @@
-//! The tables of sums as columns of numbers.
+//! The rows of sums as columns of numbers.
 
 use super::MILLIS;
 use crate::search::Group;
 use crawlgate_block::varint::{Input, put, put_signed};
 use crawlgate_block::{BlockError, NO_WORD};
-use crawlgate_record::Verdict;
 
 /// The decisions of an hour with the same facts, origin and rule.
 #[derive(Clone, Copy, Debug)]
@@ -16,77 +15,8 @@ pub(super) struct Decided {
     pub(super) group: Group,
 }
 
-/// The requests of an hour of one client under one token, with the same verdict.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Requested {
-    pub(super) hour: u32,
-    pub(super) client: u32,
-    pub(super) token: u32,
-    pub(super) verdict: u32,
-    pub(super) count: u64,
-}
-
-/// The refusals of an hour that were counted.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Repeated {
-    pub(super) hour: u32,
-    pub(super) facts: u32,
-    pub(super) count: u64,
-}
-
-/// A table of sums. Each row is written as numbers that are small next to the row before.
-pub(super) trait Table: Copy {
-    /// The row before the first.
-    const START: Self;
-
-    /// Writes a row after `last`.
-    fn write(&self, last: &Self, out: &mut [Vec<u8>; 7]);
-
-    /// Reads a row after `last`; `words` are the lengths of its dictionaries.
-    fn read(input: &mut [Input<'_>; 7], last: &Self, words: [usize; 3])
-    -> Result<Self, BlockError>;
-
-    /// Appends all rows: their number, the lengths of the columns, and the columns.
-    fn write_all(rows: &[Self], out: &mut Vec<u8>) {
-        let mut columns: [Vec<u8>; 7] = Default::default();
-        let mut last = Self::START;
-        for row in rows {
-            row.write(&last, &mut columns);
-            last = *row;
-        }
-        put(out, rows.len() as u64);
-        columns
-            .iter()
-            .for_each(|column| put(out, column.len() as u64));
-        columns.iter_mut().for_each(|column| out.append(column));
-    }
-
-    /// Reads all rows.
-    fn read_all(input: &mut Input<'_>, words: [usize; 3]) -> Result<Vec<Self>, BlockError> {
-        let count = input.length()?;
-        let mut lengths = [0; 7];
-        for length in &mut lengths {
-            *length = input.length()?;
-        }
-        let mut columns = [Input::default(); 7];
-        for (column, length) in columns.iter_mut().zip(lengths) {
-            *column = Input(input.take(length)?);
-        }
-        // Each row has an octet of the first column at least.
-        let [first, ..] = columns;
-        if count > first.0.len() {
-            return Err(BlockError("a column that is too short"));
-        }
-        let mut rows = Vec::with_capacity(count);
-        let mut last = Self::START;
-        for _ in 0..count {
-            last = Self::read(&mut columns, &last, words)?;
-            rows.push(last);
-        }
-        columns.into_iter().try_for_each(Input::end)?;
-        Ok(rows)
-    }
-}
+/// A value of each column.
+type Columns<T> = [T; 7];
 
 /// Writes the number of a word; [`NO_WORD`] is 0.
 fn put_word(out: &mut Vec<u8>, word: u32) {
@@ -107,13 +37,8 @@ fn some(number: u64, count: usize) -> Result<u32, BlockError> {
     word(number.saturating_add(1), count)
 }
 
-fn hour(input: &mut Input<'_>, last: u32) -> Result<u32, BlockError> {
-    let hour = u64::from(last).checked_add(input.number()?);
-    let hour = hour.and_then(|hour| u32::try_from(hour).ok());
-    hour.ok_or(BlockError("an hour out of range"))
-}
-
-impl Table for Decided {
+impl Decided {
+    /// The row before the first.
     const START: Self = Self {
         hour: 0,
         facts: 0,
@@ -122,10 +47,55 @@ impl Table for Decided {
         group: Group::NOTHING,
     };
 
+    /// Appends all rows: their number, the lengths of the columns, and the columns.
+    pub(super) fn write_all(rows: &[Self], out: &mut Vec<u8>) {
+        let mut columns: Columns<Vec<u8>> = Default::default();
+        let mut last = Self::START;
+        for row in rows {
+            row.write(&last, &mut columns);
+            last = *row;
+        }
+        put(out, rows.len() as u64);
+        columns
+            .iter()
+            .for_each(|column| put(out, column.len() as u64));
+        columns.iter_mut().for_each(|column| out.append(column));
+    }
+
+    /// Reads all rows; `words` are the lengths of their dictionaries.
+    pub(super) fn read_all(
+        input: &mut Input<'_>,
+        words: [usize; 3],
+    ) -> Result<Vec<Self>, BlockError> {
+        let count = input.length()?;
+        let mut lengths: Columns<usize> = Default::default();
+        for length in &mut lengths {
+            *length = input.length()?;
+        }
+        let mut columns = Columns::default();
+        for (column, length) in columns.iter_mut().zip(lengths) {
+            *column = Input(input.take(length)?);
+        }
+        // Each row has an octet of the first column at least.
+        let [first, ..] = columns;
+        if count > first.0.len() {
+            return Err(BlockError("a column that is too short"));
+        }
+        let mut rows = Vec::with_capacity(count);
+        let mut last = Self::START;
+        for _ in 0..count {
+            last = Self::read(&mut columns, &last, words)?;
+            rows.push(last);
+        }
+        columns.into_iter().try_for_each(Input::end)?;
+        Ok(rows)
+    }
+
+    /// Writes a row after `last`, as numbers that are small next to it.
     fn write(
         &self,
         last: &Self,
-        [hour, facts, origin, rule, count, first, span]: &mut [Vec<u8>; 7],
+        [hour, facts, origin, rule, count, first, span]: &mut Columns<Vec<u8>>,
     ) {
         put(hour, u64::from(self.hour - last.hour));
         put(facts, u64::from(self.facts));
@@ -138,12 +108,15 @@ impl Table for Decided {
         put(span, self.group.last - self.group.first);
     }
 
+    /// Reads a row after `last`.
     fn read(
-        [of_hour, facts, origin, rule, count, first, span]: &mut [Input<'_>; 7],
+        [hour, facts, origin, rule, count, first, span]: &mut Columns<Input<'_>>,
         last: &Self,
         [of_facts, of_origins, of_rules]: [usize; 3],
     ) -> Result<Self, BlockError> {
-        let hour = hour(of_hour, last.hour)?;
+        let hour = u64::from(last.hour).checked_add(hour.number()?);
+        let hour = hour.and_then(|hour| u32::try_from(hour).ok());
+        let hour = hour.ok_or(BlockError("an hour out of range"))?;
         let origin = origin
             .signed()?
             .checked_add(last.origin.wrapping_add(1).into());
@@ -163,64 +136,6 @@ impl Table for Decided {
                 first,
                 last: first + span,
             },
-        })
-    }
-}
-
-impl Table for Requested {
-    const START: Self = Self {
-        hour: 0,
-        client: 0,
-        token: 0,
-        verdict: 0,
-        count: 0,
-    };
-
-    fn write(&self, last: &Self, [hour, client, token, verdict, count, ..]: &mut [Vec<u8>; 7]) {
-        put(hour, u64::from(self.hour - last.hour));
-        put(client, u64::from(self.client));
-        put(token, u64::from(self.token));
-        put(verdict, u64::from(self.verdict));
-        put(count, self.count);
-    }
-
-    fn read(
-        [of_hour, client, token, verdict, count, ..]: &mut [Input<'_>; 7],
-        last: &Self,
-        [clients, tokens, _]: [usize; 3],
-    ) -> Result<Self, BlockError> {
-        Ok(Self {
-            hour: hour(of_hour, last.hour)?,
-            client: some(client.number()?, clients)?,
-            token: some(token.number()?, tokens)?,
-            verdict: some(verdict.number()?, Verdict::ALL.len())?,
-            count: count.number()?,
-        })
-    }
-}
-
-impl Table for Repeated {
-    const START: Self = Self {
-        hour: 0,
-        facts: 0,
-        count: 0,
-    };
-
-    fn write(&self, last: &Self, [hour, facts, count, ..]: &mut [Vec<u8>; 7]) {
-        put(hour, u64::from(self.hour - last.hour));
-        put(facts, u64::from(self.facts));
-        put(count, self.count);
-    }
-
-    fn read(
-        [of_hour, facts, count, ..]: &mut [Input<'_>; 7],
-        last: &Self,
-        [of_facts, ..]: [usize; 3],
-    ) -> Result<Self, BlockError> {
-        Ok(Self {
-            hour: hour(of_hour, last.hour)?,
-            facts: some(facts.number()?, of_facts)?,
-            count: count.number()?,
         })
     }
 }

@@ -1,15 +1,14 @@
 //! Sums give the counts that the blocks would give.
 
-use std::collections::HashMap;
-
 use proptest::prelude::*;
 
 use super::*;
-use crate::{DecisionQuery, GroupBy, hourly};
+use crate::{DecisionQuery, GroupBy};
 use crawlgate_block::{Block, BlockWriter};
 use crawlgate_record::samples::Dice;
 use crawlgate_record::samples::dice::entry;
-use crawlgate_record::{self as entry, Bounds, Entry, Outline};
+use crawlgate_record::{self as entry, Bounds, Entry};
+use crawlgate_system::clock::Moment;
 
 /// Returns entries at random over some hours.
 fn entries(seed: u64, count: usize) -> Vec<Vec<u8>> {
@@ -50,29 +49,9 @@ fn block(entries: &[Vec<u8>]) -> Vec<u8> {
 fn sums_of(parts: &[&[Vec<u8>]]) -> Vec<u8> {
     let mut builder = SumsBuilder::new();
     for part in parts {
-        builder
-            .add_block(&Block::read(block(part)).unwrap())
-            .unwrap();
+        builder.add_block(&Block::read(block(part)).unwrap());
     }
     builder.finish().unwrap().unwrap()
-}
-
-fn all_hours(sums: &Sums) -> Vec<Hourly> {
-    let mut hours = Hours::default();
-    hours.add(sums, Moment::from_millis(0), Moment::from_millis(u64::MAX));
-    hours.into_hourly()
-}
-
-/// The requests by hour, client, token and verdict, as text.
-fn requests(sums: &Sums) -> HashMap<String, u64> {
-    let one = |one: Requests<'_>| {
-        let key = format!(
-            "{:?} {:?} {:?} {:?}",
-            one.hour, one.client, one.token, one.verdict
-        );
-        (key, one.count)
-    };
-    sums.requests().map(one).collect()
 }
 
 /// Queries of which sums may know the answer, and others.
@@ -143,106 +122,12 @@ fn sums_count_as_their_blocks() {
 }
 
 #[test]
-fn hours_are_those_of_the_lines() {
-    let entries = entries(20, 500);
-    let sums = Sums::read(&sums_of(&[&entries])).unwrap();
-    let mut want: HashMap<(Moment, String, String, String), u64> = HashMap::new();
-    for entry in &entries {
-        if let Some(one) = hourly(&Outline::read(entry).unwrap()) {
-            let key = (
-                one.hour,
-                one.mode.into(),
-                one.verdict.into(),
-                one.reason.into(),
-            );
-            let sum = want.entry(key).or_default();
-            *sum = sum.saturating_add(one.count);
-        }
-    }
-    want.retain(|_, count| *count > 0);
-    let hours = all_hours(&sums);
-    assert!(hours.iter().any(|hour| hour.reason == "overloaded"));
-    assert!(hours.is_sorted_by_key(|one| (
-        one.hour,
-        one.mode.clone(),
-        one.verdict.clone(),
-        one.reason.clone()
-    )));
-    let found = hours.into_iter().filter(|one| one.count > 0);
-    let found: HashMap<_, _> = found
-        .map(|one| ((one.hour, one.mode, one.verdict, one.reason), one.count))
-        .collect();
-    assert_eq!(found, want);
-    // The hour that contains the beginning counts, the one that begins at the end does not.
-    let mut hours = Hours::default();
-    let start = 1_795_176_000_000;
-    hours.add(
-        &sums,
-        Moment::from_millis(start + 5),
-        Moment::from_millis(start + MILLIS),
-    );
-    let hours = hours.into_hourly();
-    assert!(!hours.is_empty() && hours.iter().all(|one| one.hour.as_millis() == start));
-}
-
-#[test]
-fn requests_are_counted_by_client_and_token() {
-    let entries = entries(23, 300);
-    let sums = Sums::read(&sums_of(&[&entries])).unwrap();
-    let mut want: HashMap<String, u64> = HashMap::new();
-    for entry in &entries {
-        let Entry::Decision(one) = Entry::read(entry).unwrap() else {
-            continue;
-        };
-        let time = one.time();
-        let hour = Moment::from_millis(time - time % MILLIS);
-        let client = match one.client_name {
-            Some(name) => Client::Named(name.kept),
-            None => Client::At(one.client.ip()),
-        };
-        let token = one.chain.iter().next().map_or("", |token| token.kept);
-        let key = format!("{hour:?} {client:?} {token:?} {:?}", one.verdict);
-        *want.entry(key).or_default() += 1;
-    }
-    assert_eq!(requests(&sums), want);
-}
-
-#[test]
-fn merged_sums_are_those_of_all() {
-    let entries = entries(24, 400);
-    let whole = Sums::read(&sums_of(&[&entries])).unwrap();
-    let mut builder = SumsBuilder::new();
-    for part in [&entries[..100], &entries[100..150], &entries[150..]] {
-        builder.merge(&Sums::read(&sums_of(&[part])).unwrap());
-    }
-    let merged = Sums::read(&builder.finish().unwrap().unwrap()).unwrap();
-    let mut builder = SumsBuilder::new();
-    for entry in &entries {
-        builder.add(&Entry::read(entry).unwrap());
-    }
-    let alone = Sums::read(&builder.finish().unwrap().unwrap()).unwrap();
-    for other in [&merged, &alone] {
-        assert_eq!(all_hours(other), all_hours(&whole));
-        assert_eq!(requests(other), requests(&whole));
-        for key in [GroupBy::Origin, GroupBy::Reason, GroupBy::Rule] {
-            let [one, two] = [&whole, other].map(|sums| {
-                let search = Search::new(&DecisionQuery::default()).unwrap();
-                let mut counts = GroupCounts::new(key);
-                assert!(sums.count_by(&search, &mut counts));
-                counts.into_most_frequent(usize::MAX)
-            });
-            assert_eq!(one, two);
-        }
-    }
-}
-
-#[test]
 fn the_same_blocks_make_the_same_sums() {
     let entries = entries(25, 300);
     let parts: [&[Vec<u8>]; 2] = [&entries[..128], &entries[128..]];
     assert!(sums_of(&parts) == sums_of(&parts));
     let empty = SumsBuilder::new().finish().unwrap().unwrap();
-    assert!(all_hours(&Sums::read(&empty).unwrap()).is_empty());
+    assert!(Sums::read(&empty).unwrap().decided.is_empty());
 }
 
 #[test]
@@ -320,14 +205,8 @@ proptest! {
         let frame = compressor.compress(&raw).unwrap();
         let octets = [&MAGIC[..], &(raw.len() as u32).to_be_bytes(), &frame].concat();
         if let Ok(sums) = Sums::read(&octets) {
-            all_hours(&sums);
-            requests(&sums);
             let search = Search::new(&DecisionQuery::default()).unwrap();
             let _ = sums.count_by(&search, &mut GroupCounts::new(GroupBy::Rule));
-            let mut builder = SumsBuilder::new();
-            builder.merge(&sums);
-            let again = builder.finish().unwrap().unwrap();
-            prop_assert!(Sums::read(&again).is_ok());
         }
     }
 }

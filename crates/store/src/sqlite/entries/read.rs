@@ -407,8 +407,7 @@ impl Placed {
             });
             return Ok(all);
         };
-        let places = decisions_by_id(block, ids).map_err(|error| damaged(&error))?;
-        let entries = places.into_iter().map(|(place, _)| {
+        let entries = decisions_by_id(block, ids).map(|(place, _)| {
             let place = u64::from(place);
             Ok((self.first + place, self.entry(place)?))
         });

@@ -6,7 +6,7 @@ use super::super::error::Failure;
 use super::super::rows::integer;
 use crate::segment::keys::SegmentKeysBuilder;
 use crate::segment::sums::SumsBuilder;
-use crawlgate_block::{Block, BlockError};
+use crawlgate_block::Block;
 use crawlgate_tlog::SEGMENT;
 
 /// The columns of a segment that spare a search its blocks.
@@ -28,14 +28,11 @@ pub(super) fn index(connection: &Connection, number: u64) -> Result<Index, Failu
     let (mut keys, mut sums) = (SegmentKeysBuilder::new(), SumsBuilder::new());
     while let Some(row) = rows.next()? {
         let body = row.get_ref(0)?.as_blob().unwrap_or_default();
-        let mut add = || -> Result<(), BlockError> {
-            let block = Block::read(body)?;
-            keys.add_block(&block)?;
-            sums.add_block(&block)
-        };
-        if add().is_err() {
+        let Ok(block) = Block::read(body) else {
             return Ok(Index::default());
-        }
+        };
+        keys.add_block(&block);
+        sums.add_block(&block);
     }
     Ok(Index {
         keys: Some(keys.finish()),

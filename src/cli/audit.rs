@@ -249,7 +249,7 @@ fn execute(args: &AuditArgs, config: &Config) -> Result<CheckResult, String> {
     runtime.block_on(async {
         match &args.command {
             Command::Verify(args) => {
-                let trusted = Trusted::of_store(&args.key, config, &*store).await;
+                let trusted = Trusted::of_store(&args.key, config, &store).await;
                 let trusted = trusted.map_err(|error| error.to_string())?;
                 let state = state(config)?;
                 match &args.id {

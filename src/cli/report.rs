@@ -125,7 +125,7 @@ fn written(args: &ReportArgs, config: &Config, chosen: &LogSelection) -> Result<
                 true => Trusted::of(named, &log.config(config)),
                 false => {
                     let store = logs.open(log).await.map_err(|error| error.to_string())?;
-                    Trusted::of_store(named, &log.config(config), &*store).await
+                    Trusted::of_store(named, &log.config(config), &store).await
                 }
             };
             trusted.push(match found {

@@ -122,7 +122,7 @@ pub(super) async fn verify(
     let checkpoints = store.checkpoints().await;
     let checkpoints = checkpoints.map_err(|error| error.to_string())?;
     let seen = Witnessed::of(&config.audit, &checkpoints);
-    let seen = seen.with_ahead(&*store, trusted).await?;
+    let seen = seen.with_ahead(&store, trusted).await?;
     let path = store::named(config).map_err(|error| error.to_string())?;
     let path = path.display().to_string();
     let text = if args.json {
@@ -242,7 +242,7 @@ async fn examine(
     let verification = verifier.end(&mut faults);
     let dropped = store.extent().await.map_err(failed)?.first;
     let acknowledged = std::mem::take(&mut counts.acknowledged);
-    let compared = acknowledged.end(store.as_ref(), dropped, &mut faults).await;
+    let compared = acknowledged.end(store, dropped, &mut faults).await;
     compared.map_err(failed)?;
     let counted = store.miscounted().await.map_err(failed)?;
     faults.extend(counted.map(LogFault::Counted));
@@ -266,7 +266,7 @@ async fn walk(
     bar: &ProgressBar,
 ) -> Result<(), String> {
     let failed = |error: StoreError| error.to_string();
-    let mut review = Replayer::new(store.as_ref());
+    let mut review = Replayer::new(store);
     let mut after = 0;
     let mut page = store.records(after, PAGE).await.map_err(failed)?;
     while let Some(last) = page.last() {

@@ -46,7 +46,7 @@ pub(super) async fn write(
     store: &Arc<Store>,
     config: &Config,
 ) -> Result<CheckResult, String> {
-    let trusted = Trusted::of_store(&args.key, config, &**store).await;
+    let trusted = Trusted::of_store(&args.key, config, store).await;
     let trusted = trusted.map_err(|error| error.to_string())?;
     let Some(newest) = super::newest_trusted(store, &trusted).await? else {
         return Ok(CheckResult::Faults);

@@ -39,13 +39,9 @@ pub(super) async fn verify(
         terminal::print(text.as_bytes())?;
         return Ok(CheckResult::Faults);
     };
-    let mut case = Case::of(&decision, &**store, trusted)
-        .await
-        .map_err(failed)?;
+    let mut case = Case::of(&decision, store, trusted).await.map_err(failed)?;
     if let Some(state) = state {
-        case.compare(&**store, state.written)
-            .await
-            .map_err(failed)?;
+        case.compare(store, state.written).await.map_err(failed)?;
     }
     let path = crawlgate_store::named(config).map_err(failed)?.display();
     let path = path.to_string();

@@ -64,7 +64,7 @@ pub(super) async fn prove(
     config: &Config,
 ) -> Result<CheckResult, String> {
     let failed = |error: StoreError| error.to_string();
-    let trusted = Trusted::of_store(&args.key, config, &**store).await;
+    let trusted = Trusted::of_store(&args.key, config, store).await;
     let trusted = trusted.map_err(|error| error.to_string())?;
     let query = args.filter.query(Clock::system().now())?;
     let newest = match &args.id {
@@ -89,10 +89,10 @@ pub(super) async fn prove(
             return Ok(CheckResult::Faults);
         }
     };
-    let prover = match Prover::of(newest.seq, &**store, &trusted).await {
+    let prover = match Prover::of(newest.seq, store, &trusted).await {
         Err(why @ Unproven::Unsigned(_)) => {
             sign(config, &why).await?;
-            Prover::of(newest.seq, &**store, &trusted).await
+            Prover::of(newest.seq, store, &trusted).await
         }
         prover => prover,
     };
@@ -158,7 +158,7 @@ impl EvidenceWriter {
         decision: &StoredDecision,
         store: &Arc<Store>,
     ) -> Result<Option<ProvenRecord>, String> {
-        let shown = match self.prover.show(decision, &**store).await {
+        let shown = match self.prover.show(decision, store).await {
             Ok(shown) => shown,
             Err(Unproven::Store(error)) => return Err(error.to_string()),
             Err(why) => {

@@ -24,7 +24,7 @@ pub(super) fn run(command: &Command, logs: &Logs, config: &Config) -> Result<Che
                 let config = of_decision(logs, id, config).await?;
                 let store = store::open(&config, Access::Read);
                 let store = store.map_err(|error| error.to_string())?;
-                let trusted = Trusted::of_store(&args.key, &config, &*store).await;
+                let trusted = Trusted::of_store(&args.key, &config, &store).await;
                 let trusted = trusted.map_err(|error| error.to_string())?;
                 let state = state(&config)?.unwrap_or_default();
                 one::verify(id, args, &store, &config, &trusted, state).await
@@ -104,7 +104,7 @@ async fn verify_one(
 ) -> Result<CheckResult, String> {
     let config = log.config(config);
     let store = logs.open(log).await.map_err(|error| error.to_string())?;
-    let trusted = Trusted::of_store(keys, &config, &*store).await;
+    let trusted = Trusted::of_store(keys, &config, &store).await;
     let trusted = trusted.map_err(|error| error.to_string())?;
     let state = state(&config)?;
     let name = Some(log.name());

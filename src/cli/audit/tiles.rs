@@ -54,7 +54,7 @@ pub(super) async fn write(
     config: &Config,
 ) -> Result<CheckResult, String> {
     let failed = |error: StoreError| error.to_string();
-    let trusted = Trusted::of_store(&args.key, config, &**store).await;
+    let trusted = Trusted::of_store(&args.key, config, store).await;
     let trusted = trusted.map_err(|error| error.to_string())?;
     let Some(newest) = super::newest_trusted(store, &trusted).await? else {
         return Ok(CheckResult::Faults);
@@ -72,9 +72,7 @@ pub(super) async fn write(
     let mut roots = Roots::of(&store.roots().await.map_err(failed)?);
     let folder = Folder(&args.dir);
     let extent = store.extent().await.map_err(failed)?;
-    let end_of_dropped = end_of_dropped(&**store, extent.first)
-        .await
-        .map_err(failed)?;
+    let end_of_dropped = end_of_dropped(store, extent.first).await.map_err(failed)?;
     let Some(LeafTiles {
         last,
         mut dropped,

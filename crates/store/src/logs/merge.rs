@@ -331,13 +331,13 @@ impl<'l> MergedList<'l> {
             let store = logs.open(part.log).await?;
             let edge = match &part.rest {
                 Rest::More { edge } => *edge,
-                _ => part.begin(&*store, &self.query, reach).await?,
+                _ => part.begin(&store, &self.query, reach).await?,
             };
             if part.rest == Rest::Nothing {
                 return Ok(());
             }
             let query = part.query(&self.query, chunk);
-            let page = entries(&*store, kind, query).await?;
+            let page = entries(&store, kind, query).await?;
             if let Some(last) = page.last() {
                 part.read = last.seq;
             }
@@ -365,7 +365,7 @@ impl<'l> MergedList<'l> {
         }
         let count = async {
             let store = logs.open(part.log).await?;
-            let edge = part.begin(&*store, &self.query, reach).await?;
+            let edge = part.begin(&store, &self.query, reach).await?;
             if part.rest == Rest::Nothing {
                 return Ok(Vec::new());
             }

@@ -114,7 +114,7 @@ async fn measure(config: &Config, set: char) {
     if origins > 0 {
         let store = store::open(config, Access::Write).unwrap();
         let (took, before) = (Instant::now(), on_disk(path));
-        update_origin(&*store, origins).await;
+        update_origin(&store, origins).await;
         println!("  {origins} origins: {:.1?}", took.elapsed());
         drop(store);
         let each = (on_disk(path) - before) / origins;

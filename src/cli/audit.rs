@@ -248,7 +248,7 @@ fn execute(args: &AuditArgs, config: &Config) -> Result<CheckResult, Failure> {
     runtime.block_on(async {
         match &args.command {
             Command::Verify(args) => {
-                let trusted = Trusted::of_store(&args.key, config, &*store).await?;
+                let trusted = Trusted::of_store(&args.key, config, &store).await?;
                 let state = state(config)?;
                 match &args.id {
                     Some(id) => {

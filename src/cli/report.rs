@@ -124,7 +124,7 @@ fn written(args: &ReportArgs, config: &Config, chosen: &LogSelection) -> Result<
                 true => Trusted::of(named, &log.config(config)),
                 false => {
                     let store = logs.open(log).await?;
-                    Trusted::of_store(named, &log.config(config), &*store).await
+                    Trusted::of_store(named, &log.config(config), &store).await
                 }
             };
             trusted.push(match found {

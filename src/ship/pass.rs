@@ -50,7 +50,7 @@ impl Shipper {
     async fn step(&self) -> Result<PassResult, Failure> {
         let checkpoints = self.store.checkpoints().await?;
         self.status.look(&checkpoints);
-        let trusted = Trusted::of_store(&[], &self.config, &*self.store).await?;
+        let trusted = Trusted::of_store(&[], &self.config, &self.store).await?;
         let newest = match trusted.covering(0, &checkpoints) {
             Ok(newest) => newest,
             Err(Uncovered::Unsigned) => {

@@ -1,7 +1,7 @@
 //! Acknowledges all decisions that meet conditions, in batches.
 //!
 //! ```text
-//! let mut bulk = BulkReview::begin(&*store, query, Earlier::Kept).await?;
+//! let mut bulk = BulkReview::begin(&store, query, Earlier::Kept).await?;
 //! bulk.count().await                    the decisions that are meant
 //! while let Some(step) = bulk.step(&note).await? { … }
 //! ```

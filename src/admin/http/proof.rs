@@ -23,19 +23,19 @@ pub(super) async fn evidence_file(
         decision,
         config,
     } = found;
-    let trusted = Trusted::of_store(&[], config, &**store)
+    let trusted = Trusted::of_store(&[], config, store)
         .await
         .map_err(|error| Problem::new(StatusCode::CONFLICT, error.to_string()))?;
     let seq = decision.seq;
-    let prover = match Prover::of(seq, &**store, &trusted).await {
+    let prover = match Prover::of(seq, store, &trusted).await {
         Err(Unproven::Unsigned(_)) if !log.is_copy() => {
             let key = store::kept_log_key(config)?;
             store.checkpoint(key, app.now()).await?;
-            Prover::of(seq, &**store, &trusted).await?
+            Prover::of(seq, store, &trusted).await?
         }
         prover => prover?,
     };
-    let shown = prover.show(decision, &**store).await?;
+    let shown = prover.show(decision, store).await?;
     let mut file = Vec::new();
     write(&prover.header(), &shown.exhibit, &mut file);
     Ok(file)

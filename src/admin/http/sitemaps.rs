@@ -44,11 +44,11 @@ pub(super) async fn sitemaps(
             match &lines {
                 Lines::After(place, wanted) => {
                     let place = place.as_deref();
-                    sitemaps.after(place, wanted, limit, &*store).await
+                    sitemaps.after(place, wanted, limit, &store).await
                 }
                 Lines::Of(found, state) => {
                     let state = Arc::clone(state);
-                    sitemaps.of(found, state, limit, &*store).await
+                    sitemaps.of(found, state, limit, &store).await
                 }
             }
         })

@@ -172,9 +172,7 @@ impl Export<'_> {
     /// Tells of the records from `first` to before `next`, which are gone. Those that retention dropped before the first export are no
     /// fault.
     async fn tell_gone(&mut self, first: u64, next: u64) -> Result<(), WriteError> {
-        let dropped = end_of_dropped(&**self.store, next)
-            .await?
-            .clamp(first, next);
+        let dropped = end_of_dropped(self.store, next).await?.clamp(first, next);
         if first > 0 && dropped > first {
             let records = Records::new(first + 1, dropped);
             let were = records.verb();

@@ -87,7 +87,7 @@ impl<'l> Readable<'l> {
             let store = self.logs.open(log).await?;
             for digest in digests {
                 if !found.contains_key(digest)
-                    && let Some(one) = look(&*store, *digest).await?
+                    && let Some(one) = look(&store, *digest).await?
                 {
                     found.insert(*digest, one);
                 }

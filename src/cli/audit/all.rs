@@ -62,7 +62,7 @@ pub(super) async fn verify(
     let faults: Vec<String> = faults.iter().map(LogFault::to_string).collect();
     let checkpoints = store.checkpoints().await?;
     let seen = Witnessed::of(&config.audit, &checkpoints);
-    let seen = seen.with_ahead(&*store, trusted).await?;
+    let seen = seen.with_ahead(&store, trusted).await?;
     let path = store::named(config)?;
     let path = path.display().to_string();
     let text = if args.json {

@@ -47,7 +47,7 @@ pub(super) async fn write(
     store: &Arc<Store>,
     config: &Config,
 ) -> Result<CheckResult, Failure> {
-    let trusted = Trusted::of_store(&args.key, config, &**store).await?;
+    let trusted = Trusted::of_store(&args.key, config, store).await?;
     let Some(newest) = super::newest_trusted(store, &trusted).await? else {
         return Ok(CheckResult::Faults);
     };

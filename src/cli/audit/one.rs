@@ -35,9 +35,9 @@ pub(super) async fn verify(
         terminal::print(text.as_bytes())?;
         return Ok(CheckResult::Faults);
     };
-    let mut case = Case::of(&decision, &**store, trusted).await?;
+    let mut case = Case::of(&decision, store, trusted).await?;
     if let Some(state) = state {
-        case.compare(&**store, state.written).await?;
+        case.compare(store, state.written).await?;
     }
     let path = crawlgate_store::named(config)?.display();
     let path = path.to_string();

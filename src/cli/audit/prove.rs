@@ -64,7 +64,7 @@ pub(super) async fn prove(
     store: &Arc<Store>,
     config: &Config,
 ) -> Result<CheckResult, Failure> {
-    let trusted = Trusted::of_store(&args.key, config, &**store).await?;
+    let trusted = Trusted::of_store(&args.key, config, store).await?;
     let query = args.filter.query(Clock::system().now())?;
     let newest = match &args.id {
         Some(id) => {
@@ -88,10 +88,10 @@ pub(super) async fn prove(
             return Ok(CheckResult::Faults);
         }
     };
-    let prover = match Prover::of(newest.seq, &**store, &trusted).await {
+    let prover = match Prover::of(newest.seq, store, &trusted).await {
         Err(why @ Unproven::Unsigned(_)) => {
             sign(config, &why).await?;
-            Prover::of(newest.seq, &**store, &trusted).await
+            Prover::of(newest.seq, store, &trusted).await
         }
         prover => prover,
     };
@@ -157,7 +157,7 @@ impl EvidenceWriter {
         decision: &StoredDecision,
         store: &Arc<Store>,
     ) -> Result<Option<ProvenRecord>, Failure> {
-        let shown = match self.prover.show(decision, &**store).await {
+        let shown = match self.prover.show(decision, store).await {
             Ok(shown) => shown,
             Err(Unproven::Store(error)) => return Err(error.into()),
             Err(why) => {

@@ -23,7 +23,7 @@ pub(super) fn run(command: &Command, logs: &Logs, config: &Config) -> Result<Che
                 let id = args.id.as_deref().unwrap_or_default();
                 let config = of_decision(logs, id, config).await?;
                 let store = store::open(&config, Access::Read)?;
-                let trusted = Trusted::of_store(&args.key, &config, &*store).await?;
+                let trusted = Trusted::of_store(&args.key, &config, &store).await?;
                 let state = state(&config)?.unwrap_or_default();
                 one::verify(id, args, &store, &config, &trusted, state).await
             }
@@ -98,7 +98,7 @@ async fn verify_one(
 ) -> Result<CheckResult, Failure> {
     let config = log.config(config);
     let store = logs.open(log).await?;
-    let trusted = Trusted::of_store(keys, &config, &*store).await?;
+    let trusted = Trusted::of_store(keys, &config, &store).await?;
     let state = state(&config)?;
     let name = Some(log.name());
     all::verify(args, store, &trusted, state, &config, kept, name).await

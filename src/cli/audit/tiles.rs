@@ -54,7 +54,7 @@ pub(super) async fn write(
     store: &Arc<Store>,
     config: &Config,
 ) -> Result<CheckResult, Failure> {
-    let trusted = Trusted::of_store(&args.key, config, &**store).await?;
+    let trusted = Trusted::of_store(&args.key, config, store).await?;
     let Some(newest) = super::newest_trusted(store, &trusted).await? else {
         return Ok(CheckResult::Faults);
     };
@@ -70,7 +70,7 @@ pub(super) async fn write(
     let mut roots = Roots::of(&store.roots().await?);
     let folder = Folder(&args.dir);
     let extent = store.extent().await?;
-    let end_of_dropped = end_of_dropped(&**store, extent.first).await?;
+    let end_of_dropped = end_of_dropped(store, extent.first).await?;
     let Some(LeafTiles {
         last,
         mut dropped,

@@ -138,7 +138,7 @@ pub(super) fn run(
         for log in &logs {
             let read = async {
                 let store = logs.open(log).await.map_err(Stopped::from)?;
-                answer.read(&*store).await
+                answer.read(&store).await
             };
             match read.await {
                 Ok(()) => {}

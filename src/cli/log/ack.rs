@@ -53,8 +53,8 @@ pub(super) async fn ack(args: &AckArgs, config: &Config) -> Result<(), Failure> 
         note: args.note.trim().to_owned(),
     };
     match has_conditions {
-        true => by_conditions(&*store, args, &note).await,
-        false => by_ids(&*store, &args.id, &note, args.replace).await,
+        true => by_conditions(&store, args, &note).await,
+        false => by_ids(&store, &args.id, &note, args.replace).await,
     }
 }
 

@@ -17,8 +17,6 @@ pub struct Whole {
     pub key: Vec<u8>,
     pub state: Vec<u8>,
     pub page: usize,
-    /// Pages up to the last one that holds more than what is made anew: rows for other programs are written last.
-    pub kept: usize,
 }
 
 impl Whole {
@@ -35,11 +33,6 @@ impl Whole {
         gate.signal(Signal::TERM);
         assert!(gate.wait().success());
         let path = gate.setup.dir().join("crawlgate.db");
-        let text = "SELECT max(pageno) FROM dbstat";
-        let shell = rusqlite::Connection::open(&path).unwrap();
-        let kept: i64 = shell.query_row(text, [], |row| row.get(0)).unwrap();
-        drop(shell);
-        let kept = usize::try_from(kept).unwrap();
         let store = fs::read(path).unwrap();
         let key = fs::read(gate.setup.dir().join("crawlgate.log.key")).unwrap();
         let state = fs::read(gate.setup.dir().join("crawlgate.log.state")).unwrap();
@@ -49,7 +42,6 @@ impl Whole {
             key,
             state,
             page,
-            kept,
         }
     }
 

@@ -87,7 +87,7 @@ fn a_reader_who_knows_one_key_of_the_log_needs_no_other() {
         let held = log_key(&config).unwrap();
         store.write(decisions(1..2)).await.unwrap();
         store.checkpoint(Arc::clone(&held), now).await.unwrap();
-        let early = evidence(&*store, &config, 1).await;
+        let early = evidence(&store, &config, 1).await;
         let first = rotate_key(&config, words(), now).await.unwrap();
         let second = rotate_key(&config, words(), now + DAY * 40).await.unwrap();
         store.write(decisions(2..3)).await.unwrap();
@@ -98,7 +98,7 @@ fn a_reader_who_knows_one_key_of_the_log_needs_no_other() {
             .unwrap();
         let note = Note::parse(signed.note.as_bytes()).unwrap();
         assert_eq!(note.signatures().len(), 1, "by the last key alone");
-        let late = evidence(&*store, &config, 4).await;
+        let late = evidence(&store, &config, 4).await;
         (early, late, [first.old, first.new, second.new])
     });
     assert!(!early.contains("rotations") && is_proven(&early, &keys[0]));
@@ -151,12 +151,12 @@ async fn a_person_who_has_a_replaced_key_alone_forges_no_evidence() {
     let stolen = log_key(&config).unwrap();
     store.write(decisions(1..2)).await.unwrap();
     store.checkpoint(Arc::clone(&stolen), now).await.unwrap();
-    let early = evidence(&*store, &config, 1).await;
+    let early = evidence(&store, &config, 1).await;
     let rotation = rotate_key(&config, words, now).await.unwrap();
     store.write(decisions(2..3)).await.unwrap();
     let present = log_key(&config).unwrap();
     store.checkpoint(present, now + DAY * 40).await.unwrap();
-    let late = evidence(&*store, &config, 3).await;
+    let late = evidence(&store, &config, 3).await;
 
     // The forger signs the same tree by the stolen key, and leaves the rotation out.
     let records = store.records(0, 9).await.unwrap();
@@ -176,7 +176,7 @@ async fn a_person_who_has_a_replaced_key_alone_forges_no_evidence() {
 
     let beside = Trusted::of(&[], &config).unwrap().keys;
     assert_eq!(beside.all, std::slice::from_ref(&rotation.new));
-    let of_store = Trusted::of_store(&[], &config, &*store).await.unwrap().keys;
+    let of_store = Trusted::of_store(&[], &config, &store).await.unwrap().keys;
     assert!(of_store.all.contains(&rotation.old));
     for keys in [beside, of_store.clone()] {
         assert!(!is_proven_by(&without, keys.clone()) && !is_proven_by(&with, keys.clone()));

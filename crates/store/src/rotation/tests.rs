@@ -67,7 +67,7 @@ impl Place {
     /// Makes a store of three records, all of them signed, and returns its key.
     async fn begin(&self) -> Arc<LogKey> {
         let store = self.open().unwrap();
-        record(&*store, &rows(3)).await;
+        record(&store, &rows(3)).await;
         let key = self.key();
         store.checkpoint(Arc::clone(&key), NOON).await.unwrap();
         key
@@ -168,7 +168,7 @@ async fn both_keys_sign_for_thirty_days_and_then_the_new_one_alone() {
     for (name, after, want) in cases {
         // Whatever key the process has begun with.
         for held in [&old, &third] {
-            let signed = sign(&*beside, held, NOON + after).await.unwrap();
+            let signed = sign(&beside, held, NOON + after).await.unwrap();
             assert_eq!(all.map(|key| is_signed(&signed, key)), want, "{name}");
         }
     }
@@ -232,7 +232,7 @@ async fn a_rotation_that_was_cut_short_anywhere_goes_on() {
         let present = place.key();
         let want = if is_rotated { &done.new } else { &done.old };
         assert_eq!(present.vkey(), *want, "{name}");
-        let signed = sign(&*store, &present, NOON + DAY).await.expect(name);
+        let signed = sign(&store, &present, NOON + DAY).await.expect(name);
         assert!(is_signed(&signed, &done.old), "{name}");
         assert_eq!(is_signed(&signed, &done.new), is_rotated, "{name}");
         let (state, _) = state_file::read(&place.db()).unwrap().unwrap();
@@ -246,7 +246,7 @@ async fn a_rotation_that_was_cut_short_anywhere_goes_on() {
         let store = place.open().expect(name);
         let rotations = store.rotations().await.unwrap();
         assert_eq!(rotations.len(), 1 + usize::from(is_rotated), "{name}");
-        let signed = sign(&*store, &place.key(), NOON + DAY).await.expect(name);
+        let signed = sign(&store, &place.key(), NOON + DAY).await.expect(name);
         assert!(
             is_signed(&signed, &again.new) && is_signed(&signed, &done.old),
             "{name}"
@@ -263,7 +263,7 @@ async fn nothing_is_signed_without_the_new_key() {
     let done = place.rotate(NOON).await;
     fs::remove_file(place.file("crawlgate.log.key")).unwrap();
     place.take(&before, "crawlgate.log.key");
-    let refused = sign(&*store, &old, NOON).await.unwrap_err();
+    let refused = sign(&store, &old, NOON).await.unwrap_err();
     for want in [
         "signs the log no more",
         &done.new.to_string(),
@@ -283,7 +283,7 @@ async fn nothing_is_signed_without_the_new_key() {
     let store = place.open().unwrap();
     let other = place.key();
     assert_ne!(other.name(), old.name());
-    let signed = sign(&*store, &other, NOON).await.unwrap();
+    let signed = sign(&store, &other, NOON).await.unwrap();
     assert!(is_signed(&signed, &other.vkey()));
 }
 
@@ -298,7 +298,7 @@ async fn an_old_key_that_was_taken_out_of_the_file_signs_no_more() {
     fs::write(&file, &text[..end]).unwrap();
     let store = place.open().unwrap();
     assert_eq!(place.key().name(), done.new.name());
-    let signed = sign(&*store, &place.key(), NOON).await.unwrap();
+    let signed = sign(&store, &place.key(), NOON).await.unwrap();
     assert!(is_signed(&signed, &done.new) && !is_signed(&signed, &done.old));
 }
 
@@ -347,7 +347,7 @@ async fn any_flipped_bit_of_a_rotation_is_found() {
         "{faults:?}"
     );
     let store = place.open().unwrap();
-    let refused = sign(&*store, &key, NOON).await.unwrap_err();
+    let refused = sign(&store, &key, NOON).await.unwrap_err();
     assert!(refused.message.contains(want), "{refused}");
     drop(store);
     let rebuilt = repair::rebuild(&place.db(), NOON).unwrap();
@@ -360,7 +360,7 @@ async fn any_flipped_bit_of_a_rotation_is_found() {
         store.rotations().await.unwrap(),
         std::slice::from_ref(&done)
     );
-    let signed = sign(&*store, &key, NOON).await.unwrap();
+    let signed = sign(&store, &key, NOON).await.unwrap();
     assert!(is_signed(&signed, &done.new));
     drop(store);
 
@@ -411,7 +411,7 @@ async fn an_older_copy_from_before_a_rotation_is_refused_and_forks() {
     let mut want = vec![done.old, done.new];
     want.sort_by_key(VerifierKey::id);
     assert_eq!(earlier, want);
-    sign(&*store, &new, NOON).await.unwrap();
+    sign(&store, &new, NOON).await.unwrap();
 }
 
 #[tokio::test]

@@ -247,7 +247,7 @@ impl Store {
         self.read(|connection| belief::progress(connection)).await
     }
 
-    /// Returns that number; `None` if there is no such place.
+    /// Returns the number of entries that the place has which is to have the log, too; `None` if there is no such place.
     pub async fn shipped(&self) -> Result<Option<u64>, StoreError> {
         self.read(|connection| shipping::until(connection)).await
     }

@@ -176,7 +176,7 @@ pub(super) async fn all(
     let query = conditions.query(app.now())?;
     let store = app.require_store()?;
     let _permit = app.work_permit().await?;
-    let mut bulk = BulkReview::begin(&**store, query, earlier).await?;
+    let mut bulk = BulkReview::begin(store, query, earlier).await?;
     let mut answer = Acknowledged {
         acknowledged: 0,
         refused: 0,

@@ -212,11 +212,11 @@ pub(super) async fn evidence(
         decision,
         config,
     } = found(&app, &id, params).await?;
-    let trusted = Trusted::of_store(&[], &config, &*store)
+    let trusted = Trusted::of_store(&[], &config, &store)
         .await
         .map_err(|error| Problem::new(StatusCode::CONFLICT, error.to_string()))?;
     let _permit = app.work_permit().await?;
-    let case = Case::of(&decision, &*store, &trusted).await?;
+    let case = Case::of(&decision, &store, &trusted).await?;
     let (held, said) = case.headline();
     let differences = match &case.finding {
         Finding::Replayed(Outcome::Differs(differences)) => differences.as_slice(),

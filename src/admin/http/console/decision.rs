@@ -130,11 +130,11 @@ impl DecisionPage {
             decision,
             config,
         } = app.find(id, log).await?;
-        let trusted = Trusted::of_store(&[], &config, &*store).await;
+        let trusted = Trusted::of_store(&[], &config, &store).await;
         let trusted = trusted.map_err(|error| Problem::busy(error.to_string()))?;
         let permit = app.work_permit().await?;
-        let case = Case::of(&decision, &*store, &trusted).await?;
-        let checkpoint = checkpoint_of(&case, &*store).await?;
+        let case = Case::of(&decision, &store, &trusted).await?;
+        let checkpoint = checkpoint_of(&case, &store).await?;
         let next = match log.is_copy() {
             true => None,
             false => next_open(app, filter, decision.seq).await?,

@@ -60,8 +60,8 @@ pub(super) async fn page(
     params.finish(&["of", "old", "new"])?;
     let origin = named(of)?;
     let store = app.require_store()?;
-    let old_text = text(&**store, "old", &old).await?;
-    let new_text = text(&**store, "new", &new).await?;
+    let old_text = text(store, "old", &old).await?;
+    let new_text = text(store, "new", &new).await?;
     let permit = app.work_permit().await?;
     // Comparing two long files may take a while: not on a thread that serves others.
     let compared = tokio::task::spawn_blocking(move || compare(&old_text, &new_text));

@@ -43,7 +43,7 @@ pub async fn render_problem(State(app): State<AppState>, request: Request, next:
         && !is_for_programs
         && let Some(store) = app.store()
     {
-        app.open_denials().refresh(&**store).await;
+        app.open_denials().refresh(store).await;
     }
     let actor = request.extensions().get::<Actor>().cloned();
     let response = next.run(request).await;

@@ -76,7 +76,7 @@ impl ReviewPage {
             ..filter.query(app)?
         };
         let permit = app.work_permit().await?;
-        let bulk = BulkReview::begin(&**app.require_store()?, query.clone(), Earlier::Kept).await?;
+        let bulk = BulkReview::begin(app.require_store()?, query.clone(), Earlier::Kept).await?;
         let count = bulk.count().await?;
         drop(permit);
         Ok(ReviewPage {
@@ -229,7 +229,7 @@ pub(super) async fn all(
     };
     let store = app.require_store()?;
     let permit = app.work_permit().await?;
-    let mut bulk = BulkReview::begin(&**store, query, Earlier::Kept).await?;
+    let mut bulk = BulkReview::begin(store, query, Earlier::Kept).await?;
     let mut done = ReviewedPage {
         is_complete: false,
         ..ReviewedPage::new(&app, &actor, filter.link(&[]))

@@ -84,7 +84,7 @@ async fn a_sink_has_the_events_of_the_store_in_the_order_of_the_log_each_once() 
     let id = first.await.unwrap()[0].record.clone();
     let id: serde_json::Value = serde_json::from_str(&id).unwrap();
     let id = id["id"].as_str().unwrap();
-    assert!(crawlgate_store::samples::acknowledge(&*store, id, note()).await);
+    assert!(crawlgate_store::samples::acknowledge(&store, id, note()).await);
     // No record follows before the end.
     log.close().unwrap();
     let all = records(&store).await;

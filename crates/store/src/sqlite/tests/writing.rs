@@ -29,7 +29,7 @@ async fn two_writers_make_one_log() {
     let tasks = stores.clone().map(|store| {
         tokio::spawn(async move {
             for _ in 0..50 {
-                record(&*store, &rows(4)).await;
+                record(&store, &rows(4)).await;
             }
         })
     });

@@ -98,14 +98,14 @@ async fn a_copy_grows_with_the_exports_and_is_whole() {
         note: "known".to_owned(),
     };
     let id = crawlgate_text::DecisionId::from_octets(*crawlgate_record::id_of(&id.entry).unwrap());
-    assert!(crawlgate_store::samples::acknowledge(&*gate.store, &id.to_string(), note).await);
+    assert!(crawlgate_store::samples::acknowledge(&gate.store, &id.to_string(), note).await);
     gate.exported(2_000, ROW.time + DAY).await;
     gate.exported(5, ROW.time + DAY * 2).await;
     let imported = copy.import(&gate, &gate.to()).unwrap();
     assert_eq!((imported.records, imported.size), (2_006, 2_706));
     assert_eq!(
         copy.content(&gate).await,
-        content(&*gate.store, gate.text).await
+        content(&gate.store, gate.text).await
     );
     assert_eq!(copy.faults(), repair::Faults::default());
     let keys = public_keys::collected_keys(&copy.path()).unwrap();
@@ -123,7 +123,7 @@ async fn a_copy_begins_behind_records_that_retention_had_dropped() {
     assert_eq!(imported.size, 2_501);
     let (ours, theirs) = (
         copy.content(&gate).await,
-        content(&*gate.store, gate.text).await,
+        content(&gate.store, gate.text).await,
     );
     assert_eq!(ours.records, theirs.records);
     assert_eq!(ours.records.first().map(|first| first.seq), Some(769));
@@ -182,7 +182,7 @@ async fn files_that_come_in_part_are_told_and_continued() {
     let mut gate = ExportedLog::new().await;
     gate.exported(300, ROW.time).await;
     gate.exported(20, ROW.time + DAY).await;
-    let whole = content(&*gate.store, gate.text).await;
+    let whole = content(&gate.store, gate.text).await;
     let copy = Copy::new();
     let to = gate.to();
     let aside = |name: &str| fs::rename(to.join(name), to.join("aside")).unwrap();

@@ -83,7 +83,7 @@ async fn dropped_records_are_not_called_lost_where_a_later_block_is_damaged() {
     }
     let (first, _) = damage(&gate, 3_000);
     assert!(first > 1_001, "the entry on dropped records can be read");
-    assert_eq!(end_of_dropped(&*gate.store, 768).await, Ok(768));
+    assert_eq!(end_of_dropped(&gate.store, 768).await, Ok(768));
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ async fn a_flipped_octet_is_found_or_harms_nothing() {
     first.import(&gate, &gate.to()).unwrap();
     let half = first.content(&gate).await;
     gate.exported(20, ROW.time + DAY).await;
-    let whole = content(&*gate.store, gate.text).await;
+    let whole = content(&gate.store, gate.text).await;
     let files: Vec<(String, Vec<u8>)> = files(&gate.to()).into_iter().collect();
     let (mut found, mut harmless) = (0, 0);
     let seed = seed();

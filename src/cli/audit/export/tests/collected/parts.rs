@@ -41,7 +41,7 @@ async fn exported() -> ExportedLog {
 #[tokio::test]
 async fn a_long_log_is_filed_in_parts_and_the_copy_is_whole() {
     let gate = exported().await;
-    let want = content(&*gate.store, gate.text).await;
+    let want = content(&gate.store, gate.text).await;
     let copy = Copy::new();
     let mut sizes = Vec::new();
     let shell = || Connection::open(copy.path()).unwrap();
@@ -76,7 +76,7 @@ async fn a_long_log_is_filed_in_parts_and_the_copy_is_whole() {
 #[tokio::test]
 async fn a_run_that_was_cut_off_leaves_records_that_a_later_one_continues() {
     let gate = exported().await;
-    let want = content(&*gate.store, gate.text).await;
+    let want = content(&gate.store, gate.text).await;
     let whole = files(&gate.to());
     // The file of the last hundred records goes once so many records were read, the second time each.
     for (reads, left) in [(0, 0), (11, 0), (14, 300), (17, 600), (19, 900)] {
@@ -160,7 +160,7 @@ async fn nothing_is_filed_of_a_log_that_does_not_lead_to_the_signed_root() {
 #[tokio::test]
 async fn a_checkpoint_that_comes_late_is_filed_over_records_that_are_here() {
     let gate = exported().await;
-    let want = content(&*gate.store, gate.text).await;
+    let want = content(&gate.store, gate.text).await;
     let copy = Copy::new();
     let last = gate.to().join(entries_file(900, 1_000));
     let octets = fs::read(&last).unwrap();

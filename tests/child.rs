@@ -71,13 +71,9 @@ async fn a_command_that_cannot_start_has_the_exit_code_of_a_shell() {
     let directory = tempfile::tempdir().unwrap();
     let plain = directory.path().join("plain-file");
     std::fs::write(&plain, "no program").unwrap();
+    #[rustfmt::skip] // one row, one case
     let cases = [
-        (
-            "no such program",
-            directory.path().join("missing"),
-            127,
-            "no such program",
-        ),
+        ("no such program", directory.path().join("missing"), 127, "no such program"),
         ("not executable", plain, 126, "not executable"),
     ];
     for (name, program, code, says) in cases {

@@ -65,10 +65,7 @@ fn an_act_is_recorded_under_the_name_of_its_user() {
         ),
         403,
     );
-    assert!(
-        why.contains("viewer cannot act in the name of Eve"),
-        "{why}"
-    );
+    says!(why, "viewer cannot act in the name of Eve");
     assert!(by(&first).is_null());
     let done = send(
         &gate,
@@ -243,9 +240,7 @@ fn a_fault_in_a_note_of_a_user_is_told_beside_its_field() {
         let answer = submit_for_a_page(&gate, "viewer", target, &with(" "));
         let page = answer.text();
         assert_eq!(answer.status, 400, "{target}: {page}");
-        for part in ["id=\"ack-note-fault\"", "under your name, viewer."] {
-            assert!(page.contains(part), "{target}: {part}: {page}");
-        }
+        says!(page, "id=\"ack-note-fault\"", "under your name, viewer.");
         for part in ["name=\"by\"", "ack-by"] {
             assert!(!page.contains(part), "{target}: {part}: {page}");
         }

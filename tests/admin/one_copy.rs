@@ -31,10 +31,7 @@ fn the_proxy_the_api_and_the_command_answer_by_one_copy_of_a_robots_txt() {
     assert_eq!(body(&gate.post("/check", &question))["verdict"], "deny");
     let (code, said) = check(&[]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(
-        said.contains(" ago), with TestBot crawlgate/") && said.contains(&judges_by_it),
-        "{said}"
-    );
+    says!(said, " ago), with TestBot crawlgate/", &judges_by_it);
     let line = question.to_string() + "\n";
     let output = gate
         .setup
@@ -55,10 +52,7 @@ fn the_proxy_the_api_and_the_command_answer_by_one_copy_of_a_robots_txt() {
     // The origin is asked for one answer, and the copy stays.
     let (code, said) = check(&["--fresh"]);
     assert_eq!(code, Some(0), "{said}");
-    assert!(
-        said.contains("  fetched:  with TestBot crawlgate/"),
-        "{said}"
-    );
+    says!(said, "  fetched:  with TestBot crawlgate/");
     assert_eq!(origin.robots_fetches(), 2);
     assert_eq!(check(&[]).0, Some(1));
     gate.denied(&gate.process.get(&url));

@@ -192,7 +192,7 @@ fn each_address_asks_at_its_rate() {
     }
     let refused = public.ask("GET", &question("http://127.0.0.1/", ""));
     let why = problem(&refused, 429);
-    assert!(why.contains("too many questions"), "{why}");
+    says!(why, "too many questions");
     let wait: u64 = refused.field("retry-after").unwrap().parse().unwrap();
     assert!((1..=31).contains(&wait), "{wait}");
     assert_eq!(public.ask("GET", "/try").status, 200);
@@ -209,7 +209,7 @@ fn it_does_not_start_where_addresses_are_hidden() {
     setup.tables("[[upstream.proxy]]\nhosts = [\"*\"]\nurl = \"http://127.0.0.1:1\"\n");
     let (_, said) = setup.ends(2, "serve", &[]);
     for key in ["[admin] public_try", "[[upstream.proxy]]"] {
-        assert!(said.contains(key), "{said}");
+        says!(said, key);
     }
 }
 
@@ -297,23 +297,24 @@ fn inside_a_namespace() {
         ));
     });
     let page = public.judged(&at("/private/x"), "ExampleBot/1.0 (+https://bot.example/)");
-    for told in [
+    says!(
+        page,
         "<span class=\"verdict deny\">",
         "robots_disallow",
         "<td class=\"long\"><code>Disallow: /private</code></td>",
         "<td data-head=\"Line\">3</td>",
         "<code>ExampleBot</code> (not named), so by the rules for <code>*</code>",
-        &at("/robots.txt"),
-    ] {
-        assert!(page.contains(told), "{told}: {page}");
-    }
+        &at("/robots.txt")
+    );
     for kept in ["Reviewer", "secret", "the-client", "verride"] {
         assert!(!page.contains(kept), "{kept}: {page}");
     }
     let page = public.judged(&at("/private/open"), "");
-    for told in ["<span class=\"verdict allow\">", "Allow: /private/open"] {
-        assert!(page.contains(told), "{told}: {page}");
-    }
+    says!(
+        page,
+        "<span class=\"verdict allow\">",
+        "Allow: /private/open"
+    );
     {
         let seen = seen.lock().unwrap();
         assert_eq!(seen.len(), 1, "one fetch, no page: {seen:?}");
@@ -327,22 +328,20 @@ fn inside_a_namespace() {
     let records = public.gate.process.wait_records(1);
     assert_eq!(records.len(), 1, "{records:?}");
     let page = public.judged("http://site.example:8080/", "");
-    assert!(page.contains("URLs without a port"), "{page}");
+    says!(page, "URLs without a port");
     let page = public.judged("http://to-80.example/private/x", "");
-    assert!(page.contains("robots_disallow"), "{page}");
+    says!(page, "robots_disallow");
     let page = public.judged("http://to-8080.example/open", "");
-    for told in ["robots_unreachable", "may not be reached from here"] {
-        assert!(page.contains(told), "{told}: {page}");
-    }
+    says!(page, "robots_unreachable", "may not be reached from here");
     let beside = beside.lock().unwrap().clone();
     assert!(beside.is_empty(), "no other port is asked: {beside:?}");
     let page = public.judged("http://inside.example/", "");
-    assert!(page.contains(NOT_PUBLIC), "{page}");
+    says!(page, NOT_PUBLIC);
     // A reload holds here, too.
     public
         .gate
         .process
         .reload(|setup| setup.set("egress", "deny", "[\"site.example\"]"));
     let page = public.judged(&at("/private/x"), "");
-    assert!(page.contains(NOT_PUBLIC), "{page}");
+    says!(page, NOT_PUBLIC);
 }

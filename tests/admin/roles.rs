@@ -121,11 +121,8 @@ fn every_act_takes_the_role_that_the_table_says() {
                 assert!(is_let_in, "{method} {path} by {who}: {why}");
             } else {
                 let why = problem(&answer, 403);
-                assert!(why.contains(&format!("the role {role}")), "{why}");
-                assert!(
-                    why.contains(&format!("{who} has the role {}", roles[place])),
-                    "{why}"
-                );
+                says!(why, &format!("the role {role}"));
+                says!(why, &format!("{who} has the role {}", roles[place]));
             }
         }
         problem(&gate.ask(method, &target, "", ""), 401);
@@ -151,7 +148,7 @@ fn a_path_that_leads_nowhere_is_not_found_whatever_the_role() {
     }
     let metrics = gate.ask("GET", "/metrics", &bearer("reader"), "").text();
     let refused = "crawlgate_admin_refusals_total{reason=\"role\"} 0";
-    assert!(metrics.contains(refused), "{metrics}");
+    says!(metrics, refused);
 }
 
 #[test]
@@ -298,9 +295,9 @@ fn a_page_shows_the_user_and_hides_what_the_role_may_not_do() {
                 place >= needed,
                 "{who} {target} {form}: {shown}"
             );
-            assert!(
-                shown.contains(&format!("{who}, {own} <a href=\"/sign-out?user={who}\"")),
-                "{shown}"
+            says!(
+                shown,
+                &format!("{who}, {own} <a href=\"/sign-out?user={who}\"")
             );
             assert!(
                 !shown.contains("name=\"by\""),
@@ -344,21 +341,13 @@ fn the_decision_service_takes_a_reader_and_leaves_the_crawlers_credentials_alone
     let target = format!("/decide?url={url}&agent=TestBot");
     problem(&gate.get(&target), 401);
     let answer = gate.ask("GET", &target, &bearer("reader"), "");
-    assert_eq!(
-        answer.field("x-crawlgate-reason").as_deref(),
-        Some("robots_disallow"),
-        "{answer:?}"
-    );
+    answer.field_is("x-crawlgate-reason", Some("robots_disallow"));
     let fields = format!(
         "{}X-Original-URL: {url}\r\nUser-Agent: TestBot\r\n",
         bearer("reader")
     );
     let answer = gate.ask("GET", "/auth", &fields, "");
-    assert_eq!(
-        answer.field("x-crawlgate-reason").as_deref(),
-        Some("robots_disallow"),
-        "{answer:?}"
-    );
+    answer.field_is("x-crawlgate-reason", Some("robots_disallow"));
     let own = format!(
         "Host: {}\r\nX-Forwarded-Proto: http\r\nUser-Agent: TestBot\r\n",
         url.split('/').nth(2).unwrap()
@@ -369,11 +358,7 @@ fn the_decision_service_takes_a_reader_and_leaves_the_crawlers_credentials_alone
         &format!("{own}{}", bearer("reader")),
         "",
     );
-    assert_eq!(
-        answer.field("x-crawlgate-reason").as_deref(),
-        Some("robots_disallow"),
-        "{answer:?}"
-    );
+    answer.field_is("x-crawlgate-reason", Some("robots_disallow"));
     problem(&gate.ask("DELETE", "/ext-authz/private/a", &own, ""), 401);
     // Crawlers need no user of the admin side.
     assert_eq!(gate.process.get(&origin.url("/open")).status, 200);

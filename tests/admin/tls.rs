@@ -83,10 +83,7 @@ fn the_console_speaks_tls_and_reads_its_certificate_again_at_a_reload() {
         "the certificate stays as it was",
     );
     let said = gate.said();
-    assert!(
-        said.contains("[admin] key ") && said.contains("console.key"),
-        "{said}"
-    );
+    says!(said, "[admin] key ", "console.key");
     assert_eq!(ask(&gate, &ca, "two.test", "GET /live", "", "").status, 200);
     // Commands reach the process by its socket.
     let (code, said, told) = gate.beside("ready", &[]);
@@ -175,22 +172,19 @@ fn an_unusable_certificate_is_refused_at_the_start() {
             "no crawler is let in: {said}"
         );
         for said in [&said, &of_check] {
-            assert!(said.contains("[admin] "), "{said}");
+            says!(said, "[admin] ");
         }
         said
     };
     let said = refused(&|setup| keep(setup.dir(), "console.key", "none", 0o600));
-    assert!(
-        said.contains("console.key: no private key in PEM form"),
-        "{said}"
-    );
+    says!(said, "console.key: no private key in PEM form");
     let open = |setup: &mut Setup| {
         let key = fs::read_to_string(setup.dir().join("console.key")).unwrap();
         keep(setup.dir(), "console.key", &key, 0o644);
     };
     assert!(refused(&open).contains("chmod 600"));
     let said = refused(&|setup| fs::remove_file(setup.dir().join("console.pem")).unwrap());
-    assert!(said.contains("[admin] cert "), "{said}");
+    says!(said, "[admin] cert ");
 }
 
 #[test]

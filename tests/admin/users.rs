@@ -95,15 +95,15 @@ fn a_user_signs_in_by_its_password_and_guesses_are_put_off() {
     let ask = |pair: &str| gate.ask("GET", "/", &basic(pair), "");
     let answer = gate.get("/");
     let why = problem(&answer, 401);
-    assert!(why.contains("[[admin.user]]"), "{why}");
+    says!(why, "[[admin.user]]");
     assert!(
         answer.head.all("www-authenticate")[0].starts_with("Basic "),
         "{answer:?}"
     );
     let page = ask("ada:open sesame").text();
-    assert!(
-        page.contains("ada, review <a href=\"/sign-out?user=ada\">Sign out</a>"),
-        "{page}"
+    says!(
+        page,
+        "ada, review <a href=\"/sign-out?user=ada\">Sign out</a>"
     );
     for pair in [
         "ada:open says me",
@@ -119,7 +119,7 @@ fn a_user_signs_in_by_its_password_and_guesses_are_put_off() {
         .find(|answer| answer.status != 401)
         .expect("put off");
     let why = problem(&put_off, 429);
-    assert!(why.contains("too many wrong passwords"), "{why}");
+    says!(why, "too many wrong passwords");
     assert!(put_off.field("retry-after").is_some(), "{put_off:?}");
     assert_eq!(
         ask("ada:open sesame").status,
@@ -209,7 +209,7 @@ fn a_reload_ends_a_user_and_changes_a_role() {
         "the console refuses every request: the last [[admin.user]] is removed",
     );
     let why = problem(&gate.get("/api/v1/status"), 401);
-    assert!(why.contains("add one and reload, or restart"), "{why}");
+    says!(why, "add one and reload, or restart");
     problem(&send(&gate, "worker", "GET", "/status", &json!({})), 401);
 }
 
@@ -299,7 +299,7 @@ fn signing_out_refuses_the_password_of_that_user_alone() {
     assert_eq!(page.status, 401, "{page:?}");
     assert_eq!(page.head.all("www-authenticate").len(), 2, "{page:?}");
     let page = page.text();
-    assert!(page.contains("<h1>Signed out</h1>"), "{page}");
+    says!(page, "<h1>Signed out</h1>");
     for part in ["ada", "<nav", "stylesheet", "<script"] {
         assert!(!page.contains(part), "{part}: {page}");
     }
@@ -361,33 +361,19 @@ fn the_command_makes_users_that_the_running_process_takes_over() {
         "admin",
         &["user", "add", "ada", "--role", "read", "--generate"],
     );
-    assert!(told.contains("a user is named \"ada\" already"), "{told}");
+    says!(told, "a user is named \"ada\" already");
     gate.process
         .reload(|setup| setup.tables(&[users(), entry.clone(), of_program.clone()].concat()));
     let (_, list, _) = gate.setup.run("admin", &["user", "list"]);
-    assert!(
-        list.contains("grace   review   password\n") && list.contains("prom    read     token\n"),
-        "{list}"
-    );
+    says!(list, "grace   review   password\n");
+    says!(list, "prom    read     token\n");
     let status = |fields: &str| gate.ask("GET", "/api/v1/status", fields, "").status;
     assert_eq!(status(&basic("grace:a long password")), 200);
     assert_eq!(status(&format!("Authorization: Bearer {token}\r\n")), 200);
     // The commands reach the process by its socket, without a user.
     let (code, said, told) = gate.beside("ready", &[]);
     assert_eq!((code, &*said), (Some(0), "ready\n"), "{told}");
-    let words = [
-        "add",
-        "https://site.test",
-        "/",
-        "deny",
-        "--until",
-        "1d",
-        "--by",
-        "Ada Example",
-        "--reason",
-        "r",
-    ];
-    gate.succeeds("override", &words);
+    gate.setup.overrides("https://site.test", "/", "deny");
     eventually("the override", || {
         (see(&gate, "/overrides")["items"][0]["by"] == "Ada Example").then_some(())
     });

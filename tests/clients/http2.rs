@@ -87,7 +87,7 @@ fn told_both(outcome: &Outcome, version: &str) {
     };
     assert_eq!((&denial[0], &denial[1]), (&json!(version), &json!(403)));
     let body = denial[2].as_str().unwrap();
-    assert!(body.contains("Disallow: /private"), "{body}");
+    says!(body, "Disallow: /private");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn curl_speaks_http_2() {
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let (allowed, denial) = outcome.stdout.split_once("\n2 200\n").unwrap();
     assert_eq!(allowed, "an allowed page");
-    assert!(denial.contains("Disallow: /private"), "{denial}");
+    says!(denial, "Disallow: /private");
     assert!(denial.ends_with("\n2 403\n"), "{denial}");
     held(&visit, &outcome);
 }
@@ -184,7 +184,7 @@ fn libcurl_speaks_http_2_with_the_proxy_itself() {
         assert_eq!(told[1][0], json!(["HTTP/2 403"]));
         assert_eq!(told[2], has_tunnel, "a tunnel on a stream");
         let denial = told[1][1].as_str().unwrap();
-        assert!(denial.contains("Disallow: /private"), "{denial}");
+        says!(denial, "Disallow: /private");
         for (url, verdict) in [(page, "allow"), (private, "deny")] {
             let record = gate.record_of(&url);
             assert_eq!(
@@ -266,7 +266,7 @@ fn chromium_speaks_http_2_on_one_connection() {
         (&json!(403), &json!("h2"))
     );
     let body = told["denied"][2].as_str().unwrap();
-    assert!(body.contains("Disallow: /private"), "{body}");
+    says!(body, "Disallow: /private");
 
     // The address of the crawler has the port of its connection.
     let connection = &record(&outcome, &origin.url("/gallery"))["client"]["address"];

@@ -65,15 +65,10 @@ fn bun() {
 
 #[test]
 fn perl() {
+    #[rustfmt::skip] // one row, one case
     let clients = [
-        (
-            "LWP::UserAgent",
-            "print LWP::UserAgent->new->get($_)->code, qq(\n) for @ARGV",
-        ),
-        (
-            "Mojo::UserAgent",
-            "print Mojo::UserAgent->new->get($_)->res->code, qq(\n) for @ARGV",
-        ),
+        ("LWP::UserAgent", "print LWP::UserAgent->new->get($_)->code, qq(\n) for @ARGV"),
+        ("Mojo::UserAgent", "print Mojo::UserAgent->new->get($_)->res->code, qq(\n) for @ARGV"),
     ];
     for (module, program) in clients {
         let use_it = format!("-M{module}");

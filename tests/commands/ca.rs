@@ -230,7 +230,7 @@ fn openssl_accepts_leaves_and_authority_in_strict_mode() {
             .args(["x509", "-noout", "-fingerprint", "-sha256", "-in"])
             .arg(authority.certificate_path()),
     );
-    assert!(shown.contains(&authority.fingerprint_sha256()), "{shown}");
+    says!(shown, &authority.fingerprint_sha256());
     let spki = succeed(Command::new("sh").arg("-c").arg(format!(
         "openssl x509 -in '{}' -pubkey -noout | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary \
          | openssl base64",
@@ -366,7 +366,7 @@ public class Probe {
     );
     let entries = listed.matches("trustedCertEntry").count();
     assert_eq!(entries, roots.certificates().len() + 1, "{listed}");
-    assert!(listed.contains(&authority.fingerprint_sha256()), "{listed}");
+    says!(listed, &authority.fingerprint_sha256());
 
     let probe = directory.path().join("Probe.java");
     fs::write(&probe, PROBE).unwrap();

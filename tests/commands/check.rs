@@ -197,7 +197,7 @@ fn exit_codes_and_corrections() {
     }
     let (exit, _, stderr) = check(&[], b"");
     assert_eq!(exit, Some(2), "nothing to judge");
-    assert!(stderr.contains("<URL"), "{stderr}");
+    says!(stderr, "<URL");
 }
 
 #[test]
@@ -232,9 +232,9 @@ fn the_verdict_of_robots_txt_is_shown_beside_that_of_an_override() {
     assert_eq!(told["without_override"]["verdict"], "deny");
     let output = check_in(&setup, &[&url], b"");
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(
-        text.contains("without:  deny, robots_disallow (a rule disallows it)"),
-        "{text}"
+    says!(
+        text,
+        "without:  deny, robots_disallow (a rule disallows it)"
     );
 }
 
@@ -245,26 +245,13 @@ fn a_crawler_without_a_required_identity_is_denied_as_by_the_proxy() {
     let robots = setup.dir().join("robots.txt");
     fs::write(&robots, RULES).unwrap();
     let robots = robots.to_str().unwrap();
-    for (name, arguments, code, reason) in [
-        (
-            "no identity",
-            &["http://site.test/open"][..],
-            1,
-            "agent_required",
-        ),
-        (
-            "no identity, robots.txt itself",
-            &["http://site.test/robots.txt"],
-            0,
-            "robots_txt",
-        ),
-        (
-            "an identity",
-            &["http://site.test/open", "-a", "TestBot"],
-            0,
-            "robots_allow",
-        ),
-    ] {
+    #[rustfmt::skip] // one row, one case
+    let rows = [
+        ("no identity", &["http://site.test/open"][..], 1, "agent_required"),
+        ("no identity, robots.txt itself", &["http://site.test/robots.txt"], 0, "robots_txt"),
+        ("an identity", &["http://site.test/open", "-a", "TestBot"], 0, "robots_allow"),
+    ];
+    for (name, arguments, code, reason) in rows {
         let mut arguments = arguments.to_vec();
         arguments.extend(["--json", "--robots", robots]);
         let output = check_in(&setup, &arguments, b"");
@@ -299,7 +286,7 @@ fn a_key_that_this_user_cannot_read_is_told_and_stops_no_check() {
         "without a signature",
         "may differ",
     ] {
-        assert!(said.contains(part), "{said}");
+        says!(said, part);
     }
     assert!(!said.contains("shop"), "no other key is needed: {said}");
     assert_eq!(run(&["--quiet", &url]), (Some(0), String::new()));

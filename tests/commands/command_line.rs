@@ -67,7 +67,7 @@ fn the_help_tells_the_default_address_in_its_first_lines() {
     }
     let help = crawlgate(&["serve", "--help"]);
     let console = format!("http://{DEFAULT_ADMIN_ADDRESS}/");
-    assert!(help.contains(&console), "{help}");
+    says!(help, &console);
     // The list of commands and the examples.
     let help = crawlgate(&["--help"]);
     assert_eq!(help.matches(&default).count(), 2, "{help}");
@@ -88,13 +88,10 @@ fn ack_by_nobody(words: &[&str]) -> String {
 fn an_acknowledgement_without_a_person_says_how_to_name_one() {
     for usage in [crawlgate(&["log", "ack", "--help"]), ack_by_nobody(&[])] {
         let line = "Usage: crawlgate log ack --note <TEXT> [--by <NAME>] [OPTIONS] <ID>...\n";
-        assert!(usage.contains(line), "{usage}");
+        says!(usage, line);
     }
     let error = ack_by_nobody(&["--note", "seen", "01KB7W3Y5E000000000VY7H1Q2"]);
-    assert!(
-        error.contains("nothing is acknowledged; name the person: --by NAME"),
-        "{error}"
-    );
+    says!(error, "nothing is acknowledged; name the person: --by NAME");
     let words = [
         "--note",
         "seen",
@@ -149,19 +146,11 @@ fn commands_over_decisions_say_how_to_name_them() {
 fn an_acknowledgement_says_who_and_why() {
     let id = "01KB7W3Y5E000000000VY7H1Q2";
     let long = "x".repeat(1_001);
+    #[rustfmt::skip] // one row, one case
     let cases = [
-        (
-            ["--by", " ", "--note", "seen", id],
-            "--by: expected some text",
-        ),
-        (
-            ["--by", "ada", "--note", "", id],
-            "--note: expected some text",
-        ),
-        (
-            ["--by", "ada", "--note", &long, id],
-            "--note: expected at most 1,000 octets",
-        ),
+        (["--by", " ", "--note", "seen", id], "--by: expected some text"),
+        (["--by", "ada", "--note", "", id], "--note: expected some text"),
+        (["--by", "ada", "--note", &long, id], "--note: expected at most 1,000 octets"),
     ];
     for (words, wanted) in cases {
         // The person and the note are read before the store is opened.
@@ -194,7 +183,7 @@ fn each_command_has_a_manual_page() {
         assert!(text.contains(".SH SYNOPSIS"), "{name}: {text}");
     }
     let verify = page("crawlgate-audit-verify");
-    assert!(verify.contains("\\-\\-all"), "{verify}");
+    says!(verify, "\\-\\-all");
     // Commands that crawlgate itself starts have none.
     assert!(!to.join("crawlgate-confined.1").exists());
 }
@@ -225,7 +214,7 @@ fn the_version_is_one_line_or_names_the_build() {
     );
     // The pages of the same version are the same, whatever its commit.
     let page = crawlgate(&["man"]);
-    assert!(page.contains(".SH VERSION\nv"), "{page}");
+    says!(page, ".SH VERSION\nv");
     assert!(!page.contains("commit"), "{page}");
 }
 
@@ -263,7 +252,7 @@ fn variables_set_keys_and_are_named() {
         text.starts_with("# built-in defaults, CRAWLGATE_LIMITS__DRAIN\n"),
         "{text}"
     );
-    assert!(text.contains("\ndrain = \"7s\""), "{text}");
+    says!(text, "\ndrain = \"7s\"");
     let check = config("check", "soon");
     assert_eq!(check.status.code(), Some(2));
     let errors = String::from_utf8(check.stderr).unwrap();

@@ -371,7 +371,7 @@ fn the_set_ups_for_other_proxies_are_those_of_the_tests_and_of_the_help() {
     let helper = program.find_subcommand_mut("squid-helper").unwrap();
     let bare = |text: &str| text.split_whitespace().collect::<String>();
     let help = bare(&helper.render_long_help().to_string());
-    assert!(help.contains(&bare(&block("squid"))), "{help}");
+    says!(help, &bare(&block("squid")));
 }
 
 #[test]

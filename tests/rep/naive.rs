@@ -3,20 +3,11 @@
 //! It shares no code with the library and must pass the same tables.
 
 /// The field names that count, each with the spellings that a name may begin with.
+#[rustfmt::skip] // one row, one case
 const FIELDS: &[(&str, &[&str])] = &[
     ("user-agent", &["user-agent", "useragent", "user agent"]),
     ("allow", &["allow"]),
-    (
-        "disallow",
-        &[
-            "disallow",
-            "dissallow",
-            "dissalow",
-            "disalow",
-            "diasllow",
-            "disallaw",
-        ],
-    ),
+    ("disallow", &["disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"]),
     ("sitemap", &["sitemap", "site-map"]),
     ("crawl-delay", &[]),
     ("request-rate", &[]),

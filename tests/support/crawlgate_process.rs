@@ -122,6 +122,14 @@ impl Setup {
         self.ends(0, subcommand, words).0
     }
 
+    /// Adds an override by the command, for a day; returns what it says.
+    #[track_caller]
+    pub(crate) fn overrides(&self, origin: &str, pattern: &str, action: &str) -> String {
+        let what = ["add", origin, pattern, action, "--until", "1d"];
+        let why = ["--by", "Ada Example", "--reason", "a letter"];
+        self.succeeds("override", &[&what[..], &why].concat())
+    }
+
     /// Returns `crawlgate SUBCOMMAND --config FILE` in this directory, without proxy variables and with its output
     /// captured.
     pub(crate) fn command(&self, subcommand: &str) -> Command {
@@ -336,6 +344,12 @@ impl CrawlgateProcess {
     #[track_caller]
     pub(crate) fn get(&self, url: &str) -> Response {
         self.request("GET", url, "")
+    }
+
+    /// GETs a URL and asserts that the origin answers, with the page that it has for each path.
+    #[track_caller]
+    pub(crate) fn passes(&self, url: &str) {
+        self.get(url).is_page(url);
     }
 
     /// GETs a URL until the answer has this status.

@@ -68,6 +68,12 @@ impl Head {
         self.all(name).into_iter().next()
     }
 
+    /// Asserts the value of a field.
+    #[track_caller]
+    pub(crate) fn field_is(&self, name: &str, value: Option<&str>) {
+        assert_eq!(self.field(name).as_deref(), value, "{name}: {self:?}");
+    }
+
     /// Returns the head as text, for messages and searches.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.raw).into_owned()
@@ -231,6 +237,19 @@ impl Response {
     /// Returns the first value of the field `name`.
     pub(crate) fn field(&self, name: &str) -> Option<String> {
         self.head.field(name)
+    }
+
+    /// Asserts the value of a field.
+    #[track_caller]
+    pub(crate) fn field_is(&self, name: &str, value: Option<&str>) {
+        self.head.field_is(name, value);
+    }
+
+    /// Asserts that it is the origin's page of a URL.
+    #[track_caller]
+    pub(crate) fn is_page(&self, url: &str) {
+        let path = url.splitn(4, '/').nth(3).unwrap_or_default();
+        self.is_origins(200, &format!("page /{path}"));
     }
 
     /// Returns the body as text.

@@ -22,6 +22,16 @@ macro_rules! or_skip {
     };
 }
 
+/// Asserts that a text has each of these parts.
+macro_rules! says {
+    ($text:expr, $($part:expr),+ $(,)?) => {{
+        $(
+            let part = $part;
+            assert!($text.contains(part), "no {part:?} in {}", $text);
+        )+
+    }};
+}
+
 pub(crate) mod admin_gate;
 pub(crate) mod collector;
 mod crawlgate_process;

@@ -99,6 +99,12 @@ impl Wire {
         self.ask(url).response("GET")
     }
 
+    /// GETs a URL in absolute-form and asserts that the origin answers, with the page that it has for each path.
+    #[track_caller]
+    pub(crate) fn passes(&mut self, url: &str) {
+        self.get(url).is_page(url);
+    }
+
     /// Asks for a URL in absolute-form; the response is still to be read.
     pub(crate) fn ask(&mut self, url: &str) -> &mut Self {
         let authority = url.split('/').nth(2).unwrap();

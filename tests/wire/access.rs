@@ -62,6 +62,7 @@ pub(crate) fn check(case: &str, gate: &CrawlgateProcess, origin: &Origin, access
 #[test]
 fn each_status_of_robots_txt_has_its_meaning() {
     let gate = CrawlgateProcess::start();
+    #[rustfmt::skip] // one row, one case
     let cases = [
         ("200", Reply::ok(RULES), Rules),
         ("203 is a success too", Reply::status(203, RULES), Rules),
@@ -74,11 +75,7 @@ fn each_status_of_robots_txt_has_its_meaning() {
             Rules,
         ),
         ("chunked", Reply::chunked(RULES), Rules),
-        (
-            "ended by the end of the connection",
-            Reply::raw(format!("HTTP/1.1 200 OK\r\n\r\n{RULES}")).close(),
-            Rules,
-        ),
+        ("ended by the end of the connection", Reply::raw(format!("HTTP/1.1 200 OK\r\n\r\n{RULES}")).close(), Rules),
         (
             "after an early hint",
             Reply::raw("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n").send(format!(
@@ -87,20 +84,12 @@ fn each_status_of_robots_txt_has_its_meaning() {
             )),
             Rules,
         ),
-        (
-            "404, its body is no rule",
-            Reply::status(404, "User-agent: *\nDisallow: /\n"),
-            Free,
-        ),
+        ("404, its body is no rule", Reply::status(404, "User-agent: *\nDisallow: /\n"), Free),
         ("410", Reply::status(410, ""), Free),
         ("401", Reply::status(401, ""), Free),
         ("403", Reply::status(403, "Disallow: /"), Free),
         ("429", Reply::status(429, RULES), Nothing),
-        (
-            "500, its body is no rule",
-            Reply::status(500, "User-agent: *\nAllow: /\n"),
-            Nothing,
-        ),
+        ("500, its body is no rule", Reply::status(500, "User-agent: *\nAllow: /\n"), Nothing),
         ("503", Reply::status(503, ""), Nothing),
         ("599", Reply::status(599, ""), Nothing),
         (
@@ -108,21 +97,9 @@ fn each_status_of_robots_txt_has_its_meaning() {
             Reply::status(500, "<h1>Page not found</h1>"),
             Nothing,
         ),
-        (
-            "304 to an unconditional request",
-            Reply::raw("HTTP/1.1 304 Not Modified\r\n\r\n"),
-            Nothing,
-        ),
-        (
-            "no HTTP at all",
-            Reply::raw("SSH-2.0-OpenSSH_9\r\n\r\n").close(),
-            Nothing,
-        ),
-        (
-            "an invalid status",
-            Reply::raw("HTTP/1.1 20 OK\r\nContent-Length: 0\r\n\r\n").close(),
-            Nothing,
-        ),
+        ("304 to an unconditional request", Reply::raw("HTTP/1.1 304 Not Modified\r\n\r\n"), Nothing),
+        ("no HTTP at all", Reply::raw("SSH-2.0-OpenSSH_9\r\n\r\n").close(), Nothing),
+        ("an invalid status", Reply::raw("HTTP/1.1 20 OK\r\nContent-Length: 0\r\n\r\n").close(), Nothing),
         ("closed without an answer", Reply::silent().close(), Nothing),
         ("reset without an answer", Reply::silent().reset(), Nothing),
     ];
@@ -238,16 +215,13 @@ fn five_redirects_are_followed_and_a_sixth_is_not() {
 #[test]
 fn failed_redirects_of_robots_txt_have_their_meanings() {
     let gate = CrawlgateProcess::start();
+    #[rustfmt::skip] // one row, one case
     let cases = [
         ("a loop", "/robots.txt", Free),
         ("no location", "", Nothing),
         ("another scheme", "gopher://site.test/robots.txt", Nothing),
         ("an invalid location", "http://[", Nothing),
-        (
-            "an unknown host",
-            "http://no-such-name.test/robots.txt",
-            Nothing,
-        ),
+        ("an unknown host", "http://no-such-name.test/robots.txt", Nothing),
     ];
     for (case, location, access) in cases {
         check(

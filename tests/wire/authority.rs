@@ -34,7 +34,7 @@ fn a_rotation_leaves_no_day_on_which_a_client_trusts_neither() {
     ca(&gate, &["export"]);
 
     let said = ca(&gate, &["rotate"]);
-    assert!(said.contains("ca.next.crt"), "{said}");
+    says!(said, "ca.next.crt");
     let next = file(&gate, "ca.next.crt");
     for exported in ["bundle.pem", "authorities.pem"] {
         let exported = file(&gate, exported);
@@ -44,7 +44,7 @@ fn a_rotation_leaves_no_day_on_which_a_client_trusts_neither() {
     assert!(believes(&gate, &first), "the current one signs");
     assert!(!believes(&gate, &next));
     let setup = ca(&gate, &["setup", "system"]);
-    assert!(setup.contains("ca.next.crt"), "{setup}");
+    says!(setup, "ca.next.crt");
 
     let early = gate
         .setup
@@ -81,10 +81,7 @@ fn hosts_outside_the_name_constraints_are_tunnelled_or_refused() {
     let gate =
         CrawlgateProcess::with(|setup| setup.set("tls", "name_constraints", "[\"site.test\"]"));
     let shown = ca(&gate, &["show"]);
-    assert!(
-        shown.contains("site.test") && shown.contains("not 0.0.0.0/0"),
-        "{shown}"
-    );
+    says!(shown, "site.test", "not 0.0.0.0/0");
     let (free, ruled) = (Origin::https(), Origin::https().robots(RULES));
     let authority = |host: &str, origin: &Origin| format!("{host}:{}", origin.port());
 
@@ -116,7 +113,7 @@ fn hosts_outside_the_name_constraints_are_tunnelled_or_refused() {
     let answer = gate.connect().tunnel(&authority("other.test", &ruled));
     gate.refused(&answer, 403, "opaque_tunnel");
     let detail = answer.problem()["detail"].to_string();
-    assert!(detail.contains("name constraints"), "{detail}");
+    says!(detail, "name constraints");
     assert_eq!(ruled.seen_but_robots(), [""; 0]);
 }
 

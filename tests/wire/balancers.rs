@@ -28,7 +28,7 @@ fn only_a_load_balancer_may_name_another_address() {
     ]
     .concat();
     let (gate, places) = gate_in(&tables, 4, |setup| {
-        setup.set("limits", "header_timeout", "\"3s\"")
+        setup.set("limits", "header_timeout", "\"3s\"");
     });
     let [_, balanced, other, tls] = places.as_slice() else {
         panic!("four listeners")
@@ -65,27 +65,17 @@ fn only_a_load_balancer_may_name_another_address() {
     // A balancer without a header, with a malformed one, or with the address of a client that may not connect.
     let get = format!("GET {} HTTP/1.1\r\nHost: x\r\n\r\n", origin.url("/no"));
     let before = |header: &[u8]| [header, get.as_bytes()].concat();
-    for (case, octets) in [
+    #[rustfmt::skip] // one row, one case
+    let rows = [
         ("no header", before(b"")),
-        (
-            "garbage",
-            before(b"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c"),
-        ),
-        (
-            "another family",
-            before(b"PROXY UDP4 192.0.2.7 127.0.0.1 1 2\r\n"),
-        ),
-        (
-            "a header that is too long",
-            before(&[b"PROXY UNKNOWN ".as_slice(), &[b'x'; 200], b"\r\n"].concat()),
-        ),
-        (
-            "a client that may not connect",
-            before(b"PROXY TCP4 198.51.100.9 127.0.0.1 1 2\r\n"),
-        ),
+        ("garbage", before(b"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c")),
+        ("another family", before(b"PROXY UDP4 192.0.2.7 127.0.0.1 1 2\r\n")),
+        ("a header that is too long", before(&[b"PROXY UNKNOWN ".as_slice(), &[b'x'; 200], b"\r\n"].concat())),
+        ("a client that may not connect", before(b"PROXY TCP4 198.51.100.9 127.0.0.1 1 2\r\n")),
         ("half a header, slowly", b"PROXY TCP4 192.0".to_vec()),
         ("nothing", Vec::new()),
-    ] {
+    ];
+    for (case, octets) in rows {
         let mut wire = at(balanced);
         wire.send(octets);
         assert_eq!(wire.drain(), 0, "{case}");
@@ -114,7 +104,7 @@ fn limits_hold_for_the_clients_behind_a_balancer() {
     let tables = "[[listener]]\nname = 'balanced'\naddress = '127.0.0.1:0'\nopen = true\n\
                   proxy_protocol_from = '127.0.0.1'\n";
     let (gate, places) = gate_in(tables, 2, |setup| {
-        setup.set("limits", "connections_per_client", "1")
+        setup.set("limits", "connections_per_client", "1");
     });
     let latch = Latch::new();
     let slow = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");

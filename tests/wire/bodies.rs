@@ -279,8 +279,7 @@ fn line_ends_behind_a_robots_txt_cut_nothing() {
         }
     }
     let empty = Origin::http().on("/robots.txt", [Reply::raw("HTTP/1.1 204 No\r\n\r\n\r\n")]);
-    gate.get(&empty.url("/private"))
-        .is_origins(200, "page /private");
+    gate.passes(&empty.url("/private"));
 }
 
 #[test]
@@ -365,7 +364,7 @@ fn content_codings_are_decoded() {
             RULES.len(),
             "{coding}: the length counts decoded"
         );
-        gate.get(&origin.url("/open")).is_origins(200, "page /open");
+        gate.passes(&origin.url("/open"));
     }
 }
 
@@ -402,7 +401,7 @@ fn an_endless_robots_txt_or_gzip_bomb_costs_no_more_than_the_limit() {
         assert_eq!(record["robots"]["truncated"], true, "{case}: {record}");
         let kept = record["robots"]["bytes"].as_u64().unwrap();
         assert!(kept <= 512_000, "{case}: {record}");
-        gate.get(&origin.url("/open")).is_origins(200, "page /open");
+        gate.passes(&origin.url("/open"));
         assert!(
             origin.sent() < 32 << 20,
             "{case}: {} octets were taken",
@@ -424,5 +423,5 @@ fn the_line_that_the_limit_cuts_is_dropped() {
     let filler = "#".repeat(512_000 - start.len() - end.len() - 1);
     let origin = Origin::with_rules(&format!("{start}{filler}\n{end}deep/and/more\n"));
     gate.denied(&gate.get(&origin.url("/private")));
-    gate.get(&origin.url("/open")).is_origins(200, "page /open");
+    gate.passes(&origin.url("/open"));
 }

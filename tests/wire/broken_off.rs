@@ -30,39 +30,21 @@ fn a_body_that_breaks_off_breaks_off_for_the_crawler_too() {
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     let begun = || Reply::raw(format!("{chunked}4\r\nhalf\r\n"));
     let never = Latch::new();
-    for (path, reply, error) in [
-        (
-            "/short",
-            Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf").close(),
-            "http_response_incomplete",
-        ),
-        (
-            "/reset",
-            Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf").reset(),
-            "http_response_incomplete",
-        ),
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("/short", Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf").close(), "http_response_incomplete"),
+        ("/reset", Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nhalf").reset(), "http_response_incomplete"),
         ("/chunks", begun().close(), "http_response_incomplete"),
-        (
-            "/junk",
-            begun().send("zz\r\n").close(),
-            "http_response_transfer_coding",
-        ),
-        (
-            "/junk-on-an-open-connection",
-            begun().send("zz\r\n").wait(&never),
-            "http_response_transfer_coding",
-        ),
-        (
-            "/junk-at-once",
-            Reply::raw(format!("{chunked}zz\r\nhalf\r\n0\r\n\r\n")),
-            "http_response_transfer_coding",
-        ),
+        ("/junk", begun().send("zz\r\n").close(), "http_response_transfer_coding"),
+        ("/junk-on-an-open-connection", begun().send("zz\r\n").wait(&never), "http_response_transfer_coding"),
+        ("/junk-at-once", Reply::raw(format!("{chunked}zz\r\nhalf\r\n0\r\n\r\n")), "http_response_transfer_coding"),
         (
             "/more-than-a-number",
             Reply::raw(format!("{chunked}fffffffffffffffff\r\nhalf")).wait(&never),
             "http_response_transfer_coding",
         ),
-    ] {
+    ];
+    for (path, reply, error) in cases {
         for origin in [Origin::http(), Origin::https()] {
             let origin = origin.on(path, [reply.clone()]);
             let old = get_in_http_10(&gate, &origin, path);

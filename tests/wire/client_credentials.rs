@@ -51,7 +51,7 @@ fn credentials_are_asked_for_checked_and_not_passed_on() {
         "log",
         &["--reason", "unauthenticated", "--origin", &origin.url("")],
     );
-    assert!(said.contains("/open"), "{said}");
+    says!(said, "/open");
     // The same connection goes on.
     for _ in 0..3 {
         ask(&mut wire, &url, &basic("news", PASSWORD)).is_origins(200, "page /open");

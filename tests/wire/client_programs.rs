@@ -41,7 +41,8 @@ fn entries_are_created_listed_and_checked_by_command() {
 
     let mut setup = setup;
     setup.tables(&made);
-    for (words, input, code, told) in [
+    #[rustfmt::skip] // one row, one case
+    let cases = [
         (&["check", "news"][..], &*line, 0, "news: right\n"),
         (&["check", "news"], "another one\n", 1, "news: wrong\n"),
         (
@@ -50,32 +51,13 @@ fn entries_are_created_listed_and_checked_by_command() {
             0,
             "name  recognised by  product tokens  mode  exempt\nnews  password       NewsBot         -     -\n",
         ),
-        (
-            &["check", "nobody"],
-            &line,
-            2,
-            "no client is named \"nobody\"; there are: news",
-        ),
-        (
-            &["add", "news", "--generate"],
-            "",
-            2,
-            "a client is named \"news\" already",
-        ),
-        (
-            &["add", "side", "--password-stdin"],
-            "short\n",
-            2,
-            "a password has at least 8 octets",
-        ),
-        (
-            &["add", "Side", "--generate"],
-            "",
-            2,
-            "expected a name of 1 to 64",
-        ),
+        (&["check", "nobody"], &line, 2, "no client is named \"nobody\"; there are: news"),
+        (&["add", "news", "--generate"], "", 2, "a client is named \"news\" already"),
+        (&["add", "side", "--password-stdin"], "short\n", 2, "a password has at least 8 octets"),
+        (&["add", "Side", "--generate"], "", 2, "expected a name of 1 to 64"),
         (&["add", "side"], "", 2, ""),
-    ] {
+    ];
+    for (words, input, code, told) in cases {
         let (found, out, said) = client(&setup, words, input);
         assert_eq!(found, Some(code), "{words:?}: {out}{said}");
         assert!((out + &said).contains(told), "{words:?}: {said}");

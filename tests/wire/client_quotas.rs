@@ -25,7 +25,7 @@ fn a_quota_is_spent_once() {
     gate.refused(&gate.get(&origin.url("/robots.txt")), 429, "quota_spent");
     // A reload that allows more keeps the usage so far.
     gate.reload(|setup| {
-        setup.tables("[[client]]\nname = 'rest'\nquota = { requests = 4, per = '365d' }\n")
+        setup.tables("[[client]]\nname = 'rest'\nquota = { requests = 4, per = '365d' }\n");
     });
     gate.get(&url(4)).is_origins(200, "page /open/4");
     gate.refused(&gate.get(&url(5)), 429, "quota_spent");
@@ -56,7 +56,7 @@ fn a_client_that_disconnects_while_held_keeps_no_turn() {
         setup.tables("[[client]]\nname = 'rest'\nrequests_per_second = 0.01\n");
     });
     let origin = Origin::with_rules(RULES);
-    gate.get(&origin.url("/a")).is_origins(200, "page /a");
+    gate.passes(&origin.url("/a"));
     for _ in 0..3 {
         // The hold would have ended after 100 seconds; if earlier turns were kept, both requests would be refused.
         let record = held_and_broken_off(&gate, &origin, "quota_spent");
@@ -76,7 +76,7 @@ fn a_client_that_is_too_fast_is_held_or_refused() {
     let mut pairs = 0..;
     eventually("a request to be held", || {
         let path = format!("/b/{}", pairs.next()?);
-        gate.get(&one.url("/a")).is_origins(200, "page /a");
+        gate.passes(&one.url("/a"));
         gate.get(&other.url(&path))
             .is_origins(200, &format!("page {path}"));
         let record = gate.record_of(&other.url(&path));
@@ -96,10 +96,6 @@ fn a_client_that_is_too_fast_is_held_or_refused() {
     });
     for answer in &refused {
         gate.refused(answer, 429, "quota_spent");
-        assert_eq!(
-            answer.field("retry-after").as_deref(),
-            Some("1"),
-            "{answer:?}"
-        );
+        answer.field_is("retry-after", Some("1"));
     }
 }

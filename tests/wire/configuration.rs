@@ -101,10 +101,7 @@ fn a_configuration_of_the_working_directory_is_told_of_and_a_strangers_is_refuse
         let output = crawlgate(here, words);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
-        assert!(
-            said.contains("crawlgate.toml: not read: others may write it"),
-            "{said}"
-        );
+        says!(said, "crawlgate.toml: not read: others may write it");
         assert!(
             said.contains("--config crawlgate.toml"),
             "no way out: {said}"
@@ -123,7 +120,7 @@ fn a_configuration_of_the_working_directory_is_told_of_and_a_strangers_is_refuse
 fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
     // The run passes a host that it resolves itself as an address; only the proxy resolves this one.
     let company = CrawlgateProcess::with(|setup| {
-        setup.set("upstream.hosts", "\"far.test\"", "\"127.0.0.1\"")
+        setup.set("upstream.hosts", "\"far.test\"", "\"127.0.0.1\"");
     });
     let origin = Origin::http();
     let proxy = format!("http://{}", company.address);
@@ -156,7 +153,7 @@ fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
         "crawlgate: requests for http URLs leave by the proxy {proxy} (HTTP_PROXY in the environment), and directly to \
          loopback\n"
     );
-    assert!(said.contains(&leaves), "{said}");
+    says!(said, &leaves);
     let record = company.record_of(&url);
     assert_eq!(record["verdict"], "allow", "{record}");
 
@@ -168,19 +165,16 @@ fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
         &origin.url("/directly"),
     );
     assert_eq!(status, "200", "{said}");
-    assert!(
-        said.contains("http_proxy in the environment is not used"),
-        "{said}"
-    );
+    says!(said, "http_proxy in the environment is not used");
     let (code, status, said) = run(
         &setup,
         ("https_proxy", "https://proxy.test"),
         &origin.url("/never"),
     );
     assert_eq!((code, status.as_str()), (Some(2), ""), "{said}");
-    assert!(
-        said.contains("https_proxy in the environment: expected the URL of a proxy"),
-        "{said}"
+    says!(
+        said,
+        "https_proxy in the environment: expected the URL of a proxy"
     );
     assert_eq!(
         origin.seen_but_robots(),

@@ -43,30 +43,23 @@ fn a_report_tells_of_a_denial_and_of_its_proof() {
     assert_eq!(report["logs"][0]["verification"]["ok"], true);
     assert_eq!(report["logs"][0]["verification"]["proven"], 1);
     let page = fs::read_to_string(&html).unwrap();
-    assert!(page.contains("by Ada &#38; Bob"), "{page}");
-    assert!(page.contains("No fault was found."), "{page}");
+    says!(page, "by Ada &#38; Bob", "No fault was found.");
     let mode = fs::metadata(&html).unwrap().permissions().mode();
     assert_eq!(mode & 0o077, 0, "open to its owner alone");
     let origin = site.url("");
     let csv = fs::read_to_string(csv).unwrap();
     let row = format!("{},1,0,0,1,1,0,0,0,0,", origin.trim_end_matches('/'));
-    assert!(csv.contains(&row), "{csv}");
+    says!(csv, &row);
 
     // Files that exist stay, unless told otherwise; nothing is written then.
     fs::write(&html, "mine").unwrap();
     let (_, error) = gate.ends(2, "report", &words);
-    assert!(
-        error.contains("report.html exists already; name another file"),
-        "{error}"
-    );
+    says!(error, "report.html exists already; name another file");
     assert_eq!(fs::read_to_string(&html).unwrap(), "mine");
     let forced = [&words[..], &["--force", "--no-verify"]].concat();
     assert_eq!(gate.beside("report", &forced).0, Some(0));
     let page = fs::read_to_string(&html).unwrap();
-    assert!(
-        page.contains("The log was not verified for this report."),
-        "{page}"
-    );
+    says!(page, "The log was not verified for this report.");
 
     let out = gate.succeeds("report", &["--since", "1h", "--no-verify", "--json", "-"]);
     let again: Value = serde_json::from_str(&out).unwrap();
@@ -100,8 +93,7 @@ fn the_name_of_a_report_tells_its_format() {
     ] {
         let (code, error, file) = write(name);
         assert_eq!((code, file), (Some(2), None), "{name}");
-        assert!(error.contains("a report is HTML or JSON"), "{error}");
-        assert!(error.contains(way), "{error}");
+        says!(error, "a report is HTML or JSON", way);
     }
 }
 
@@ -120,8 +112,7 @@ fn forwarded_requests_without_a_record_are_counted_at_once_or_shown_as_unknown()
     assert_eq!(gate.get(&dead.url("/x")).status, 502);
     let report = |words: &[&str], output: &[&str]| {
         let words = [&["--since", "1h", "--no-verify"][..], words, output].concat();
-        let out = gate.succeeds("report", &words);
-        out
+        gate.succeeds("report", &words)
     };
     let json = |words: &[&str]| -> Value {
         serde_json::from_str(&report(words, &["--json", "-"])).unwrap()
@@ -161,17 +152,14 @@ fn forwarded_requests_without_a_record_are_counted_at_once_or_shown_as_unknown()
     // The counts are told once: a second report has the same.
     assert_eq!(json(&[])["summary"], all["summary"]);
     let page = report(&[], &["-o", "-"]);
-    assert!(
-        page.contains("7 requests: 4 were forwarded and answered"),
-        "{page}"
-    );
+    says!(page, "7 requests: 4 were forwarded and answered");
     let unknown = "<td class=\"number\" data-head=\"Forwarded\">unknown</td>";
-    assert!(page.contains(unknown), "{page}");
+    says!(page, unknown);
     assert!(page.contains("Of the 4 that were forwarded without a record, this is unknown."));
     let csv = report(&[], &["--origins-csv", "-"]);
     let origin = site.url("");
     let row = format!("{},,,0,2,2,0,0,0,0,", origin.trim_end_matches('/'));
-    assert!(csv.contains(&row), "{csv}");
+    says!(csv, &row);
 }
 
 #[test]
@@ -205,8 +193,5 @@ fn a_report_about_nothing_is_refused_in_words() {
     }
     let both = ["--since", "1h", "-o", "-", "--json", "-"];
     let (_, error) = gate.ends(2, "report", &both);
-    assert!(
-        error.contains("only one of the files can be the standard output"),
-        "{error}"
-    );
+    says!(error, "only one of the files can be the standard output");
 }

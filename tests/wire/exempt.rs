@@ -149,18 +149,17 @@ fn report_mode_counts_no_exempt_request_as_a_denial() {
         (metrics.contains(&exempt) && metrics.contains(&denied)).then_some(())
     });
     let overview = gate.get("/").text();
-    for tile in [
+    says!(
+        overview,
         "<span class=\"count\">4</span> <span class=\"name\">Forwarded</span>",
-        "<span class=\"count\">1</span> <span class=\"name\">Would be denied</span>",
-    ] {
-        assert!(overview.contains(tile), "{tile}: {overview}");
-    }
+        "<span class=\"count\">1</span> <span class=\"name\">Would be denied</span>"
+    );
     assert!(!overview.contains("client_exempt"), "{overview}");
     let banner = format!(
         "<p>Report mode: everything is decided and recorded, nothing is denied</p>\
          <p>Exempt from what robots.txt disallows: helper ({WHY})</p></aside>"
     );
-    assert!(overview.contains(&banner), "{overview}");
+    says!(overview, &banner);
     assert_eq!(count(&gate, &["--exempt"]), 3);
     assert_eq!(count(&gate, &["--verdict", "deny"]), 1);
 
@@ -180,7 +179,7 @@ fn the_target_of_a_redirect_is_exempted_by_its_own_robots_txt() {
     let here = Origin::with_rules("").on("/go", [moved]);
     let gate = gate(&clients(""));
     let answer = helper(&gate, &here.url("/go"));
-    assert_eq!(answer.field("location").as_deref(), Some(&*target));
+    answer.field_is("location", Some(&*target));
     assert_eq!(there.seen().len(), 0, "crawlgate follows none");
     helper(&gate, &target).is_origins(200, "page /private/x");
     is_exempted(&gate.record_of(&target), "robots_disallow");
@@ -253,7 +252,7 @@ fn a_run_takes_no_exemption_and_names_it() {
     };
     let told = format!("no exemption: the configuration exempts helper ({WHY})");
     let said = run("helper", &[]);
-    assert!(said.contains(&told), "{said}");
+    says!(said, &told);
     let said = run("rest", &[]);
     assert!(!said.contains("exempt"), "{said}");
     let facts = |said: &str| serde_json::from_str::<Value>(said.lines().last().unwrap()).unwrap();

@@ -172,7 +172,7 @@ fn a_directory_of_another_log_is_refused() {
         "this belongs to the log crawlgate/",
         "name another directory",
     ] {
-        assert!(said.contains(word), "{said}");
+        says!(said, word);
     }
     one.signal(Signal::TERM);
     one.wait();
@@ -182,7 +182,7 @@ fn a_directory_of_another_log_is_refused() {
     carry(copy.path(), one.setup.dir());
     let (code, said) = export(&one, &to);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("the store is an older copy"), "{said}");
+    says!(said, "the store is an older copy");
 
     // Another log of as many records, under the same key.
     one.start_again();
@@ -193,7 +193,7 @@ fn a_directory_of_another_log_is_refused() {
     );
     let (code, said) = export(&one, &to);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("does not continue the one in it"), "{said}");
+    says!(said, "does not continue the one in it");
     let after = files(elsewhere.path());
     assert_eq!(before, after, "nothing is written");
 
@@ -201,5 +201,5 @@ fn a_directory_of_another_log_is_refused() {
     fs::write(strange.path().join("log.json"), "{}").unwrap();
     let (code, said) = export(&one, &["--to", strange.path().to_str().unwrap()]);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("this is no export of crawlgate"), "{said}");
+    says!(said, "this is no export of crawlgate");
 }

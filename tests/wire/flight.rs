@@ -28,7 +28,7 @@ fn two_hundred_first_requests_cause_one_fetch() {
         .iter()
         .map(|url| {
             let mut wire = gate.connect();
-            wire.ask(&url);
+            wire.ask(url);
             wire
         })
         .collect();
@@ -102,20 +102,12 @@ fn every_stall_of_a_fetch_ends_at_its_deadline() {
     });
     let never = Latch::new();
     let head = "HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n";
+    #[rustfmt::skip] // one row, one case
     let cases = [
         ("no first octet", Reply::silent().wait(&never)),
-        (
-            "a head without an end",
-            Reply::raw("HTTP/1.1 200 OK\r\nContent-").wait(&never),
-        ),
-        (
-            "a body without an end",
-            Reply::raw(head).send(RULES).wait(&never),
-        ),
-        (
-            "a redirect to a target that stalls",
-            Reply::redirect(302, "/stalls"),
-        ),
+        ("a head without an end", Reply::raw("HTTP/1.1 200 OK\r\nContent-").wait(&never)),
+        ("a body without an end", Reply::raw(head).send(RULES).wait(&never)),
+        ("a redirect to a target that stalls", Reply::redirect(302, "/stalls")),
     ];
     for (case, reply) in cases {
         let origin = Origin::http()

@@ -136,11 +136,7 @@ fn a_stopped_process_leaves_commands_working_with_a_note() {
     let (urls, error) = listed(&gate);
     assert_eq!(urls, [&*url]);
     assert_eq!(error.lines().count(), 1, "{error}");
-    assert!(error.contains(NOTE), "{error}");
-    assert!(
-        error.contains("crawlgate.sock does not answer within 1s"),
-        "{error}"
-    );
+    says!(error, NOTE, "crawlgate.sock does not answer within 1s");
     // Other commands do not ask.
     for (command, words) in [("audit", ["key"]), ("override", ["list"])] {
         let (code, _, error) = gate.beside(command, &words);
@@ -196,8 +192,8 @@ fn a_process_that_does_not_know_the_request_leaves_commands_working_with_a_note(
     });
     let (urls, error) = listed(&gate);
     assert_eq!(urls, [url]);
-    assert!(error.contains(NOTE), "{error}");
+    says!(error, NOTE);
     assert_eq!(older.join().unwrap(), "{\"command\":\"flush\"}\n");
-    assert!(error.contains("answers: not a question: "), "{error}");
+    says!(error, "answers: not a question: ");
     assert!(!error.contains('\u{1b}'), "{error:?}");
 }

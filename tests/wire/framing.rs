@@ -44,62 +44,24 @@ const CHUNKS: &str = "\r\n3\r\nabc\r\n0\r\n\r\n";
 #[test]
 fn lengths_that_disagree_or_are_no_numbers_are_refused() {
     let gate = CrawlgateProcess::start();
+    #[rustfmt::skip] // one row, one case
     let cases = [
-        (
-            "transfer coding and length",
-            format!("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n{CHUNKS}"),
-        ),
-        (
-            "length and transfer coding",
-            format!("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n{CHUNKS}"),
-        ),
-        (
-            "two lengths",
-            "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd".to_owned(),
-        ),
-        (
-            "two lengths in one field",
-            "Content-Length: 3, 4\r\n\r\nabcd".to_owned(),
-        ),
+        ("transfer coding and length", format!("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n{CHUNKS}")),
+        ("length and transfer coding", format!("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n{CHUNKS}")),
+        ("two lengths", "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd".to_owned()),
+        ("two lengths in one field", "Content-Length: 3, 4\r\n\r\nabcd".to_owned()),
         ("a sign", "Content-Length: +3\r\n\r\nabc".to_owned()),
-        (
-            "a negative length",
-            "Content-Length: -3\r\n\r\nabc".to_owned(),
-        ),
+        ("a negative length", "Content-Length: -3\r\n\r\nabc".to_owned()),
         ("hexadecimal", "Content-Length: 0x3\r\n\r\nabc".to_owned()),
-        (
-            "white space inside",
-            "Content-Length: 1 2\r\n\r\nabcdefghijkl".to_owned(),
-        ),
+        ("white space inside", "Content-Length: 1 2\r\n\r\nabcdefghijkl".to_owned()),
         ("an empty length", "Content-Length:\r\n\r\nabc".to_owned()),
-        (
-            "more than 64 bits",
-            "Content-Length: 99999999999999999999\r\n\r\nabc".to_owned(),
-        ),
-        (
-            "chunked is not last",
-            format!("Transfer-Encoding: chunked, gzip\r\n{CHUNKS}"),
-        ),
-        (
-            "chunked twice",
-            format!("Transfer-Encoding: chunked, chunked\r\n{CHUNKS}"),
-        ),
-        (
-            "chunked in two fields",
-            format!("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n{CHUNKS}"),
-        ),
-        (
-            "an invalid coding",
-            format!("Transfer-Encoding: xchunked\r\n{CHUNKS}"),
-        ),
-        (
-            "a vertical tab before chunked",
-            format!("Transfer-Encoding: \x0bchunked\r\n{CHUNKS}"),
-        ),
-        (
-            "identity",
-            "Transfer-Encoding: identity\r\nContent-Length: 3\r\n\r\nabc".to_owned(),
-        ),
+        ("more than 64 bits", "Content-Length: 99999999999999999999\r\n\r\nabc".to_owned()),
+        ("chunked is not last", format!("Transfer-Encoding: chunked, gzip\r\n{CHUNKS}")),
+        ("chunked twice", format!("Transfer-Encoding: chunked, chunked\r\n{CHUNKS}")),
+        ("chunked in two fields", format!("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n{CHUNKS}")),
+        ("an invalid coding", format!("Transfer-Encoding: xchunked\r\n{CHUNKS}")),
+        ("a vertical tab before chunked", format!("Transfer-Encoding: \x0bchunked\r\n{CHUNKS}")),
+        ("identity", "Transfer-Encoding: identity\r\nContent-Length: 3\r\n\r\nabc".to_owned()),
     ];
     for (case, rest) in cases {
         refused(&gate, case, POST, &rest);
@@ -109,20 +71,12 @@ fn lengths_that_disagree_or_are_no_numbers_are_refused() {
 #[test]
 fn invalid_field_lines_are_refused() {
     let gate = CrawlgateProcess::start();
+    #[rustfmt::skip] // one row, one case
     let cases = [
-        (
-            "white space before the colon",
-            "Content-Length : 3\r\n\r\nabc",
-        ),
-        (
-            "a tab before the colon",
-            "Transfer-Encoding\t: chunked\r\n\r\n0\r\n\r\n",
-        ),
+        ("white space before the colon", "Content-Length : 3\r\n\r\nabc"),
+        ("a tab before the colon", "Transfer-Encoding\t: chunked\r\n\r\n0\r\n\r\n"),
         ("a folded line", "X-Folded: a\r\n b\r\n\r\n"),
-        (
-            "a folded transfer coding",
-            "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n",
-        ),
+        ("a folded transfer coding", "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n"),
         ("no colon", "Nonsense\r\n\r\n"),
         ("an empty name", ": value\r\n\r\n"),
         ("a name with a space", "Content Length: 3\r\n\r\nabc"),
@@ -145,37 +99,17 @@ fn invalid_field_lines_are_refused() {
 #[test]
 fn invalid_start_lines_are_refused() {
     let gate = CrawlgateProcess::start();
+    #[rustfmt::skip] // one row, one case
     let cases = [
         ("two spaces", "GET  {target} HTTP/1.1\r\nHost: {host}\r\n"),
-        (
-            "a version in lower case",
-            "GET {target} http/1.1\r\nHost: {host}\r\n",
-        ),
+        ("a version in lower case", "GET {target} http/1.1\r\nHost: {host}\r\n"),
         ("no version", "GET {target}\r\nHost: {host}\r\n"),
-        (
-            "another protocol",
-            "GET {target} HTTPS/1.1\r\nHost: {host}\r\n",
-        ),
-        (
-            "version 2 in text",
-            "GET {target} HTTP/2.0\r\nHost: {host}\r\n",
-        ),
-        (
-            "a space in the target",
-            "GET {target} x HTTP/1.1\r\nHost: {host}\r\n",
-        ),
-        (
-            "a control in the target",
-            "GET {target}\x01 HTTP/1.1\r\nHost: {host}\r\n",
-        ),
-        (
-            "a method that is no token",
-            "G(ET {target} HTTP/1.1\r\nHost: {host}\r\n",
-        ),
-        (
-            "a transfer coding in HTTP/1.0",
-            "POST {target} HTTP/1.0\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n",
-        ),
+        ("another protocol", "GET {target} HTTPS/1.1\r\nHost: {host}\r\n"),
+        ("version 2 in text", "GET {target} HTTP/2.0\r\nHost: {host}\r\n"),
+        ("a space in the target", "GET {target} x HTTP/1.1\r\nHost: {host}\r\n"),
+        ("a control in the target", "GET {target}\x01 HTTP/1.1\r\nHost: {host}\r\n"),
+        ("a method that is no token", "G(ET {target} HTTP/1.1\r\nHost: {host}\r\n"),
+        ("a transfer coding in HTTP/1.0", "POST {target} HTTP/1.0\r\nHost: {host}\r\nTransfer-Encoding: chunked\r\n"),
         ("no host in HTTP/1.1", "GET {target} HTTP/1.1\r\n"),
     ];
     for (case, start) in cases {

@@ -156,11 +156,7 @@ fn a_request_that_writes_is_refused() {
         let answer = gate.request(method, &server.url("/a"), "Content-Length: 0\r\n");
         let record = gate.refused(&answer, 405, "bad_request");
         assert_eq!(record_origin(&record), server.url(""), "{method}: {record}");
-        assert_eq!(
-            answer.field("allow").as_deref(),
-            Some("GET, HEAD"),
-            "{method}"
-        );
+        answer.field_is("allow", Some("GET, HEAD"));
     }
     let mut wire = gate.connect();
     let url = server.url("/a");
@@ -231,8 +227,8 @@ fn a_head_transfers_nothing() {
     let server = FtpServer::start().file("pub/f.html", "0123456789");
     let answer = gate.request("HEAD", &server.url("/pub/f.html"), "");
     assert_eq!(answer.status, 200, "{answer:?}");
-    assert_eq!(answer.field("content-length").as_deref(), Some("10"));
-    assert_eq!(answer.field("content-type").as_deref(), Some("text/html"));
+    answer.field_is("content-length", Some("10"));
+    answer.field_is("content-type", Some("text/html"));
     let before = server.data_connections();
     assert_eq!(gate.request("HEAD", &server.url("/pub/"), "").status, 200);
     assert_eq!(gate.request("HEAD", &server.url("/pub/g"), "").status, 404);
@@ -254,16 +250,10 @@ fn a_directory_is_a_page_of_links() {
             .file("top", "1");
         let answer = gate.get(&server.url("/pub/"));
         assert_eq!(answer.status, 200, "{answer:?}");
-        assert_eq!(
-            answer.field("content-type").as_deref(),
-            Some("text/html; charset=utf-8")
-        );
+        answer.field_is("content-type", Some("text/html; charset=utf-8"));
         let text = answer.text();
-        assert!(
-            text.contains("<a href=\"a%20b&amp;c.txt\">a b&amp;c.txt</a>  5"),
-            "{text}"
-        );
-        assert!(text.contains("<a href=\"deep/\">deep/</a>"), "{text}");
+        says!(text, "<a href=\"a%20b&amp;c.txt\">a b&amp;c.txt</a>  5");
+        says!(text, "<a href=\"deep/\">deep/</a>");
         assert!(text.contains(&format!(
             "<title>ftp://site.test:{}/pub/</title>",
             server.port()
@@ -312,10 +302,7 @@ fn replies_become_statuses() {
         assert_eq!(answer.status, status, "{reply}: {answer:?}");
         let said = answer.field("proxy-status").unwrap();
         let told = reply.replace(['"', '\x1b'], "");
-        assert!(
-            said.contains(&format!("details=\"reply {told}\"")),
-            "{said}"
-        );
+        says!(said, &format!("details=\"reply {told}\""));
         let told = reply.replace('\x1b', "\u{fffd}");
         let text = answer.text();
         assert!(text.ends_with(&format!("It replied: {told}\n")), "{text}");
@@ -361,10 +348,10 @@ fn commands_know_ftp_origins() {
     gate.denied(&gate.get(&url));
     for setup in [&gate.setup, &Setup::new()] {
         let (said, _) = setup.ends(1, "check", &[&url]);
-        assert!(said.contains("Disallow: /private"), "{said}");
+        says!(said, "Disallow: /private");
     }
     let listed = gate.beside_until("origins", &["list"], |said| said.contains("ftp://"));
-    assert!(listed.contains(&server.url("")), "{listed}");
+    says!(listed, &server.url(""));
     assert_eq!(server.named(), [""; 0]);
 }
 

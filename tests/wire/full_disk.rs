@@ -49,15 +49,9 @@ fn a_log_that_cannot_be_carried_over_is_told_and_bounded() {
     let ready = gate.get("/ready");
     assert_eq!(ready.status, 503);
     let text = ready.text();
-    assert!(
-        text.contains("its write-ahead log cannot be carried over"),
-        "{text}"
-    );
+    says!(text, "its write-ahead log cannot be carried over");
     let metrics = gate.get("/metrics").text();
-    assert!(
-        metrics.contains("crawlgate_store_log_failing 1"),
-        "{metrics}"
-    );
+    says!(metrics, "crawlgate_store_log_failing 1");
 
     // The limit goes, as space returns.
     let id = rustix::process::Pid::from_raw(i32::try_from(gate.process.id()).unwrap());

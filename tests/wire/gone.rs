@@ -52,8 +52,7 @@ fn a_store_that_is_deleted_is_noticed_and_never_begun_anew_in_silence() {
 
     let (_, said) = gate.ends(2, "serve", &[]);
     let key = gate.setup.dir().join("crawlgate.log.key");
-    assert!(said.contains("the store is gone"), "{said}");
-    assert!(said.contains("crawlgate.log.key"), "{said}");
+    says!(said, "the store is gone", "crawlgate.log.key");
     // The advised way out works.
     fs::remove_file(key).unwrap();
     gate.start_again();
@@ -88,12 +87,12 @@ fn a_lost_key_is_reported_and_its_checkpoints_can_still_be_verified() {
     assert_ne!(present, earlier);
     let (code, said, _) = verify(&gate, &[]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(
-        said.contains(&format!(
+    says!(
+        said,
+        &format!(
             "are signed by no trusted key but by {}; if that is an earlier key",
             earlier.split('+').next().unwrap()
-        )),
-        "{said}"
+        )
     );
     let (code, said, _) = verify(&gate, &[&earlier, &present]);
     assert_eq!(code, Some(0), "{said}");
@@ -120,27 +119,27 @@ fn a_young_store_that_lost_its_log_is_never_begun_anew_in_silence() {
     kill_and_remove_the_log(&mut gate);
     let missing = "records 1 to 22 are missing (22)";
     let (_, said) = gate.ends(2, "serve", &[]);
-    assert!(said.contains(missing), "{said}");
+    says!(said, missing);
     let (said, _) = gate.ends(1, "store", &["check"]);
-    assert!(said.contains(missing), "{said}");
+    says!(said, missing);
     let verified = |gate: &CrawlgateProcess| gate.beside("audit", &["verify", "--all"]);
     let (code, said, failed) = verified(&gate);
     assert_eq!(code, Some(1), "{said}{failed}");
-    assert!(said.contains("records 1 to 22 are missing"), "{said}");
+    says!(said, "records 1 to 22 are missing");
 
     // The advised way out works, and the loss stays visible.
     let fork = ["fork", "--reason", "a careless restore", "--yes"];
     let said = gate.succeeds("audit", &fork);
-    assert!(said.contains("records 1 to 22 (22)"), "{said}");
+    says!(said, "records 1 to 22 (22)");
     gate.start_again();
     assert_eq!(gate.get(&origin.url("/private/x")).status, 403);
     let (code, said, failed) = verified(&gate);
     assert_eq!(code, Some(0), "{said}{failed}");
-    assert!(
-        said.contains("record 1: here begins a log in the place of crawlgate/"),
-        "{said}"
+    says!(
+        said,
+        "record 1: here begins a log in the place of crawlgate/"
     );
-    assert!(said.contains(": a careless restore"), "{said}");
+    says!(said, ": a careless restore");
 }
 
 #[test]
@@ -180,10 +179,7 @@ fn a_log_that_is_deleted_after_a_kill_is_noticed_and_the_loss_is_named() {
     gate.signal(Signal::TERM);
     assert_eq!(gate.wait().code(), Some(0), "{}", gate.said());
     let (said, _) = gate.ends(1, "audit", &["verify", "--all"]);
-    assert!(
-        said.contains("record 11 says that 7 of 17 records are missing"),
-        "{said}"
-    );
+    says!(said, "record 11 says that 7 of 17 records are missing");
     gate.succeeds("store", &["check"]);
 }
 
@@ -244,17 +240,14 @@ fn a_store_that_was_rolled_back_goes_on_as_a_new_log_and_earlier_evidence_still_
     let old = audit(&gate, &["key"], 0).trim().to_owned();
     fs::write(place.join("kept"), audit(&gate, &["checkpoint"], 0)).unwrap();
     let nothing = audit(&gate, &["fork", "--reason", "none", "--yes"], 2);
-    assert!(
-        nothing.contains("no record that its state file names is missing"),
-        "{nothing}"
-    );
+    says!(nothing, "no record that its state file names is missing");
 
     fs::copy(&copy, &store).unwrap();
     let refused = |gate: &CrawlgateProcess| {
         let (_, said) = gate.ends(2, "serve", &[]);
         // Start, settings, denials and end of each process.
         for part in ["records 9 to 18 are missing (10)", "`crawlgate audit fork`"] {
-            assert!(said.contains(part), "{said}");
+            says!(said, part);
         }
     };
     refused(&gate);
@@ -275,12 +268,12 @@ fn a_store_that_was_rolled_back_goes_on_as_a_new_log_and_earlier_evidence_still_
         "of 18 records, root ",
         "at hand   8 records",
     ] {
-        assert!(told.contains(part), "{told}");
+        says!(told, part);
     }
     assert_eq!(files(), before, "nothing is changed yet");
     refused(&gate);
     let told = audit(&gate, &["fork", "--reason", reason, "--yes"], 0);
-    assert!(told.contains("goes on with record 9"), "{told}");
+    says!(told, "goes on with record 9");
     let new = audit(&gate, &["key"], 0).trim().to_owned();
     let name = |key: &str| key.split('+').next().unwrap().to_owned();
     assert_ne!(name(&new), name(&old));
@@ -297,10 +290,7 @@ fn a_store_that_was_rolled_back_goes_on_as_a_new_log_and_earlier_evidence_still_
 
     gate.start_again();
     let open = audit(&gate, &["fork", "--reason", "none", "--yes"], 2);
-    assert!(
-        open.contains("another process has the store open"),
-        "{open}"
-    );
+    says!(open, "another process has the store open");
     let after = denials(&gate, &origin, 3);
     end(&mut gate);
     let whole = audit(&gate, &["verify", "--all"], 0);
@@ -308,7 +298,7 @@ fn a_store_that_was_rolled_back_goes_on_as_a_new_log_and_earlier_evidence_still_
         "record 9: here begins a log in the place of {}, of 18 records: {reason}",
         name(&old)
     );
-    assert!(whole.contains(&note), "{whole}");
+    says!(whole, &note);
     let (_, events, _) = gate.beside("log", &["--events", "--json", "--all"]);
     assert_eq!(
         events.matches("\"event\":\"forked\"").count(),

@@ -70,7 +70,7 @@ fn a_denied_upload_gets_no_100_continue() {
     ));
     let answer = wire.response("POST");
     assert_eq!(answer.interim.len(), 0, "{answer:?}");
-    assert_eq!(answer.field("connection").as_deref(), Some("close"));
+    answer.field_is("connection", Some("close"));
     gate.denied(&answer);
 }
 
@@ -90,10 +90,7 @@ fn interim_responses_pass() {
         origin.url("/page")
     ));
     let interim = wire.interim();
-    assert_eq!(
-        interim.field("link").as_deref(),
-        Some("</style.css>; rel=preload")
-    );
+    interim.field_is("link", Some("</style.css>; rel=preload"));
     latch.open();
     wire.response("GET").is_origins(200, "page");
 }

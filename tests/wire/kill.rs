@@ -167,10 +167,7 @@ fn fifty_kills_under_load_lose_no_denial_that_was_told() {
         "a cached robots.txt was not fetched again"
     );
     let (_, said) = gate.ends(2, "store", &["rebuild"]);
-    assert!(
-        said.contains("another process has the store open"),
-        "{said}"
-    );
+    says!(said, "another process has the store open");
     gate.signal(Signal::TERM);
     gate.wait();
     let whole = StoredLog::read(&store);

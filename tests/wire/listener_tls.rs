@@ -38,7 +38,7 @@ fn a_proxy_over_https_with_a_certificate_of_the_local_ca() {
     let tables = "[[listener]]\nname = 'tls'\naddress = '127.0.0.1:0'\ntls = true\n\
                   names = ['localhost', 'proxy.test', '127.0.0.1']\n";
     let (gate, places) = gate_in(tables, 2, |setup| {
-        setup.set("limits", "header_timeout", "\"3s\"")
+        setup.set("limits", "header_timeout", "\"3s\"");
     });
     let (plain, tls) = (Origin::http(), Origin::https());
     for name in ["localhost", "proxy.test", "127.0.0.1"] {
@@ -162,30 +162,14 @@ fn an_unusable_certificate_is_reported_with_its_file() {
     let (_, issuer) = authority();
     let (cert, key) = leaf("one.test", &issuer);
     let (_, other) = leaf("one.test", &issuer);
-    for (case, cert, key, mode, told) in [
-        (
-            "a key that others may read",
-            &cert,
-            &key,
-            0o644,
-            "chmod 600",
-        ),
-        (
-            "a key of another",
-            &cert,
-            &other,
-            0o600,
-            "it does not go with",
-        ),
+    #[rustfmt::skip] // one row, one case
+    let rows = [
+        ("a key that others may read", &cert, &key, 0o644, "chmod 600"),
+        ("a key of another", &cert, &other, 0o600, "it does not go with"),
         ("no key", &cert, &cert, 0o600, "no private key in PEM form"),
-        (
-            "no certificate",
-            &key,
-            &key,
-            0o600,
-            "no certificate in PEM form",
-        ),
-    ] {
+        ("no certificate", &key, &key, 0o600, "no certificate in PEM form"),
+    ];
+    for (case, cert, key, mode, told) in rows {
         let said = refused(|setup| {
             setup.tables(FILES);
             keep(setup.dir(), "proxy.pem", cert, 0o644);

@@ -90,7 +90,7 @@ fn an_option_names_the_addresses_and_holds_after_a_reload() {
 fn a_reload_tells_the_faults_that_a_restart_would_meet() {
     let mut gate = CrawlgateProcess::start();
     let configured = |setup: &mut Setup| {
-        setup.tables("[[listener]]\nname = \"two\"\naddress = \"127.0.0.1:0\"\ntls = true\ncert = \"two.crt\"\nkey = \"two.key\"\n")
+        setup.tables("[[listener]]\nname = \"two\"\naddress = \"127.0.0.1:0\"\ntls = true\ncert = \"two.crt\"\nkey = \"two.key\"\n");
     };
     gate.reload_until(configured, "need a restart");
     gate.wait_said("a restart would meet this fault");
@@ -111,9 +111,9 @@ fn an_address_of_the_option_is_checked_as_the_files() {
         exposed.starts_with("crawlgate: --listen: [listen] address"),
         "{exposed}"
     );
-    assert!(exposed.contains("allow"), "{exposed}");
+    says!(exposed, "allow");
     let none = said("site.example");
-    assert!(none.contains("--listen <ADDRESS>"), "{none}");
+    says!(none, "--listen <ADDRESS>");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_unix_socket_serves_the_users_that_its_permissions_admit() {
     setup.tables(&tables.replace("run/gate.sock", &socket.display().to_string()));
     let second = setup.command("serve").output().unwrap();
     let said = String::from_utf8_lossy(&second.stderr);
-    assert!(said.contains("another process listens there"), "{said}");
+    says!(said, "another process listens there");
     // A socket that a killed process has left is replaced.
     gate.restart(Signal::KILL);
     eventually("the socket to answer", || {
@@ -206,7 +206,7 @@ fn a_socket_that_systemd_passes_by_name_belongs_to_that_listener() {
     assert_eq!(gate.address, address);
     gate.wait_said("passed.sock");
     let origin = Origin::http();
-    gate.get(&origin.url("/1")).is_origins(200, "page /1");
+    gate.passes(&origin.url("/1"));
     ask_by(&path, &origin.url("/2")).is_origins(200, "page /2");
     assert!(!gate.setup.dir().join("unused.sock").exists());
     gate.signal(Signal::TERM);

@@ -205,7 +205,7 @@ fn a_process_without_the_port_of_a_site_records_no_start() {
         let mut setup = Setup::new();
         setup.set("admin", key, &address);
         let (_, said) = setup.ends(2, "serve", &[]);
-        assert!(said.contains(&format!("[admin] {key}")), "{said}");
+        says!(said, &format!("[admin] {key}"));
         let (code, events, said) = setup.run("log", &["--events", "--json", "--all"]);
         assert_eq!((code, &*events), (Some(0), ""), "{key}: {said}");
     }
@@ -247,10 +247,7 @@ fn the_list_of_events_has_its_own_form() {
     }
     let (_, none, told) = gate.beside("log", &["--events", "--until", "2020-01-01", "--json"]);
     assert_eq!(none, "");
-    assert!(
-        told.contains("no event that is kept is of this time"),
-        "{told}"
-    );
+    says!(told, "no event that is kept is of this time");
     for (word, value, mistake) in [
         (
             "--verdict",
@@ -260,7 +257,7 @@ fn the_list_of_events_has_its_own_form() {
         ("--format", "csv", "use --format jsonl"),
     ] {
         let (_, said) = gate.ends(2, "log", &["--events", word, value]);
-        assert!(said.contains(mistake), "{said}");
+        says!(said, mistake);
     }
 }
 

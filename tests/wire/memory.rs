@@ -55,7 +55,7 @@ fn without_a_store_each_process_learns_by_itself() {
     gate.get(&origin.url("/page"));
     assert_eq!(origin.robots_fetches(), 2);
     let (_, error) = gate.ends(2, "origins", &[]);
-    assert!(error.contains("[store] path"), "{error}");
+    says!(error, "[store] path");
     assert!(!gate.setup.dir().join("crawlgate.db").exists());
 }
 
@@ -101,7 +101,7 @@ fn a_refresh_reaches_the_process() {
     origin.script("/robots.txt", [Reply::ok(everything)]);
     let url = origin.url("");
     let said = gate.succeeds("origins", &["refresh", &url]);
-    assert!(said.contains(": successful"), "{said}");
+    says!(said, ": successful");
     let denied = gate.get(&origin.url("/page"));
     gate.denied(&denied);
     known_after(&gate, &origin, 2);
@@ -111,7 +111,7 @@ fn a_refresh_reaches_the_process() {
     }
     origin.script("/robots.txt", [Reply::status(503, "")]);
     let (said, _) = gate.ends(1, "origins", &["refresh", &url]);
-    assert!(said.contains("it answered 503"), "{said}");
+    says!(said, "it answered 503");
     let known = known_after(&gate, &origin, 3);
     assert_eq!(known["state"], "successful", "the copy is fresh: {known}");
 }
@@ -132,10 +132,10 @@ fn a_forgotten_origin_is_fetched_anew() {
     gate.signal(Signal::TERM);
     gate.wait();
     let (_, error) = gate.ends(2, "origins", &["refresh", &url]);
-    assert!(error.contains("no crawlgate listens"), "{error}");
+    says!(error, "no crawlgate listens");
     let (code, said, error) = forget(&gate);
     assert_eq!(code, Some(0), "{said}{error}");
-    assert!(said.contains("no running process"), "{said}");
+    says!(said, "no running process");
     assert_eq!(forget(&gate).0, Some(1), "nothing is known now");
 }
 
@@ -148,7 +148,7 @@ fn a_run_shares_what_the_daemon_knows() {
     gate.record_of(&origin.url("/page"));
     let url = origin.url("/private");
     let said = gate.succeeds("run", &["--", "curl", "-s", "-A", "TestBot/1.0", &url]);
-    assert!(said.contains("robots_disallow"), "{said}");
+    says!(said, "robots_disallow");
     assert_eq!(origin.robots_fetches(), 1);
     // Both processes wrote to the one store.
     let words = ["--all", "--format", "jsonl"];
@@ -216,7 +216,6 @@ fn a_store_that_cannot_be_opened_stops_the_start_and_says_what_to_do() {
         let output = setup.command(subcommand).args(words).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("file/crawlgate.db"), "{said}");
-        assert!(said.contains("[store] path"), "{said}");
+        says!(said, "file/crawlgate.db", "[store] path");
     }
 }

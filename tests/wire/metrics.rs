@@ -71,9 +71,9 @@ fn read(text: &str) -> Samples {
 fn samples(gate: &CrawlgateProcess) -> Samples {
     let response = scrape(gate, "");
     assert_eq!(response.status, 200, "{}", response.text());
-    assert_eq!(
-        response.field("content-type").as_deref(),
-        Some("text/plain; version=0.0.4; charset=utf-8")
+    response.field_is(
+        "content-type",
+        Some("text/plain; version=0.0.4; charset=utf-8"),
     );
     read(&response.text())
 }
@@ -183,7 +183,7 @@ fn the_build_is_a_sample() {
     let version = String::from_utf8(output.stdout).unwrap();
     for fact in version.lines().take(4) {
         let (name, value) = fact.split_once(": ").unwrap_or(("version", &fact[10..]));
-        assert!(build.contains(&format!("{name}=\"{value}\"")), "{build}");
+        says!(build, &format!("{name}=\"{value}\""));
     }
     assert_eq!(samples[build], 1.0);
 }
@@ -255,9 +255,9 @@ fn the_format_is_the_requested_one() {
         &gate,
         "Accept: application/openmetrics-text;version=1.0.0\r\n",
     );
-    assert_eq!(
-        open.field("content-type").as_deref(),
-        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    open.field_is(
+        "content-type",
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8"),
     );
     assert!(open.text().ends_with("# EOF\n"));
     let accept = "Accept: application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited\r\n";

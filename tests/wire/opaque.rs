@@ -44,22 +44,15 @@ fn an_opaque_tunnel_is_for_origins_that_disallow_nothing() {
 #[test]
 fn an_opaque_tunnel_is_refused_where_one_rule_disallows_anything_or_nothing_is_known() {
     let gate = tunnelling();
+    #[rustfmt::skip] // one row, one case
     let cases = [
-        (
-            "one disallowed page",
-            Origin::https().robots(RULES),
-            (403, "opaque_tunnel"),
-        ),
+        ("one disallowed page", Origin::https().robots(RULES), (403, "opaque_tunnel")),
         (
             "a disallow inside an allow",
             Origin::https().robots("User-agent: *\nAllow: /\nDisallow: /x$\n"),
             (403, "opaque_tunnel"),
         ),
-        (
-            "unreachable",
-            Origin::https().on("/robots.txt", [Reply::status(500, "")]),
-            (503, "robots_unreachable"),
-        ),
+        ("unreachable", Origin::https().on("/robots.txt", [Reply::status(500, "")]), (503, "robots_unreachable")),
     ];
     for (case, origin, (status, reason)) in cases {
         let mut wire = gate.connect();
@@ -99,19 +92,8 @@ fn an_open_tunnel_ends_when_it_would_be_denied() {
     let elsewhere = format!("bank.test:{}", other.port());
     assert_eq!(bystander.tunnel(&elsewhere).status, 200);
     let mut bystander = bystander.tls("bank.test", origin_ca_pem());
-    let words = [
-        "add",
-        &format!("https://{authority}"),
-        "/x",
-        "deny",
-        "--until",
-        "1d",
-        "--by",
-        "Ada",
-        "--reason",
-        "a letter",
-    ];
-    gate.succeeds("override", &words);
+    gate.setup
+        .overrides(&format!("https://{authority}"), "/x", "deny");
     let port = origin.port();
     let record = gate.record("the tunnel's end", |record| {
         record["via"] == "tunnel" && record["port"] == port
@@ -228,10 +210,10 @@ fn a_websocket_is_judged_then_relayed() {
         gate.denied(&answer);
         let (mut wire, answer) = ask("/socket");
         assert_eq!(answer.status, 101, "{answer:?}");
-        assert_eq!(answer.field("upgrade").as_deref(), Some("websocket"));
-        assert_eq!(answer.field("sec-websocket-accept").as_deref(), Some("x"));
+        answer.field_is("upgrade", Some("websocket"));
+        answer.field_is("sec-websocket-accept", Some("x"));
         let seen = origin.last("/socket").head;
-        assert_eq!(seen.field("upgrade").as_deref(), Some("websocket"));
+        seen.field_is("upgrade", Some("websocket"));
         assert!(
             seen.field("connection")
                 .unwrap()
@@ -299,7 +281,7 @@ fn a_websocket_that_one_side_has_left_gives_back_its_slot_and_its_turn() {
     assert_eq!(answer.status, 101, "{answer:?}");
     // The origin does not even notice.
     drop(wire);
-    gate.get(&origin.url("/page")).is_origins(200, "page /page");
+    gate.passes(&origin.url("/page"));
     let record = gate.record_of(&origin.url("/socket"));
     assert_eq!(record["error"], "client_closed", "{record}");
     latch.open();
@@ -309,7 +291,7 @@ fn a_websocket_that_one_side_has_left_gives_back_its_slot_and_its_turn() {
     let mut wire = gate.connect();
     let answer = wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()));
     assert_eq!(answer.status, 101, "{answer:?}");
-    gate.get(&origin.url("/page")).is_origins(200, "page /page");
+    gate.passes(&origin.url("/page"));
     wire.drain();
 }
 
@@ -364,22 +346,14 @@ fn only_a_get_without_a_body_may_switch_and_only_to_websocket() {
     let gate = CrawlgateProcess::start();
     let body = "Connection: upgrade\r\nUpgrade: websocket\r\nContent-Length: 3\r\n";
     let other = SWITCH.replace("Upgrade: websocket", "Upgrade: h2c");
-    for (method, fields, sent, reply) in [
+    #[rustfmt::skip] // one row, one case
+    let rows = [
         ("POST", body, "abc", SWITCH),
-        (
-            "POST",
-            "Connection: upgrade\r\nUpgrade: websocket\r\n",
-            "",
-            SWITCH,
-        ),
+        ("POST", "Connection: upgrade\r\nUpgrade: websocket\r\n", "", SWITCH),
         ("GET", body, "abc", SWITCH),
-        (
-            "GET",
-            "Connection: upgrade\r\nUpgrade: websocket\r\n",
-            "",
-            &*other,
-        ),
-    ] {
+        ("GET", "Connection: upgrade\r\nUpgrade: websocket\r\n", "", &*other),
+    ];
+    for (method, fields, sent, reply) in rows {
         let origin = Origin::http().on("/socket", [Reply::raw(reply).echo()]);
         let url = origin.url("/socket");
         let mut wire = gate.connect();

@@ -40,7 +40,7 @@ fn read(store: &Path, statement: &str) -> Option<Vec<Value>> {
 fn any_program_reads_the_denials_and_the_rules_behind_them() {
     let mut gate = CrawlgateProcess::with(|setup| setup.set("log", "redact_query", "true"));
     let origin = Origin::with_rules(RULES);
-    gate.get(&origin.url("/open")).is_origins(200, "page /open");
+    gate.passes(&origin.url("/open"));
     let url = origin.url("/private/diary?token=secret");
     let mut problems = Vec::new();
     for _ in 0..2 {

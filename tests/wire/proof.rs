@@ -85,19 +85,7 @@ fn every_kind_of_decision_is_proven_from_what_the_program_kept() {
     wire.tunnel(&format!("bank.test:{}", bank.port()));
     gate.record("the tunnel", |record| record["reason"] == "opaque_tunnel");
     for (pattern, action) in [("/private", "allow"), ("/closed", "deny")] {
-        let words = [
-            "add",
-            &bare.url(""),
-            pattern,
-            action,
-            "--until",
-            "1d",
-            "--by",
-            "Ada",
-            "--reason",
-            "a letter",
-        ];
-        gate.succeeds("override", &words);
+        gate.setup.overrides(&bare.url(""), pattern, action);
     }
     for (path, reason) in [
         ("/private/x", "operator_allow"),
@@ -134,5 +122,5 @@ fn every_kind_of_decision_is_proven_from_what_the_program_kept() {
     assert_eq!(listed, decisions.collect::<String>());
     let id = gate.records()[0]["id"].as_str().unwrap().to_owned();
     let said = gate.succeeds("audit", &["verify", &id]);
-    assert!(said.contains(">     3  Disallow: /private\n"), "{said}");
+    says!(said, ">     3  Disallow: /private\n");
 }

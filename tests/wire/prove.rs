@@ -111,10 +111,7 @@ fn a_denial_is_proven_by_a_file_and_any_altered_octet_is_found() {
     let (code, file, error) = case.prove(&[&id]);
     assert_eq!((code, error.as_str()), (Some(0), ""));
     let told = case.verified(file.as_bytes(), true);
-    assert!(
-        told.contains("the same decision follows from the file"),
-        "{told}"
-    );
+    says!(told, "the same decision follows from the file");
     let shown: Value = serde_json::from_str(&file).unwrap();
     assert_eq!(
         (&shown["record"]["id"], &shown["record"]["url"]),
@@ -123,23 +120,15 @@ fn a_denial_is_proven_by_a_file_and_any_altered_octet_is_found() {
     assert_eq!(shown["robots"]["body"], RULES);
     assert_eq!(shown["vkey"], case.vkey);
 
+    #[rustfmt::skip] // one row, one case
     let places = [
-        (
-            "the record",
-            file.find("\"verdict\":\"deny\"").unwrap() + 12,
-        ),
+        ("the record", file.find("\"verdict\":\"deny\"").unwrap() + 12),
         ("the entry", file.find("\"entry\":\"").unwrap() + 40),
         ("the index", file.find("\\nindex ").unwrap() + 8),
         ("the checkpoint", file.find("\\n\\n").unwrap() + 20),
         ("the signature", file.rfind("\\n\\n—").unwrap() + 100),
-        (
-            "the settings",
-            file.find("\"kind\":\"terms\"").unwrap() + 120,
-        ),
-        (
-            "robots.txt",
-            file.find("\"robots\":{\"sha256\":\"").unwrap() + 120,
-        ),
+        ("the settings", file.find("\"kind\":\"terms\"").unwrap() + 120),
+        ("robots.txt", file.find("\"robots\":{\"sha256\":\"").unwrap() + 120),
     ];
     for (name, at) in places {
         let mut altered = file.clone().into_bytes();
@@ -168,9 +157,9 @@ fn a_denial_is_proven_by_a_file_and_any_altered_octet_is_found() {
     let want = format!("the robots.txt with SHA-256 {sha256} is missing in the store");
     assert!(code == Some(1) && error.contains(&want), "{code:?} {error}");
     let told = case.verified(less.as_bytes(), false);
-    assert!(
-        told.contains(&format!("the robots.txt with SHA-256 {sha256} is missing")),
-        "{told}"
+    says!(
+        told,
+        &format!("the robots.txt with SHA-256 {sha256} is missing")
     );
     let less: Value = serde_json::from_str(&less).unwrap();
     assert_eq!(
@@ -256,7 +245,7 @@ fn the_decisions_about_a_site_are_proven_by_one_file() {
 #[test]
 fn a_log_with_a_name_is_proven_by_the_key_beside_the_store() {
     let case = Case::of(CrawlgateProcess::with(|setup| {
-        setup.set("audit", "log_name", "\"logs.example.org/fra-1\"")
+        setup.set("audit", "log_name", "\"logs.example.org/fra-1\"");
     }));
     assert!(case.vkey.starts_with("logs.example.org/fra-1+"));
     let site = Origin::with_rules(RULES);

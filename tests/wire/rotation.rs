@@ -26,7 +26,7 @@ fn rotate(gate: &CrawlgateProcess) -> String {
         "signs beside the new one until 20",
         "signed by both",
     ] {
-        assert!(told.contains(want), "{told}");
+        says!(told, want);
     }
     vkey(gate)
 }
@@ -105,7 +105,7 @@ fn a_running_gate_takes_a_new_key_over() {
     let (code, ..) = gate.beside("audit", &["verify", &late, "--key", &wrong]);
     assert_ne!(code, Some(0));
     let (_, events, _) = gate.beside("log", &["--events"]);
-    assert!(events.contains("key_rotated"), "{events}");
+    says!(events, "key_rotated");
 
     // So it is after a restart, and after the gate takes over a key that was replaced while it ran.
     gate.process.signal(Signal::TERM);
@@ -212,21 +212,17 @@ fn a_kill_at_any_step_of_a_rotation_leaves_one_key() {
 fn a_rotation_needs_words() {
     let gate = CrawlgateProcess::with(|setup| setup.set("audit", "checkpoint_every", "\"1s\""));
     let before = vkey(&gate);
-    for (words, want) in [
-        (
-            &["--reason", " ", "--by", "x"][..],
-            "--reason: expected some text",
-        ),
-        (
-            &["--reason", "a\nb", "--by", "x"],
-            "--reason: expected one line",
-        ),
+    #[rustfmt::skip] // one row, one case
+    let rows = [
+        (&["--reason", " ", "--by", "x"][..], "--reason: expected some text"),
+        (&["--reason", "a\nb", "--by", "x"], "--reason: expected one line"),
         (&["--by", "x"], "--reason"),
         (&["--reason", "x", "--by", " "], "--by: expected some text"),
-    ] {
+    ];
+    for (words, want) in rows {
         let words = [&["key", "rotate"], words].concat();
         let (_, error) = gate.ends(2, "audit", &words);
-        assert!(error.contains(want), "{error}");
+        says!(error, want);
     }
     assert_eq!(vkey(&gate), before);
 }

@@ -104,10 +104,7 @@ fn a_run_ends_with_a_summary_on_stderr() {
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(stdout.matches(" 403 ").count(), 2, "{stdout}{stderr}");
     assert!(stdout.contains("page /open"), "{stdout}{stderr}");
-    assert!(
-        stderr.contains("robots_disallow") && stderr.contains("Disallow: /private"),
-        "{stderr}"
-    );
+    says!(stderr, "robots_disallow", "Disallow: /private");
     assert!(
         stderr.contains(&origin.url("").to_owned()) || stderr.contains(&origin.authority()),
         "{stderr}"
@@ -330,10 +327,7 @@ fn a_run_writes_its_summary_for_programs() {
     let options = ["--report", "--summary", file.to_str().unwrap()];
     let (code, said) = two_requests(&setup, &origin, &options);
     assert_eq!(code, Some(0), "{said}");
-    assert!(
-        said.contains("most disallowed origins, had it been enforced"),
-        "{said}"
-    );
+    says!(said, "most disallowed origins, had it been enforced");
     let facts = json(&std::fs::read_to_string(&file).unwrap());
     assert_eq!(
         (&facts["forwarded"], &facts["reported"]),
@@ -357,9 +351,9 @@ fn a_summary_comes_for_a_command_that_does_not_start_and_not_where_it_cannot_be_
     let (code, said) = summed(file.to_str().unwrap(), "no-such-command-anywhere");
     assert_eq!(code, Some(127), "{said}");
     let facts = std::fs::read_to_string(&file).unwrap();
-    assert!(
-        facts.contains("\"exit_code\":127,\"refused_without_record\":0,\"requests\":0,"),
-        "{facts}"
+    says!(
+        facts,
+        "\"exit_code\":127,\"refused_without_record\":0,\"requests\":0,"
     );
     let touched = setup.dir().join("touched");
     for place in ["/none/summary.json", "/tmp"] {
@@ -368,7 +362,7 @@ fn a_summary_comes_for_a_command_that_does_not_start_and_not_where_it_cannot_be_
         let output = run.output().unwrap();
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(&format!("--summary {place}: ")), "{said}");
+        says!(said, &format!("--summary {place}: "));
     }
     assert!(!touched.exists(), "the command was not started");
 }

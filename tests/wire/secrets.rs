@@ -244,7 +244,7 @@ fn what_is_confided_stands_in_no_answer_message_record_or_file() {
         assert_tells_nothing(&format!("the answer to {what}"), &answer.body);
     }
     let (_, shown, _) = gate.beside("log", &["--limit", "1000", "--json"]);
-    assert!(shown.contains(CONTROL), "{shown}");
+    says!(shown, CONTROL);
     search(&gate, CONTROL);
     let console = gate.said();
     let console = console.split("console: http://").nth(1).unwrap();

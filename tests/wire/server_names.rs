@@ -72,50 +72,16 @@ fn a_server_name_that_is_missing_or_another_changes_nothing() {
     let gate = CrawlgateProcess::with(bounds);
     let origin = Origin::https().robots(RULES);
     let authority = origin.authority();
-    for (case, name, host, status, reason) in [
-        (
-            "no server name",
-            "127.0.0.1",
-            authority.as_str(),
-            403,
-            "robots_disallow",
-        ),
-        (
-            "no server name, another Host",
-            "127.0.0.1",
-            "other.test",
-            421,
-            "misdirected",
-        ),
-        (
-            "another name",
-            "other.test",
-            authority.as_str(),
-            421,
-            "misdirected",
-        ),
-        (
-            "another name with a matching Host",
-            "other.test",
-            "other.test",
-            421,
-            "misdirected",
-        ),
-        (
-            "a name below",
-            "www.site.test",
-            authority.as_str(),
-            421,
-            "misdirected",
-        ),
-        (
-            "upper case",
-            "SITE.TEST",
-            authority.as_str(),
-            403,
-            "robots_disallow",
-        ),
-    ] {
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("no server name", "127.0.0.1", authority.as_str(), 403, "robots_disallow"),
+        ("no server name, another Host", "127.0.0.1", "other.test", 421, "misdirected"),
+        ("another name", "other.test", authority.as_str(), 421, "misdirected"),
+        ("another name with a matching Host", "other.test", "other.test", 421, "misdirected"),
+        ("a name below", "www.site.test", authority.as_str(), 421, "misdirected"),
+        ("upper case", "SITE.TEST", authority.as_str(), 403, "robots_disallow"),
+    ];
+    for (case, name, host, status, reason) in cases {
         let mut wire = gate.connect();
         assert_eq!(wire.tunnel(&authority).status, 200, "{case}");
         let mut wire = wire.tls_as(name).unwrap();

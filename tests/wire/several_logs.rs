@@ -95,7 +95,7 @@ fn the_decisions_of_all_logs_are_one_list_by_time() {
     }
     let (cells, _) = fleet.run("log", &["--log", "*", "--format", "csv"], 0);
     assert!(cells.starts_with("log,seq,time,id,"), "{cells}");
-    assert!(cells.contains("\nlogs.example/fra-1,"), "{cells}");
+    says!(cells, "\nlogs.example/fra-1,");
     let (alone, _) = fleet.run("log", &["--log", "ams"], 0);
     assert!(
         !alone.contains("LOG") && !alone.contains(b.as_str()),
@@ -115,12 +115,12 @@ fn the_decisions_of_all_logs_are_one_list_by_time() {
     }
 
     let (shown, _) = fleet.run("log", &["show", b, a, "--log", "*"], 0);
-    assert!(shown.contains("in the log logs.example/fra-1"), "{shown}");
-    assert!(shown.contains("in the log logs.example/ams"), "{shown}");
+    says!(shown, "in the log logs.example/fra-1");
+    says!(shown, "in the log logs.example/ams");
     let (shown, _) = fleet.run("log", &["show", b, "--json", "--log", "*"], 0);
     assert_eq!(listed(&shown), &all[1..2]);
     let (_, error) = fleet.run("log", &["show", "01M0", "--log", "*"], 2);
-    assert!(error.contains("no such decision"), "{error}");
+    says!(error, "no such decision");
 
     let file = fleet.collector.folder.path().join("all.db");
     let words = ["--log", "*", "--format", "sqlite", "-o"];
@@ -153,10 +153,7 @@ fn the_decisions_of_all_logs_are_one_list_by_time() {
     let alone = sql("fra-1", "SELECT * FROM denials", 0);
     assert!(alone.starts_with("seq,"), "{alone}");
     let error = sql("*", "SELECT * FROM origins", 2);
-    assert!(
-        error.contains("the views decisions and denials alone"),
-        "{error}"
-    );
+    says!(error, "the views decisions and denials alone");
 }
 
 #[test]
@@ -165,7 +162,7 @@ fn each_log_is_verified_and_all_are_reported_together() {
     let [_, b, _] = &fleet.ids;
     let (said, _) = fleet.run("audit", &["verify", "--all", "--log", "*"], 0);
     for word in ["logs.example/ams\n", "logs.example/fra-1\n"] {
-        assert!(said.contains(word), "{said}");
+        says!(said, word);
     }
     assert_eq!(said.matches(", whole").count(), 2, "{said}");
     let keys = fleet.gates.each_ref().map(vkey);
@@ -192,13 +189,10 @@ fn each_log_is_verified_and_all_are_reported_together() {
     fleet.run("audit", &[&kept[..], &["--log", "*"]].concat(), 0);
     let words = [&kept[..], &["--log", "ams,ams"]].concat();
     let (_, error) = fleet.run("audit", &words, 2);
-    assert!(
-        error.contains("this one belongs to the log logs.example/fra-1"),
-        "{error}"
-    );
+    says!(error, "this one belongs to the log logs.example/fra-1");
 
     let (said, _) = fleet.run("audit", &["verify", b, "--log", "*"], 0);
-    assert!(said.contains("proven: the same decision follows"), "{said}");
+    says!(said, "proven: the same decision follows");
     let file = fleet.collector.folder.path().join("evidence.json");
     let file = file.to_str().unwrap();
     fleet.run("audit", &["prove", b, "--log", "*", "-o", file], 0);
@@ -228,7 +222,7 @@ fn each_log_is_verified_and_all_are_reported_together() {
         ["ams", "fra-1"].map(|name| fleet.collector.copy_of(name).with_extension("log.vkey"));
     fs::copy(&vkeys[0], &vkeys[1]).unwrap();
     let (said, _) = fleet.run("audit", &["verify", "--all", "--log", "*"], 1);
-    assert!(said.contains("fault: "), "{said}");
+    says!(said, "fault: ");
     let (said, _) = fleet.run("report", &words, 1);
     let report: Value = serde_json::from_str(&said).unwrap();
     let verified = |log: usize| &report["logs"][log]["verification"]["ok"];
@@ -270,33 +264,24 @@ fn a_damaged_copy_is_named_and_the_others_are_read() {
     let (said, error) = fleet.run("log", &["--log", "*", "--json"], 2);
     let ids: Vec<String> = listed(&said).into_iter().map(|(_, id)| id).collect();
     assert_eq!(ids, [a.clone(), c.clone()]);
-    assert!(error.contains("logs.example/fra-1: "), "{error}");
-    assert!(
-        error.contains("the list lacks these logs: logs.example/fra-1"),
-        "{error}"
-    );
+    says!(error, "logs.example/fra-1: ");
+    says!(error, "the list lacks these logs: logs.example/fra-1");
     let (said, error) = fleet.run("log", &["show", a, "--log", "*"], 0);
     assert!(
         said.contains(a.as_str()) && error.contains("fra-1: "),
         "{said}{error}"
     );
     let (_, error) = fleet.run("log", &["show", b, "--log", "*"], 2);
-    assert!(
-        error.contains("fra-1: ") && error.contains("no such decision"),
-        "{error}"
-    );
+    says!(error, "fra-1: ", "no such decision");
     let (said, error) = fleet.run("audit", &["verify", "--all", "--log", "*"], 2);
-    assert!(
-        said.contains("log       ") && said.contains(", whole"),
-        "{said}"
-    );
-    assert!(
-        error.contains("these logs could not be verified: logs.example/fra-1"),
-        "{error}"
+    says!(said, "log       ", ", whole");
+    says!(
+        error,
+        "these logs could not be verified: logs.example/fra-1"
     );
     let words = ["--log", "*", "--since", "1h", "--json", "-"];
     let (said, error) = fleet.run("report", &words, 1);
-    assert!(error.contains("logs.example/fra-1: "), "{error}");
+    says!(error, "logs.example/fra-1: ");
     let report: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(report["summary"]["denied"], 2);
     assert_eq!(report["logs"][0]["verification"]["ok"], true);

@@ -167,14 +167,13 @@ fn a_place_that_is_away_holds_no_request_up_and_loses_nothing() {
     assert!(last.contains("there is no such directory"), "{status}");
     assert!(status["last_failure_at"].is_string(), "{status}");
     let overview = gate.get("/").text();
-    for word in [
+    says!(
+        overview,
         "Shipping of the decision log",
         there.to_str().unwrap(),
         "is shipped",
-        "there is no such directory",
-    ] {
-        assert!(overview.contains(word), "{word}: {overview}");
-    }
+        "there is no such directory"
+    );
     // The place goes in the middle, and comes back.
     let away = gate.setup.dir().join("away");
     fs::rename(&there, &away).unwrap();
@@ -220,10 +219,7 @@ fn a_command_without_the_key_lifts_no_hold_and_the_operator_can() {
     let size = |setup: &Setup| setup.run("store", &["size"]).1;
     assert!(size(&setup).contains("shipped    up to record"));
     let (_, error) = setup.ends(0, "run", &words);
-    assert!(
-        error.contains("`crawlgate store release` lets go of it"),
-        "{error}"
-    );
+    says!(error, "`crawlgate store release` lets go of it");
     assert!(size(&setup).contains("shipped    up to record"));
     let said = setup.succeeds("store", &["release"]);
     assert!(said.starts_with("released: "), "{said}");

@@ -199,38 +199,16 @@ fn interim_responses_without_end_are_a_502_and_cost_no_memory() {
     );
     let last = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npage";
     let before = gate.resident();
-    for (case, reply, status) in [
-        (
-            "64 of them",
-            Reply::silent().repeat(short, 64).send(last),
-            200,
-        ),
-        (
-            "65 of them",
-            Reply::silent().repeat(short, 65).send(last),
-            502,
-        ),
-        (
-            "60,000 octets",
-            Reply::silent().repeat(&long, 4).send(last),
-            200,
-        ),
-        (
-            "80,000 octets",
-            Reply::silent().repeat(&long, 5).send(last),
-            502,
-        ),
-        (
-            "no end",
-            Reply::silent().repeat(short.repeat(500), u64::MAX),
-            502,
-        ),
-        (
-            "100 without end",
-            Reply::silent().repeat("HTTP/1.1 100 Continue\r\n\r\n".repeat(500), u64::MAX),
-            502,
-        ),
-    ] {
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("64 of them", Reply::silent().repeat(short, 64).send(last), 200),
+        ("65 of them", Reply::silent().repeat(short, 65).send(last), 502),
+        ("60,000 octets", Reply::silent().repeat(&long, 4).send(last), 200),
+        ("80,000 octets", Reply::silent().repeat(&long, 5).send(last), 502),
+        ("no end", Reply::silent().repeat(short.repeat(500), u64::MAX), 502),
+        ("100 without end", Reply::silent().repeat("HTTP/1.1 100 Continue\r\n\r\n".repeat(500), u64::MAX), 502),
+    ];
+    for (case, reply, status) in cases {
         for origin in [Origin::http(), Origin::https()] {
             let origin = origin.on("/page", [reply.clone()]);
             let url = origin.url("/page");

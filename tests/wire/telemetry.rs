@@ -302,10 +302,7 @@ fn an_invalid_file_of_headers_is_reported_at_once() {
         let output = setup.command("serve").output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(
-            said.contains("[telemetry] headers_file = ") && said.contains(why),
-            "{said}"
-        );
+        says!(said, "[telemetry] headers_file = ", why);
         assert!(!said.contains("just-a-key"), "{said}");
     }
 }

@@ -18,11 +18,7 @@ fn post(case: &str, wire: &mut Wire, target: &str, fields: &str) -> Response {
         sent.unwrap_or_else(|why| panic!("{case}: the upload broke off: {why}"));
     }
     let answer = wire.response("POST");
-    assert_eq!(
-        answer.field("connection").as_deref(),
-        Some("close"),
-        "{case}: {answer:?}"
-    );
+    answer.field_is("connection", Some("close"));
     assert!(wire.is_closed(), "{case}");
     answer
 }
@@ -143,7 +139,7 @@ fn a_small_body_that_is_denied_leaves_its_connection_open() {
         origin.url("/private")
     ));
     gate.denied(&answer);
-    assert_eq!(answer.field("connection").as_deref(), Some("close"));
+    answer.field_is("connection", Some("close"));
     assert!(wire.is_closed());
     assert_eq!(origin.seen_but_robots(), ["GET /open"]);
 }

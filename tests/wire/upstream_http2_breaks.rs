@@ -340,7 +340,7 @@ fn an_early_answer_ends_the_upload() {
     answer.is_origins(413, "too much");
     let record = gate.record_of(&origin.url("/form"));
     assert_eq!(record["status"], 413, "{record}");
-    gate.get(&origin.url("/next")).is_origins(200, "page /next");
+    gate.passes(&origin.url("/next"));
     assert_eq!(origin.connections(), 1, "the connection serves others");
 }
 
@@ -376,6 +376,6 @@ fn a_crawler_that_leaves_resets_its_stream() {
         let record = gate.record_of(&origin.url(path));
         assert_eq!(record["error"], "client_closed", "{path}: {record}");
     }
-    gate.get(&origin.url("/page")).is_origins(200, "page /page");
+    gate.passes(&origin.url("/page"));
     assert_eq!(origin.connections(), 1);
 }

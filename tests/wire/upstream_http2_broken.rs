@@ -128,7 +128,7 @@ fn a_request_that_may_have_been_processed_by_broken_http2_is_not_sent_again() {
     let answer = gate.request("DELETE", &origin.url("/page"), "");
     assert_eq!(answer.status, 502, "{answer:?}");
     let detail = answer.problem()["detail"].to_string();
-    assert!(detail.contains("not valid HTTP/2"), "{detail}");
+    says!(detail, "not valid HTTP/2");
     assert_eq!(origin.by_http1(), [""; 0]);
     gate.get(&origin.url("/next")).is_origins(200, "one");
 }
@@ -143,7 +143,7 @@ fn broken_http2_is_told_where_there_is_no_http1() {
     let answer = gate.get(&origin.url("/page"));
     assert_eq!(answer.status, 502, "{answer:?}");
     let detail = answer.problem()["detail"].to_string();
-    assert!(detail.contains("not valid HTTP/2"), "{detail}");
+    says!(detail, "not valid HTTP/2");
     assert_eq!(
         gate.record_of(&origin.url("/page"))["error"],
         "http_protocol_error"

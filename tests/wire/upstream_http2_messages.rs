@@ -76,7 +76,7 @@ fn a_response_by_http2_is_signed_with_its_version() {
     let answer = gate.get(&origin.url("/page"));
     answer.is_origins(203, "body");
     assert_eq!(answer.head.all("set-cookie"), ["a", "b"]);
-    assert_eq!(answer.field("x-one").as_deref(), Some("1"));
+    answer.field_is("x-one", Some("1"));
     let via = answer.field("via").unwrap();
     assert!(via.starts_with("2.0 crawlgate-"), "{via}");
     let record = gate.record_of(&origin.url("/page"));
@@ -99,36 +99,18 @@ fn bodies_and_trailers_pass_both_ways() {
         trailers.insert("content-length", "6".parse().unwrap());
         sending.0.send_trailers(trailers).unwrap();
     });
+    #[rustfmt::skip] // one row, one case
     let cases = [
-        (
-            "a known length",
-            "Content-Length: 4\r\n\r\nbody",
-            "body",
-            false,
-        ),
-        (
-            "chunks",
-            "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n2\r\nab\r\n0\r\n\r\n",
-            "bodyab",
-            false,
-        ),
-        (
-            "chunks and trailers",
-            "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nX-Sum: 7\r\n\r\n",
-            "body",
-            true,
-        ),
+        ("a known length", "Content-Length: 4\r\n\r\nbody", "body", false),
+        ("chunks", "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n2\r\nab\r\n0\r\n\r\n", "bodyab", false),
+        ("chunks and trailers", "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nX-Sum: 7\r\n\r\n", "body", true),
         ("an empty body", "Content-Length: 0\r\n\r\n", "", false),
     ];
     for (case, body, arrives, has_trailers) in cases {
         let fields = format!("Connection: te\r\nTE: trailers\r\n{body}");
         let answer = ask(&gate, &origin.authority(), "POST /form", &fields).response("POST");
         answer.is_origins(200, "answer");
-        assert_eq!(
-            answer.trailers.field("x-end").as_deref(),
-            Some("1"),
-            "{case}"
-        );
+        answer.trailers.field_is("x-end", Some("1"));
         assert_eq!(answer.trailers.field("content-length"), None, "{case}");
         let seen = origin.last("/form");
         assert_eq!(String::from_utf8_lossy(&seen.body), arrives, "{case}");
@@ -273,7 +255,7 @@ fn a_crawler_that_does_not_read_holds_back_its_stream_alone() {
         last < 48 << 20,
         "{last} octets were taken for crawlers that read none"
     );
-    gate.get(&origin.url("/page")).is_origins(200, "page /page");
+    gate.passes(&origin.url("/page"));
     assert_eq!(origin.connections(), 1);
     drop(slow);
     gate.record_of(&origin.url("/endless"));

@@ -86,9 +86,8 @@ fn a_witness_cosigns_each_checkpoint_and_proofs_say_so() {
     );
 
     let (note, error) = gate.ends(0, "audit", &["checkpoint", "--cosigned"]);
-    assert!(error.contains("cosigned by notary at 20"), "{error}");
-    assert!(note.contains(&format!("\n{second}\n")), "{note}");
-    assert!(note.contains("\n— witness.test/w1 "), "{note}");
+    says!(error, "cosigned by notary at 20");
+    says!(note, &format!("\n{second}\n"), "\n— witness.test/w1 ");
 
     let series = format!("crawlgate_witness_cosigned_size{{witness=\"{NAME}\"}}");
     assert_eq!(metric(&gate, &series), second);
@@ -101,16 +100,13 @@ fn a_witness_cosigns_each_checkpoint_and_proofs_say_so() {
         "{state}"
     );
     let page = gate.get("/").text();
-    assert!(page.contains("Witnesses of the decision log"), "{page}");
+    says!(page, "Witnesses of the decision log");
     let page = gate.get(&format!("/decisions/{id}")).text();
-    assert!(
-        page.contains("The witness notary saw this log at"),
-        "{page}"
-    );
+    says!(page, "The witness notary saw this log at");
 
     proves(&gate, &id, &witness);
     let told = gate.succeeds("audit", &["verify", "--all"]);
-    assert!(told.contains("notary has cosigned up to record "), "{told}");
+    says!(told, "notary has cosigned up to record ");
 }
 
 /// Proves a record by its file, the key of the log and that of the witness, with both verifiers.
@@ -340,7 +336,7 @@ fn a_witness_of_another_program_cosigns() {
         let (id, size) = cosigned_denial(&gate, &origin, path);
         sizes.push(size);
         let file = gate.succeeds("audit", &["prove", &id]);
-        assert!(file.contains("— witness.test/scales "), "{file}");
+        says!(file, "— witness.test/scales ");
     }
     let told = gate.succeeds("audit", &["verify", "--all", "--json"]);
     let told: Value = serde_json::from_str(&told).unwrap();

@@ -21,8 +21,11 @@ fn a_link_judges_a_url_unless_another_site_may_have_led_there() {
         "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n",
     ] {
         let text = asked(&url, fields);
-        assert!(text.contains("The link filled in the form."), "{text}");
-        assert!(text.contains(&format!("value=\"{url}\"")), "{text}");
+        says!(
+            text,
+            "The link filled in the form.",
+            &format!("value=\"{url}\"")
+        );
         assert!(!text.contains(">Verdict<"), "{fields}: {text}");
     }
     assert_eq!(origin.connections(), 0, "nothing was fetched");
@@ -31,22 +34,20 @@ fn a_link_judges_a_url_unless_another_site_may_have_led_there() {
             &url,
             &format!("Sec-Fetch-Site: {from}\r\nSec-Fetch-Mode: navigate\r\n"),
         );
-        for needed in [
+        says!(
+            text,
             "Disallowed by robots.txt <code>robots_disallow</code>",
-            "Link to this question",
-        ] {
-            assert!(text.contains(needed), "{from}: {needed}: {text}");
-        }
+            "Link to this question"
+        );
     }
     assert_eq!(origin.robots_fetches(), 1);
     assert_eq!(origin.seen_but_robots(), Vec::<String>::new());
     let faulty = asked("site.example/a", "Sec-Fetch-Site: none\r\n");
-    for needed in [
+    says!(
+        faulty,
         "value=\"site.example/a\"",
-        "aria-invalid=\"true\" aria-describedby=\"url-fault\"",
-    ] {
-        assert!(faulty.contains(needed), "{needed}: {faulty}");
-    }
+        "aria-invalid=\"true\" aria-describedby=\"url-fault\""
+    );
     assert_eq!(gate.get("/try?url=a&url=b").status, 400);
 }
 
@@ -74,9 +75,7 @@ fn tiles_of(decisions: &str, expected: usize) {
     for path in ["/a", "/b", "/c"] {
         gate.process.get(&origin.url(path));
     }
-    gate.process
-        .get(&reported.url("/private/3"))
-        .is_origins(200, "page /private/3");
+    gate.process.passes(&reported.url("/private/3"));
     let tiles = |text: &str| -> Vec<(String, String, u64)> {
         let (_, tiles) = text.split_once("<ul class=\"figures\">").unwrap();
         let tiles = tiles.split("</section>").next().unwrap();
@@ -118,8 +117,5 @@ fn tiles_of(decisions: &str, expected: usize) {
     assert_eq!(count, expected, "{decisions}: {names:?}");
     let text = page(&gate, "/");
     let (_, legend) = text.split_once("<ul class=\"legend\">").unwrap();
-    assert!(
-        legend.contains("reason=robots_disallow\">robots_disallow</a>"),
-        "{legend}"
-    );
+    says!(legend, "reason=robots_disallow\">robots_disallow</a>");
 }

@@ -20,24 +20,22 @@ fn a_decision_shows_what_the_site_says_of_use_and_an_override_of_use_lifts_it() 
         (answer.status == 200).then_some(())
     });
     let text = page(&gate, &target);
-    for words in [
+    says!(
+        text,
         "What the site says of use",
         "<dt>Declared purposes</dt><dd>train-ai</dd>",
         "<dt>Refused</dt><dd>train-ai</dd>",
         "<th scope=\"row\">train-ai: disallow</th><td data-head=\"Signal\">content_signal</td><td data-head=\"Place\">robots.txt, line 4, of the group *</td>",
-        "<th scope=\"row\">not used: unparsable</th><td data-head=\"Signal\">content_usage</td><td data-head=\"Place\">robots.txt, line 3</td>",
-    ] {
-        assert!(text.contains(words), "{words}: {text}");
-    }
+        "<th scope=\"row\">not used: unparsable</th><td data-head=\"Signal\">content_usage</td><td data-head=\"Place\">robots.txt, line 3</td>"
+    );
     assert!(!text.contains("<b>=1"), "{text}");
     let metrics = gate.get("/metrics").text();
-    for line in [
+    says!(
+        metrics,
         "crawlgate_usage_refusals_total{purpose=\"train-ai\",stage=\"before\",mode=\"enforce\"} 1",
         "crawlgate_usage_statements_total{signal=\"content_signal\",source=\"robots\",result=\"read\"} 1",
-        "crawlgate_usage_statements_total{signal=\"content_usage\",source=\"robots\",result=\"invalid\"} 1",
-    ] {
-        assert!(metrics.contains(line), "{line}: {metrics}");
-    }
+        "crawlgate_usage_statements_total{signal=\"content_usage\",source=\"robots\",result=\"invalid\"} 1"
+    );
     let asserted = json!({
         "origin": origin.url(""),
         "action": "allow_usage",
@@ -87,10 +85,7 @@ fn a_url_is_tried_for_purposes_and_an_origin_shows_what_its_file_says_of_use() {
         assert!(text.contains(&kept), "{kept}: {text}");
     }
     let filled = page(&gate, "/try?purposes=tdm");
-    assert!(
-        filled.contains("name=\"purposes\" value=\"tdm\""),
-        "{filled}"
-    );
+    says!(filled, "name=\"purposes\" value=\"tdm\"");
 
     let checked = |purposes: serde_json::Value| {
         gate.post("/check", &json!({ "url": url, "purposes": purposes }))
@@ -116,12 +111,11 @@ fn a_url_is_tried_for_purposes_and_an_origin_shows_what_its_file_says_of_use() {
         let shown = page(&gate, &target);
         shown.contains("Crawl").then_some(shown)
     });
-    for words in [
+    says!(
+        shown,
         "Preferences about use, and licences: 2 content-usage, 1 license",
         "<td>license</td><td class=\"long\" data-head=\"For\"><code>*</code></td><td class=\"long\" data-head=\"Value\">https://site.example/l",
         "<code>above all groups</code></td><td class=\"long\" data-head=\"Value\">search=n (",
-        "<td>crawl-delay</td>",
-    ] {
-        assert!(shown.contains(words), "{words}: {shown}");
-    }
+        "<td>crawl-delay</td>"
+    );
 }

@@ -71,43 +71,21 @@ fn each_line_gets_its_answer() {
     let origin = Origin::with_rules(RULES);
     let bound = Origin::https().robots(RULES);
     let mut helper = Helper::start(&gate, &[]);
-    for (name, line, answer) in [
-        (
-            "allowed",
-            format!("0 {} TestBot/1.0 -", origin.url("/open")),
-            "0 OK tag=\"robots_allow\" log=\"",
-        ),
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("allowed", format!("0 {} TestBot/1.0 -", origin.url("/open")), "0 OK tag=\"robots_allow\" log=\""),
         (
             "denied",
             format!("1 {} \"TestBot/1.0 (x)\" -", origin.url("/private")),
             "1 ERR message=\"The robots.txt of http://site.test",
         ),
-        (
-            "encoded",
-            format!("2 {} - -", origin.url("/%70rivate")),
-            "2 ERR message=\"The robots.txt of ",
-        ),
-        (
-            "a tunnel",
-            format!("3 {} TestBot/1.0 -", bound.authority()),
-            "3 ERR message=\"https://site.test",
-        ),
-        (
-            "no URL",
-            "4 - - -".to_owned(),
-            "4 BH message=\"the line does not hold a URL",
-        ),
-        (
-            "no channel",
-            "what is this".to_owned(),
-            "BH message=\"the line begins with no channel",
-        ),
-        (
-            "an invalid URL",
-            "5 http:// A -".to_owned(),
-            "5 ERR message=\"The request target cannot be read",
-        ),
-    ] {
+        ("encoded", format!("2 {} - -", origin.url("/%70rivate")), "2 ERR message=\"The robots.txt of "),
+        ("a tunnel", format!("3 {} TestBot/1.0 -", bound.authority()), "3 ERR message=\"https://site.test"),
+        ("no URL", "4 - - -".to_owned(), "4 BH message=\"the line does not hold a URL"),
+        ("no channel", "what is this".to_owned(), "BH message=\"the line begins with no channel"),
+        ("an invalid URL", "5 http:// A -".to_owned(), "5 ERR message=\"The request target cannot be read"),
+    ];
+    for (name, line, answer) in cases {
         let heard = helper.ask(&line);
         assert!(heard.starts_with(answer), "{name}: {heard}");
         if heard.contains("tag=\"robots_disallow\"") {
@@ -276,35 +254,17 @@ fn an_instance_with_a_certificate_is_asked_over_tls_and_no_other_is_believed() {
     let plain = format!("http://{}", gate.address);
     let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
     let (token, cert) = (path("admin.token"), path("console.pem"));
-    for (name, words, is_answered) in [
+    #[rustfmt::skip] // one row, one case
+    let rows = [
         ("the configuration", vec!["-c", &file], true),
         ("the name in it", vec!["-c", &named], true),
-        (
-            "a name that the certificate lacks",
-            vec!["-c", &misnamed],
-            false,
-        ),
-        (
-            "the address, beside such a name",
-            vec!["-c", &misnamed, "--url", &url],
-            true,
-        ),
-        (
-            "a trusted certificate",
-            vec!["--url", &url, "--token-file", &token, "--ca", &cert],
-            true,
-        ),
-        (
-            "one that is not trusted",
-            vec!["--url", &url, "--token-file", &token],
-            false,
-        ),
-        (
-            "without TLS",
-            vec!["--url", &plain, "--token-file", &token],
-            false,
-        ),
-    ] {
+        ("a name that the certificate lacks", vec!["-c", &misnamed], false),
+        ("the address, beside such a name", vec!["-c", &misnamed, "--url", &url], true),
+        ("a trusted certificate", vec!["--url", &url, "--token-file", &token, "--ca", &cert], true),
+        ("one that is not trusted", vec!["--url", &url, "--token-file", &token], false),
+        ("without TLS", vec!["--url", &plain, "--token-file", &token], false),
+    ];
+    for (name, words, is_answered) in rows {
         let mut helper = Helper::told(&words);
         let heard = helper.ask(&line);
         let start = if is_answered { "0 OK " } else { "0 BH " };
@@ -315,20 +275,14 @@ fn an_instance_with_a_certificate_is_asked_over_tls_and_no_other_is_believed() {
 
 #[test]
 fn unusable_arguments_are_refused_at_once() {
-    for (name, words, said) in [
+    #[rustfmt::skip] // one row, one case
+    let rows = [
         ("no http", ["--url", "ftp://127.0.0.1:8119"], "--url"),
-        (
-            "no token",
-            ["--token-file", "/nonexistent/token"],
-            "--token-file /nonexistent/token: ",
-        ),
-        (
-            "no certificates",
-            ["--ca", "/nonexistent/ca.pem"],
-            "--ca /nonexistent/ca.pem: ",
-        ),
+        ("no token", ["--token-file", "/nonexistent/token"], "--token-file /nonexistent/token: "),
+        ("no certificates", ["--ca", "/nonexistent/ca.pem"], "--ca /nonexistent/ca.pem: "),
         ("no time", ["--timeout", "soon"], "60s"),
-    ] {
+    ];
+    for (name, words, said) in rows {
         let output = Command::new(program())
             .arg("squid-helper")
             .args(words)

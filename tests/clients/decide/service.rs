@@ -17,84 +17,26 @@ fn each_verdict_is_answered_recorded_and_provable() {
     let tls = Origin::https().robots(RULES);
     let none = Origin::http().on("/robots.txt", [Reply::status(404, "")]);
     let down = Origin::http().on("/robots.txt", [Reply::status(500, "")]);
-    for (name, url, status, reason) in [
+    #[rustfmt::skip] // one row, one case
+    let cases = [
         ("an allowed page", site.url("/open"), 200, "robots_allow"),
-        (
-            "a page that a rule allows",
-            site.url("/private/open"),
-            200,
-            "robots_allow",
-        ),
-        (
-            "a disallowed page",
-            site.url("/private/x?y=1"),
-            403,
-            "robots_disallow",
-        ),
-        (
-            "one in another spelling",
-            site.url("/%70rivate"),
-            403,
-            "robots_disallow",
-        ),
-        (
-            "a page behind a dot segment",
-            site.url("/a/../private"),
-            403,
-            "path_guard",
-        ),
-        (
-            "robots.txt itself",
-            site.url("/robots.txt"),
-            200,
-            "robots_txt",
-        ),
-        (
-            "a disallowed page over TLS",
-            tls.url("/private"),
-            403,
-            "robots_disallow",
-        ),
-        (
-            "an allowed page over TLS",
-            tls.url("/"),
-            200,
-            "robots_allow",
-        ),
-        (
-            "an origin without robots.txt",
-            none.url("/private"),
-            200,
-            "robots_unavailable",
-        ),
-        (
-            "an origin that is down",
-            down.url("/"),
-            503,
-            "robots_unreachable",
-        ),
-        (
-            "a prohibited address",
-            "http://169.254.169.254/x".to_owned(),
-            403,
-            "address_prohibited",
-        ),
+        ("a page that a rule allows", site.url("/private/open"), 200, "robots_allow"),
+        ("a disallowed page", site.url("/private/x?y=1"), 403, "robots_disallow"),
+        ("one in another spelling", site.url("/%70rivate"), 403, "robots_disallow"),
+        ("a page behind a dot segment", site.url("/a/../private"), 403, "path_guard"),
+        ("robots.txt itself", site.url("/robots.txt"), 200, "robots_txt"),
+        ("a disallowed page over TLS", tls.url("/private"), 403, "robots_disallow"),
+        ("an allowed page over TLS", tls.url("/"), 200, "robots_allow"),
+        ("an origin without robots.txt", none.url("/private"), 200, "robots_unavailable"),
+        ("an origin that is down", down.url("/"), 503, "robots_unreachable"),
+        ("a prohibited address", "http://169.254.169.254/x".to_owned(), 403, "address_prohibited"),
         ("an invalid URL", "nonsense".to_owned(), 400, "bad_request"),
         ("no absolute URL", "/private".to_owned(), 400, "bad_request"),
-        (
-            "a URL with a fragment",
-            site.url("/open#/private"),
-            400,
-            "bad_request",
-        ),
+        ("a URL with a fragment", site.url("/open#/private"), 400, "bad_request"),
         ("a URL with a space", site.url("/a b"), 400, "bad_request"),
-        (
-            "another scheme",
-            "ftp://site.test/".to_owned(),
-            501,
-            "bad_request",
-        ),
-    ] {
+        ("another scheme", "ftp://site.test/".to_owned(), 501, "bad_request"),
+    ];
+    for (name, url, status, reason) in cases {
         let answer = gate.decide(&url, AGENT);
         let record = gate.decided(&answer, status, reason);
         assert_eq!(record["url"], json!(url), "{name}");
@@ -105,10 +47,7 @@ fn each_verdict_is_answered_recorded_and_provable() {
                 document["age_s"].is_u64() && document["robots_url"].is_string(),
                 "{document}"
             );
-            assert_eq!(
-                answer.field("content-type").as_deref(),
-                Some("application/problem+json")
-            );
+            answer.field_is("content-type", Some("application/problem+json"));
         }
     }
     for origin in [&site, &tls] {
@@ -236,10 +175,7 @@ fn an_override_decides_but_lifts_no_prohibited_address() {
         (origin.url(""), "/open", "deny"),
         ("http://bank.test".to_owned(), "/", "allow"),
     ] {
-        let words = [
-            "add", &site, pattern, action, "--until", "1d", "--by", "Ada", "--reason", "a letter",
-        ];
-        gate.process.succeeds("override", &words);
+        gate.process.setup.overrides(&site, pattern, action);
     }
     for (url, status, reason) in [
         (origin.url("/private"), 200, "operator_allow"),
@@ -269,10 +205,7 @@ fn a_decision_that_cannot_be_recorded_is_not_answered() {
         let answer = gate.decide(&origin.url(path), AGENT);
         assert_eq!(answer.status, 503, "{path}: {answer:?}");
         assert_eq!(answer.problem()["reason"], "log_failed", "{answer:?}");
-        assert_eq!(
-            answer.field("x-crawlgate-verdict").as_deref(),
-            Some("defer")
-        );
+        answer.field_is("x-crawlgate-verdict", Some("defer"));
     }
 }
 

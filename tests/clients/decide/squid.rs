@@ -46,34 +46,16 @@ fn squid_fetches_what_is_allowed_and_nothing_else() {
         (200, "page /open?a=%70"),
         "{allowed:?}"
     );
-    for (name, method, path, reason) in [
-        (
-            "a disallowed page",
-            "GET",
-            "/private/x?a",
-            "robots_disallow",
-        ),
-        (
-            "a page in another spelling",
-            "GET",
-            "/%70rivate",
-            "robots_disallow",
-        ),
-        (
-            "a page named by its query",
-            "GET",
-            "/open?secret=1&b",
-            "robots_disallow",
-        ),
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("a disallowed page", "GET", "/private/x?a", "robots_disallow"),
+        ("a page in another spelling", "GET", "/%70rivate", "robots_disallow"),
+        ("a page named by its query", "GET", "/open?secret=1&b", "robots_disallow"),
         ("a page in brackets", "GET", "/list[1]", "robots_disallow"),
-        (
-            "a page behind two slashes",
-            "GET",
-            "//private",
-            "path_guard",
-        ),
+        ("a page behind two slashes", "GET", "//private", "path_guard"),
         ("a HEAD request", "HEAD", "/private/head", "robots_disallow"),
-    ] {
+    ];
+    for (name, method, path, reason) in cases {
         let url = at(path);
         let answer = peer.request(method, &url, "");
         assert_eq!(answer.status, 403, "{name}: {answer:?}");

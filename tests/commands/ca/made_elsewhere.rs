@@ -22,37 +22,14 @@ fn authorities_made_by_openssl_are_accepted() {
     let no_key_id = "basicConstraints=critical,CA:TRUE\nsubjectKeyIdentifier=none\n";
     let plain = "CN=Test CA";
     let with_mail = "C=DE\nO=Example Ltd.\nCN=B\u{fc}cher CA\nemailAddress=ca@example.com";
+    #[rustfmt::skip] // one row, one case
     let cases = [
         ("P-256", format!("{req} {ec}"), plain, usual, true),
-        (
-            "a long subject",
-            format!("{req} {ec} -utf8"),
-            with_mail,
-            usual,
-            true,
-        ),
-        (
-            "P-384",
-            format!("{req} -newkey ec -pkeyopt ec_paramgen_curve:P-384"),
-            plain,
-            usual,
-            true,
-        ),
+        ("a long subject", format!("{req} {ec} -utf8"), with_mail, usual, true),
+        ("P-384", format!("{req} -newkey ec -pkeyopt ec_paramgen_curve:P-384"), plain, usual, true),
         ("RSA", format!("{req} -newkey rsa:2048"), plain, usual, true),
-        (
-            "Ed25519",
-            format!("{req} -newkey ed25519"),
-            plain,
-            usual,
-            true,
-        ),
-        (
-            "no subject key identifier",
-            format!("{req} {ec}"),
-            plain,
-            no_key_id,
-            false,
-        ),
+        ("Ed25519", format!("{req} -newkey ed25519"), plain, usual, true),
+        ("no subject key identifier", format!("{req} {ec}"), plain, no_key_id, false),
         (
             "a SEC 1 key after its parameters",
             "openssl ecparam -name prime256v1 -genkey -out ca.key && \
@@ -95,25 +72,16 @@ fn certificates_that_may_not_sign_and_subjects_that_cannot_be_repeated_are_refus
     }
     let req = "openssl req -x509 -config ca.cnf -keyout ca.key -out ca.crt -nodes \
                -newkey ec -pkeyopt ec_paramgen_curve:P-256";
+    #[rustfmt::skip] // one row, one case
     let cases = [
-        (
-            "a server's certificate",
-            "CN=a",
-            "basicConstraints=critical,CA:FALSE\n",
-            "CA:TRUE",
-        ),
+        ("a server's certificate", "CN=a", "basicConstraints=critical,CA:FALSE\n", "CA:TRUE"),
         (
             "an authority that may only sign revocations",
             "CN=a",
             "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,cRLSign\n",
             "keyCertSign",
         ),
-        (
-            "two units of one organisation",
-            "0.OU=a\n1.OU=b\nCN=a",
-            "basicConstraints=critical,CA:TRUE\n",
-            "subject",
-        ),
+        ("two units of one organisation", "0.OU=a\n1.OU=b\nCN=a", "basicConstraints=critical,CA:TRUE\n", "subject"),
     ];
     for (name, subject, extensions, says) in cases {
         let directory = tempfile::tempdir().unwrap();

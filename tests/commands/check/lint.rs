@@ -14,23 +14,17 @@ fn a_family_speaks_for_those_that_are_not_named_and_utf_16_is_decoded() {
     let text = "\u{feff}User-agent: Googlebot\r\nDisallow: /private\r\n";
     let utf16: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
     let url = "http://site.test/private";
-    for (agent, verdict, told) in [
+    #[rustfmt::skip] // one row, one case
+    let rows = [
         (
             "Googlebot-Image/1.0",
             1,
             "Googlebot-Image (not named), Googlebot (named: the family of Googlebot-Image, which is not)",
         ),
-        (
-            "Googlebot/2.1 (+http://www.google.com/bot.html)",
-            1,
-            "agent:    Googlebot (named)\n",
-        ),
-        (
-            "Storebot-Google/1.0",
-            0,
-            "Storebot-Google (not named), so `*`",
-        ),
-    ] {
+        ("Googlebot/2.1 (+http://www.google.com/bot.html)", 1, "agent:    Googlebot (named)\n"),
+        ("Storebot-Google/1.0", 0, "Storebot-Google (not named), so `*`"),
+    ];
+    for (agent, verdict, told) in rows {
         let (code, said, error) = check(&[url, "--robots", "-", "--agent", agent], &utf16);
         assert_eq!(code, Some(verdict), "{agent}: {error}");
         assert!(said.contains(told), "{agent}: {said}");

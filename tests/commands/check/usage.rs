@@ -270,7 +270,7 @@ fn each_statement_is_shown_with_its_place_and_what_follows() {
             tdm: refused by tdm
 ";
     assert_eq!(&told[from..to], expected);
-    assert!(told.contains("reason:   usage_disallow"), "{told}");
+    says!(told, "reason:   usage_disallow");
     assert_eq!(code, Some(1));
 
     let (code, told) = run(&["--purpose", "search", "--response", "head", "--json"]);
@@ -295,10 +295,7 @@ fn each_statement_is_shown_with_its_place_and_what_follows() {
 
     let output = check_in(&setup, &[&base[..], &["--purpose", "train"]].concat(), b"");
     let error = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        error.contains("--purpose: `train` is no purpose"),
-        "{error}"
-    );
+    says!(error, "--purpose: `train` is no purpose");
     assert_eq!(output.status.code(), Some(2));
 }
 
@@ -311,19 +308,15 @@ fn a_line_that_does_not_count_is_named_with_the_one_that_does() {
         let output = check_in(&setup, &[&["--robots", "robots.txt"], more].concat(), b"");
         [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap())
     };
-    for (url, shadowed) in [
-        (
-            "http://a.test/a",
-            &["line 3 does not count: line 4 has a longer path"][..],
-        ),
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("http://a.test/a", &["line 3 does not count: line 4 has a longer path"][..]),
         ("http://a.test/c", &[]),
         // With the path guard, another reading brings its line back.
         ("http://a.test/a/..;/c", &[]),
-        (
-            "http://a.test/private/x",
-            &["line 3 does not count: line 7 has a longer path"],
-        ),
-    ] {
+        ("http://a.test/private/x", &["line 3 does not count: line 7 has a longer path"]),
+    ];
+    for (url, shadowed) in cases {
         let [told, _] = check(&[url]);
         let found = told.lines().filter(|line| line.contains("does not count"));
         let found: Vec<&str> = found

@@ -27,34 +27,16 @@ fn a_named_store_is_checked_and_not_the_configured_one() {
     let id = db.run(&["log", "--format", "jsonl"]).out;
     let id: serde_json::Value = serde_json::from_str(id.lines().next().unwrap()).unwrap();
     let one = ["audit", "verify", id["id"].as_str().unwrap()];
-    for (command, store, code, want) in [
+    #[rustfmt::skip] // one row, one case
+    let cases = [
         (&verify[..], &[][..], 0, format!("store     {live}\n")),
-        (
-            &verify[..],
-            &backup[..],
-            1,
-            "store     backup/crawlgate.db\n".to_owned(),
-        ),
+        (&verify[..], &backup[..], 1, "store     backup/crawlgate.db\n".to_owned()),
         (&one[..], &[][..], 0, format!("  store     {live}\n")),
-        (
-            &one[..],
-            &backup[..],
-            1,
-            "  store     backup/crawlgate.db\n".to_owned(),
-        ),
-        (
-            &["store", "check"][..],
-            &[][..],
-            0,
-            format!("{live}: in order\n"),
-        ),
-        (
-            &["store", "check"][..],
-            &backup[..],
-            1,
-            "backup/crawlgate.db: damaged".to_owned(),
-        ),
-    ] {
+        (&one[..], &backup[..], 1, "  store     backup/crawlgate.db\n".to_owned()),
+        (&["store", "check"][..], &[][..], 0, format!("{live}: in order\n")),
+        (&["store", "check"][..], &backup[..], 1, "backup/crawlgate.db: damaged".to_owned()),
+    ];
+    for (command, store, code, want) in cases {
         let said = db.run(&[command, store].concat());
         assert_eq!(said.code, code, "{command:?} {store:?}: {said:?}");
         assert!(said.out.contains(&want), "{want}: {said:?}");

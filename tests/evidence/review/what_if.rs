@@ -395,18 +395,14 @@ fn the_span_the_file_and_the_settings_narrow_a_what_if() {
             "{name}: {said:?}"
         );
     }
-    for (words, told) in [
-        (
-            &["check", "--robots", "new.txt", "--since", "1d"][..],
-            "--origin <ORIGIN>",
-        ),
+    #[rustfmt::skip] // one row, one case
+    let rows = [
+        (&["check", "--robots", "new.txt", "--since", "1d"][..], "--origin <ORIGIN>"),
         (&["check", "--robots", "new.txt", "--log", "*"], "--since"),
         (&["check", "--robots", "new.txt", "--jsonl"], "--since"),
-        (
-            &["check", "https://site.example/", "--since", "1d"],
-            "cannot be used with",
-        ),
-    ] {
+        (&["check", "https://site.example/", "--since", "1d"], "cannot be used with"),
+    ];
+    for (words, told) in rows {
         let said = db.run(words);
         assert_eq!(said.code, 2, "{words:?}: {said:?}");
         assert!(said.err.contains(told), "{words:?}: {said:?}");

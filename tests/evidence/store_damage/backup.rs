@@ -52,7 +52,7 @@ fn a_store_is_copied_whole_while_it_is_written() {
                 (count(&gate, "crawlgate.db") > before + 20).then_some(())
             });
             let said = gate.succeeds("store", &["backup", name]);
-            assert!(said.contains("crawlgate.log.key"), "{said}");
+            says!(said, "crawlgate.log.key");
             let copied = count(&gate, name);
             assert!(copied > before, "{copied}");
             assert!(count(&gate, "crawlgate.db") >= copied);
@@ -61,7 +61,7 @@ fn a_store_is_copied_whole_while_it_is_written() {
     });
     let folder = gate.setup.dir();
     let (_, failed) = gate.ends(2, "store", &["backup", "one.db"]);
-    assert!(failed.contains("a file already"), "{failed}");
+    says!(failed, "a file already");
     let names = fs::read_dir(folder).unwrap();
     let names: Vec<String> = names
         .map(|one| one.unwrap().file_name().into_string().unwrap())
@@ -137,8 +137,5 @@ fn a_restored_copy_goes_on_unless_it_lacks_signed_records() {
     let output = gate.setup.command("serve").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains("missing") && said.contains("bring back"),
-        "{said}"
-    );
+    says!(said, "missing", "bring back");
 }

@@ -51,7 +51,7 @@ fn what_root_writes_into_a_services_store_belongs_to_the_service() {
     let files = ["crawlgate.db", "crawlgate.log.key", "crawlgate.log.state"];
     all_belong_to_the_service(&state, &files);
     let rebuilt = run("store", &["rebuild"]);
-    assert!(rebuilt.contains("override: 1 saved"), "{rebuilt}");
+    says!(rebuilt, "override: 1 saved");
     all_belong_to_the_service(&state, &files);
     // While it is open, the engine keeps more files beside it.
     let reader = rusqlite::Connection::open(state.join("crawlgate.db")).unwrap();

@@ -335,10 +335,7 @@ fn a_directory_of_a_tree_that_the_log_does_not_continue_is_refused() {
     let output = other.tiles();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains("log/of/checkpoint") && said.contains("move the file away"),
-        "{said}"
-    );
+    says!(said, "log/of/checkpoint", "move the file away");
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn the_check_names_each_fault_of_an_engine_with_the_command_that_mends_it() {
     assert!(out.ends_with("\nin order\n"), "{out}");
     link.close();
     let (out, _) = setup.ends(1, "fleet", &["check"]);
-    assert!(out.contains("failure  reachable"), "{out}");
+    says!(out, "failure  reachable");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_key_is_made_once_for_its_owner_alone_and_before_the_configuration_that_name
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     FleetKey::load(&file).unwrap();
     let (_, said) = setup.ends(2, "fleet", &["key", name]);
-    assert!(said.contains("there is a file already"), "{said}");
+    says!(said, "there is a file already");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), key);
     let other = setup.dir().join("other.key");
     setup.run("fleet", &["key", other.to_str().unwrap()]);
@@ -182,7 +182,7 @@ fn the_check_asks_for_a_fleet() {
     setup.write();
     let (code, out, said) = setup.run("fleet", &["check"]);
     assert_eq!((code, out.as_str()), (Some(2), ""));
-    assert!(said.contains("there is no fleet"), "{said}");
+    says!(said, "there is no fleet");
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn an_instance_says_that_its_engine_is_a_cluster_and_forwards_nothing() {
             (answer.status == 503).then_some(answer)
         });
         let body = String::from_utf8_lossy(&answer.body).into_owned();
-        assert!(body.contains("fleet_cut"), "{body}");
+        says!(body, "fleet_cut");
     }
     assert_eq!(origin.seen().len(), 0, "nothing is sent");
 }

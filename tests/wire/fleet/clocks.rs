@@ -38,7 +38,7 @@ fn instances_with_clocks_that_are_apart_share_states_turns_and_overrides() {
         };
         gate.wait_said(&format!("{side} the engine's: overrides end by it"));
         let said = gate.succeeds("fleet", &["status"]);
-        assert!(said.contains(&format!("{side} the engine's\n")), "{said}");
+        says!(said, &format!("{side} the engine's\n"));
         gates.push(gate);
     }
     let times = crawl(&gates, &origin, 4, Duration::from_secs(4));

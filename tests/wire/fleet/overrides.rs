@@ -40,10 +40,7 @@ fn fleet_from(
 /// Adds a denial at an instance; returns its identifier and what was said.
 #[track_caller]
 pub(super) fn deny(gate: &CrawlgateProcess, origin: &str, pattern: &str) -> (String, String) {
-    let words = [
-        "add", origin, pattern, "deny", "--until", "1d", "--by", "Ada", "--reason", "a letter",
-    ];
-    let said = gate.succeeds("override", &words);
+    let said = gate.setup.overrides(origin, pattern, "deny");
     let id = said
         .strip_prefix("override ")
         .and_then(|rest| rest.split(':').next());
@@ -170,9 +167,9 @@ fn an_override_removed_at_another_instance_holds_nowhere() {
             assert_eq!(gate.get(&origin.url("/page")).status, 200);
         }
         let (_, errors) = gates[0].ends(2, "override", &["remove", &id, "--by", "Ada"]);
-        assert!(errors.contains("by Grace already"), "{errors}");
+        says!(errors, "by Grace already");
         let (_, all, _) = gates[0].beside("override", &["list", "--all"]);
-        assert!(all.contains(&id) && all.contains("Ada at a1"), "{all}");
+        says!(all, &id, "Ada Example at a1");
     }
 }
 
@@ -246,10 +243,7 @@ fn an_override_added_without_the_engine_holds_here_and_reaches_the_others_later(
     assert_eq!(far.get(&origin.url("/page")).status, 200);
     link.close();
     let (id, said) = deny(&near, &origin.url(""), "/page");
-    assert!(
-        said.contains("in force on a1 alone: the engine does not answer"),
-        "{said}"
-    );
+    says!(said, "in force on a1 alone: the engine does not answer");
     denied_at_all(std::slice::from_ref(&near), &origin, "/page", &id);
     link.open();
     eventually("the denial to reach the other instance", || {
@@ -265,10 +259,7 @@ fn overrides_from_before_the_fleet_reach_all_instances() {
     let origin = Origin::with_rules(RULES);
     let mut setup = Setup::new();
     let url = origin.url("");
-    let words = [
-        "add", &url, "/page", "deny", "--until", "1d", "--by", "Ada", "--reason", "why",
-    ];
-    let said = setup.succeeds("override", &words);
+    let said = setup.overrides(&url, "/page", "deny");
     assert!(said.starts_with("override 1:"), "{said}");
     member(&mut setup, &link, "a1");
     let command = setup.command("serve");
@@ -309,10 +300,7 @@ fn an_instance_that_the_engine_has_forgotten_is_named_as_late() {
     other.set(Transfer::Hole);
     assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
     let (id, said) = deny(near, &origin.url(""), "/page");
-    assert!(
-        said.contains("in force on a1; a2 has not been heard of for "),
-        "{said}"
-    );
+    says!(said, "in force on a1; a2 has not been heard of for ");
     other.set(Transfer::Open(Duration::ZERO));
     far.until(403, &origin.url("/page"));
     let (_, said) = deny(near, &origin.url(""), "/third");
@@ -325,15 +313,15 @@ fn a_change_beside_a_process_without_a_socket_reaches_the_fleet() {
     let (_engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
     let gates = instances(&link, ["a1", "a2"], |setup| {
-        setup.set("admin", "socket", "\"\"")
+        setup.set("admin", "socket", "\"\"");
     });
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
     }
     let (id, said) = deny(&gates[0], &origin.url(""), "/page");
-    assert!(
-        said.contains("a process that uses this store takes it over within a second and brings it to the fleet"),
-        "{said}"
+    says!(
+        said,
+        "a process that uses this store takes it over within a second and brings it to the fleet"
     );
     for gate in &gates {
         gate.until(403, &origin.url("/page"));

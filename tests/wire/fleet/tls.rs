@@ -63,7 +63,7 @@ fn an_instance_joins_by_tls_with_a_certificate_of_its_own() {
     assert_eq!(gate.get(&origin.url("/page")).status, 200);
     gate.denied(&gate.get(&origin.url("/private")));
     let out = gate.succeeds("fleet", &["check"]);
-    assert!(out.contains("tls                    TLS 1.3"), "{out}");
+    says!(out, "tls                    TLS 1.3");
 }
 
 #[test]
@@ -129,8 +129,5 @@ fn a_private_key_that_others_can_read_is_refused() {
     let key = setup.dir().join("engine.key");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
     let (_, said) = setup.ends(2, "fleet", &["check"]);
-    assert!(
-        said.contains("[fleet] key ") && said.contains("chmod 600"),
-        "{said}"
-    );
+    says!(said, "[fleet] key ", "chmod 600");
 }

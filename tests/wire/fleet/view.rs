@@ -22,7 +22,7 @@ fn the_command_shows_link_engine_members_and_counts() {
     let (mut engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
     let gate = instance(&link, "a1", |setup| {
-        setup.set("pace", "requests_per_second", "1000")
+        setup.set("pace", "requests_per_second", "1000");
     });
     let mut other = instance(&link, "a2", |_| ());
     assert_eq!(gate.get(&origin.url("/page")).status, 200);
@@ -65,9 +65,7 @@ fn the_command_shows_link_engine_members_and_counts() {
     let table = gate.beside_until("fleet", &["status"], |table| {
         table.contains("link        connected since 2")
     });
-    for part in ["instance    a1\n", "MEMBER", "pace\n"] {
-        assert!(table.contains(part), "{part}: {table}");
-    }
+    says!(table, "instance    a1\n", "MEMBER", "pace\n");
     // Another command asks the engine itself, and becomes no member.
     other.signal(rustix::process::Signal::TERM);
     other.wait();
@@ -92,7 +90,7 @@ fn the_command_shows_link_engine_members_and_counts() {
     );
     let (code, out, said) = other.beside("fleet", &["status"]);
     assert_eq!((code, out.as_str()), (Some(2), ""));
-    assert!(said.contains("`crawlgate fleet check` says more"), "{said}");
+    says!(said, "`crawlgate fleet check` says more");
 }
 
 #[test]
@@ -111,15 +109,14 @@ fn the_api_the_console_and_the_metrics_show_the_same_fleet() {
     assert_eq!(view["engine"]["memory_limit"], 64 << 20, "{view:#}");
     assert_eq!(view["counts"]["leases_acquired"], 1, "{view:#}");
     let page = gate.get("/fleet").text();
-    for part in [
+    says!(
+        page,
         "aria-current=\"page\">Fleet</a>",
         "<b>a1</b>",
         "<th scope=\"row\">a1</th>",
         "data-renew=\"2000\"",
-        "<span class=\"count\">1</span> <span class=\"name\">Leases acquired</span>",
-    ] {
-        assert!(page.contains(part), "{part}: {page}");
-    }
+        "<span class=\"count\">1</span> <span class=\"name\">Leases acquired</span>"
+    );
     assert!(gate.get("/").text().contains("href=\"/fleet\""));
     let metrics = eventually("a link", || {
         let metrics = gate.get("/metrics").text();
@@ -127,7 +124,8 @@ fn the_api_the_console_and_the_metrics_show_the_same_fleet() {
             .contains("crawlgate_fleet_link 0\n")
             .then_some(metrics)
     });
-    for part in [
+    says!(
+        metrics,
         "crawlgate_fleet_members 1\n",
         "crawlgate_fleet_leases_acquired_total 1\n",
         "crawlgate_fleet_leases_held 0\n",
@@ -135,10 +133,8 @@ fn the_api_the_console_and_the_metrics_show_the_same_fleet() {
         "crawlgate_fleet_engine_memory_limit_bytes 67108864\n",
         "crawlgate_fleet_script_calls_total{script=\"publish_state\",outcome=\"done\"} 1\n",
         "crawlgate_fleet_script_calls_total{script=\"acquire_fetch\",outcome=\"lost\"} 0\n",
-        "crawlgate_fleet_refused_total 0\n",
-    ] {
-        assert!(metrics.contains(part), "{part}: {metrics}");
-    }
+        "crawlgate_fleet_refused_total 0\n"
+    );
     assert!(
         !metrics.contains("crawlgate_fleet_engine_memory_bytes 0\n"),
         "{metrics}"
@@ -184,7 +180,7 @@ fn an_instance_without_a_fleet_shows_none() {
     assert!(!gate.get("/metrics").text().contains("crawlgate_fleet_"));
     let (code, out, said) = gate.process.beside("fleet", &["status"]);
     assert_eq!((code, out.as_str()), (Some(2), ""));
-    assert!(said.contains("there is no fleet"), "{said}");
+    says!(said, "there is no fleet");
 }
 
 #[test]
@@ -193,19 +189,7 @@ fn a_record_names_the_instance_that_added_the_override() {
     let origin = Origin::with_rules(RULES);
     let start = |name: &str| joined(|setup: &mut Setup| member(setup, &link, name));
     let (one, other) = (start("a1"), start("a2"));
-    let words = [
-        "add",
-        &origin.url(""),
-        "/closed",
-        "deny",
-        "--until",
-        "1d",
-        "--by",
-        "Ada",
-        "--reason",
-        "a letter",
-    ];
-    one.succeeds("override", &words);
+    one.setup.overrides(&origin.url(""), "/closed", "deny");
     // The command has succeeded, also where the other instance is late.
     let answer = eventually("the denial", || {
         let answer = other.get(&origin.url("/closed"));
@@ -218,5 +202,5 @@ fn a_record_names_the_instance_that_added_the_override() {
         let (code, shown, _) = other.beside("log", &["show", id]);
         (code == Some(0)).then_some(shown)
     });
-    assert!(shown.contains("asserted by Ada at a1: a letter"), "{shown}");
+    says!(shown, "asserted by Ada Example at a1: a letter");
 }

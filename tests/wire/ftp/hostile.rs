@@ -294,7 +294,7 @@ fn a_listing_without_end_takes_no_memory() {
             .read_to_end(&mut read)
             .unwrap();
         let end = String::from_utf8_lossy(&read[read.len() - 4096..]);
-        assert!(end.contains("a name of some length"), "{end}");
+        says!(end, "a name of some length");
         assert!(server.sent() > 32 << 20, "it was passed on while it came");
         let grown = gate.resident().saturating_sub(before);
         assert!(grown < 32 << 20, "{grown} octets more");

@@ -48,7 +48,7 @@ fn a_directory_with_a_size_is_no_file() {
         assert_eq!(answer.field("location"), Some(server.url("/pub/")));
     }
     let file = gate.request("HEAD", &server.url("/pub/f"), "");
-    assert_eq!(file.field("content-length").as_deref(), Some("10"));
+    file.field_is("content-length", Some("10"));
 }
 
 #[test]
@@ -140,10 +140,7 @@ fn a_refusal_is_told_as_the_server_says_it() {
     let answer = gate.get(&server.url("/open"));
     let record = gate.unreachable(&answer);
     let detail = answer.problem()["detail"].as_str().unwrap().to_owned();
-    assert!(
-        detail.contains(&format!("its FTP server replied {told}")),
-        "{detail}"
-    );
+    says!(detail, &format!("its FTP server replied {told}"));
     let cause = &record["robots"]["unreachable"]["cause"];
     assert_eq!(*cause, format!("ftp_530:{}", &told[4..]), "{record}");
     assert_eq!(
@@ -164,6 +161,6 @@ fn a_refusal_is_told_as_the_server_says_it() {
     gate.get(&missing.url("/open")).is_origins(200, "x");
     let words = ["show", &missing.url("")];
     let shown = gate.beside_until("origins", &words, |out| out.contains("unavailable"));
-    assert!(shown.contains("replied 550 no such file"), "{shown}");
+    says!(shown, "replied 550 no such file");
     assert!(!shown.contains("404"), "{shown}");
 }

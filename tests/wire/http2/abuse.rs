@@ -43,7 +43,7 @@ fn frames_that_are_no_part_of_a_request_are_bounded() {
             "{case}: {end:?}"
         );
     }
-    gate.get(&origin.url("/page")).is_origins(200, "page /page");
+    gate.passes(&origin.url("/page"));
 }
 
 #[test]

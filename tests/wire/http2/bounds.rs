@@ -101,7 +101,7 @@ fn resets_beyond_the_limit_end_the_connection() {
         "ENHANCE_YOUR_CALM: {end:?}"
     );
     latch.open();
-    gate.get(&origin.url("/page")).is_origins(200, "page /page");
+    gate.passes(&origin.url("/page"));
 }
 
 #[test]

@@ -17,148 +17,42 @@ fn a_malformed_request_ends_its_stream_and_no_other() {
     let protocol_error = End::Reset(1);
     let (method, scheme) = ((":method", "GET"), (":scheme", "https"));
     let (at, path) = ((":authority", &*authority), (":path", "/open"));
+    #[rustfmt::skip] // one row, one case
     let rows: &[Row<'_>] = &[
-        (
-            "a connection field",
-            &[method, scheme, at, path, ("connection", "close")],
-            protocol_error,
-        ),
-        (
-            "a transfer coding",
-            &[method, scheme, at, path, ("transfer-encoding", "chunked")],
-            protocol_error,
-        ),
-        (
-            "an upgrade",
-            &[method, scheme, at, path, ("upgrade", "websocket")],
-            protocol_error,
-        ),
-        (
-            "a keep-alive",
-            &[method, scheme, at, path, ("keep-alive", "1")],
-            protocol_error,
-        ),
-        (
-            "another te",
-            &[method, scheme, at, path, ("te", "gzip")],
-            protocol_error,
-        ),
+        ("a connection field", &[method, scheme, at, path, ("connection", "close")], protocol_error),
+        ("a transfer coding", &[method, scheme, at, path, ("transfer-encoding", "chunked")], protocol_error),
+        ("an upgrade", &[method, scheme, at, path, ("upgrade", "websocket")], protocol_error),
+        ("a keep-alive", &[method, scheme, at, path, ("keep-alive", "1")], protocol_error),
+        ("another te", &[method, scheme, at, path, ("te", "gzip")], protocol_error),
         ("no method", &[scheme, at, path], protocol_error),
         ("no path", &[method, scheme, at], protocol_error),
-        (
-            "an empty path",
-            &[method, scheme, at, (":path", "")],
-            protocol_error,
-        ),
+        ("an empty path", &[method, scheme, at, (":path", "")], protocol_error),
         ("no scheme", &[method, at, path], protocol_error),
-        (
-            "two paths",
-            &[method, scheme, at, path, (":path", "/private")],
-            protocol_error,
-        ),
-        (
-            "two methods",
-            &[method, (":method", "HEAD"), scheme, at, path],
-            protocol_error,
-        ),
-        (
-            "two schemes",
-            &[method, scheme, (":scheme", "http"), at, path],
-            protocol_error,
-        ),
-        (
-            "two authorities",
-            &[method, scheme, at, (":authority", "other.test"), path],
-            protocol_error,
-        ),
-        (
-            "an empty scheme",
-            &[method, (":scheme", ""), at, path],
-            End::Answered,
-        ),
-        (
-            "an empty authority",
-            &[method, scheme, (":authority", ""), path],
-            protocol_error,
-        ),
-        (
-            "a pseudo-field at the end",
-            &[method, scheme, at, ("x", "y"), path],
-            protocol_error,
-        ),
-        (
-            "a status",
-            &[method, scheme, at, path, (":status", "200")],
-            protocol_error,
-        ),
-        (
-            "a path with a space",
-            &[method, scheme, at, (":path", "/a b")],
-            protocol_error,
-        ),
+        ("two paths", &[method, scheme, at, path, (":path", "/private")], protocol_error),
+        ("two methods", &[method, (":method", "HEAD"), scheme, at, path], protocol_error),
+        ("two schemes", &[method, scheme, (":scheme", "http"), at, path], protocol_error),
+        ("two authorities", &[method, scheme, at, (":authority", "other.test"), path], protocol_error),
+        ("an empty scheme", &[method, (":scheme", ""), at, path], End::Answered),
+        ("an empty authority", &[method, scheme, (":authority", ""), path], protocol_error),
+        ("a pseudo-field at the end", &[method, scheme, at, ("x", "y"), path], protocol_error),
+        ("a status", &[method, scheme, at, path, (":status", "200")], protocol_error),
+        ("a path with a space", &[method, scheme, at, (":path", "/a b")], protocol_error),
         ("no authority", &[method, scheme, path], End::Answered),
-        (
-            "a host for the authority",
-            &[method, scheme, path, ("host", &authority)],
-            End::Answered,
-        ),
+        ("a host for the authority", &[method, scheme, path, ("host", &authority)], End::Answered),
         (
             "another scheme, and a host for the authority",
             &[method, (":scheme", "http"), path, ("host", &authority)],
             End::Answered,
         ),
-        (
-            "a host that is not the authority",
-            &[method, scheme, at, path, ("host", "other.test")],
-            End::Answered,
-        ),
-        (
-            "an absolute path",
-            &[method, scheme, at, (":path", "https://site.test/open")],
-            protocol_error,
-        ),
-        (
-            "a path without a slash",
-            &[method, scheme, at, (":path", "open")],
-            protocol_error,
-        ),
-        (
-            "a space before a value",
-            &[method, scheme, at, path, ("x", " y")],
-            End::Answered,
-        ),
-        (
-            "a tab after a value",
-            &[method, scheme, at, path, ("x", "y\t")],
-            End::Answered,
-        ),
-        (
-            "a space around a Host",
-            &[method, scheme, at, path, ("host", " site.test ")],
-            End::Answered,
-        ),
-        (
-            "two hosts",
-            &[method, scheme, at, path, ("host", "a"), ("host", "b")],
-            End::Answered,
-        ),
-        (
-            "a tunnel in a tunnel",
-            &[(":method", "CONNECT"), at],
-            End::Answered,
-        ),
-        (
-            "two lengths",
-            &[
-                method,
-                scheme,
-                at,
-                path,
-                ("content-length", "0"),
-                ("content-length", "0"),
-            ],
-            End::Answered,
-        ),
+        ("a host that is not the authority", &[method, scheme, at, path, ("host", "other.test")], End::Answered),
+        ("an absolute path", &[method, scheme, at, (":path", "https://site.test/open")], protocol_error),
+        ("a path without a slash", &[method, scheme, at, (":path", "open")], protocol_error),
+        ("a space before a value", &[method, scheme, at, path, ("x", " y")], End::Answered),
+        ("a tab after a value", &[method, scheme, at, path, ("x", "y\t")], End::Answered),
+        ("a space around a Host", &[method, scheme, at, path, ("host", " site.test ")], End::Answered),
+        ("two hosts", &[method, scheme, at, path, ("host", "a"), ("host", "b")], End::Answered),
+        ("a tunnel in a tunnel", &[(":method", "CONNECT"), at], End::Answered),
+        ("two lengths", &[method, scheme, at, path, ("content-length", "0"), ("content-length", "0")], End::Answered),
     ];
     let mut stream = 1;
     let mut answered = 0;
@@ -245,29 +139,13 @@ fn trailers_that_would_lose_a_field_break_the_request_off() {
     known[0] = 0x40;
     let mut known_again = block(&[&[("x-sum", "1")][..], &[("x-many", "1"); 60]].concat());
     known_again.push(0x80 | 62);
-    for (name, head, known, trailers, end) in [
-        (
-            "a long field",
-            "16KiB",
-            None,
-            block(&[("x-sum", "1"), ("x-long", &long)]),
-            true,
-        ),
-        (
-            "many fields",
-            "16KiB",
-            None,
-            block(&[("x-many", "1"); 101]),
-            false,
-        ),
-        (
-            "a long field by a reference",
-            "1KiB",
-            Some(known),
-            known_again,
-            false,
-        ),
-    ] {
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("a long field", "16KiB", None, block(&[("x-sum", "1"), ("x-long", &long)]), true),
+        ("many fields", "16KiB", None, block(&[("x-many", "1"); 101]), false),
+        ("a long field by a reference", "1KiB", Some(known), known_again, false),
+    ];
+    for (name, head, known, trailers, end) in cases {
         let head = format!("\"{head}\"");
         let gate = limited(&[("header_bytes", &head), ("uri_bytes", "\"1KiB\"")]);
         let origin = Origin::https().on("/up", [Reply::ok("up").read_body()]);
@@ -309,31 +187,18 @@ fn frames_that_break_the_protocol_end_the_connection() {
     let head = block(&get_fields(&authority, "/open"));
     let upper = block(&[("X-UPPER", "1")]);
     let unknown = block(&[(":unknown", "1")]);
-    for (name, sends) in [
-        (
-            "DATA on an idle stream",
-            &[(kind::DATA, 0, 1, &b"x"[..])][..],
-        ),
+    #[rustfmt::skip] // one row, one case
+    let rows = [
+        ("DATA on an idle stream", &[(kind::DATA, 0, 1, &b"x"[..])][..]),
         ("an even stream", &[(kind::HEADERS, 5, 2, &head)]),
-        (
-            "an unknown pseudo-field",
-            &[(kind::HEADERS, 5, 1, &unknown)],
-        ),
+        ("an unknown pseudo-field", &[(kind::HEADERS, 5, 1, &unknown)]),
         ("an upper-case name", &[(kind::HEADERS, 5, 1, &upper)]),
-        (
-            "HPACK that cannot be read",
-            &[(kind::HEADERS, 5, 1, &[0xff; 16])],
-        ),
-        (
-            "a frame that is too long",
-            &[(kind::DATA, 0, 1, &[0; 20_000])],
-        ),
-        (
-            "a head that is interrupted",
-            &[(kind::HEADERS, 1, 1, &head), (kind::PING, 0, 0, &[0; 8])],
-        ),
+        ("HPACK that cannot be read", &[(kind::HEADERS, 5, 1, &[0xff; 16])]),
+        ("a frame that is too long", &[(kind::DATA, 0, 1, &[0; 20_000])]),
+        ("a head that is interrupted", &[(kind::HEADERS, 1, 1, &head), (kind::PING, 0, 0, &[0; 8])]),
         ("a PING of seven octets", &[(kind::PING, 0, 0, &[0; 7])]),
-    ] {
+    ];
+    for (name, sends) in rows {
         let mut frames = gate.intercept_frames(&authority, "site.test");
         for (kind, flags, stream, payload) in sends {
             frames.send(*kind, *flags, *stream, payload);

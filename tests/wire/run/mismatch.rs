@@ -21,7 +21,7 @@ fn the_summary_counts_requests_that_name_another_agent() {
     };
     let (said, mismatched) = run("OtherBot");
     let line = "mismatch           2  judged as OtherBot, but sent User-Agent: NewsBot/2 (x)\n";
-    assert!(said.contains(line), "{said}");
+    says!(said, line);
     assert_eq!(
         mismatched,
         json!({"count": 2, "judged_as": ["OtherBot"], "user_agent": "NewsBot/2 (x)"})

@@ -49,8 +49,7 @@ fn the_reference_verifier_takes_the_string_form() {
         let verifier = or_skip!(verifier());
         let (gate, key) = signing_gate(more);
         let origin = Origin::https();
-        gate.get(&origin.url("/a/%7Euser?x=1&y=%C3%A9"))
-            .is_origins(200, "page /a/%7Euser?x=1&y=%C3%A9");
+        gate.passes(&origin.url("/a/%7Euser?x=1&y=%C3%A9"));
         let all = by_http1(&origin);
         let mut messages: Vec<Value> = all.iter().map(message).collect();
         let mut altered = messages[1].clone();

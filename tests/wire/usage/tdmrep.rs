@@ -64,7 +64,7 @@ fn passes(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> Value {
 fn an_entry_refuses_before_the_request_and_the_record_names_the_file() {
     let origin = Origin::http().on(PATH, [Reply::ok(RESERVED)]);
     let gate = gate("enforce", |setup| {
-        setup.set("admin", "address", "\"127.0.0.1:0\"")
+        setup.set("admin", "address", "\"127.0.0.1:0\"");
     });
     let record = is_reserved(&gate, &origin, "/art/1");
     let file = &record["usage"]["tdmrep"];
@@ -88,7 +88,7 @@ fn an_entry_refuses_before_the_request_and_the_record_names_the_file() {
         "origins",
         &["show", &origin.url("/"), "--as", "tdmrep.json:testbot"],
     );
-    assert!(shown.contains("its entries decide"), "{shown}");
+    says!(shown, "its entries decide");
     let missing = Origin::http().on(PATH, [Reply::status(404, "none")]);
     passes(&gate, &missing, "/art/1");
     proven(&gate);
@@ -101,23 +101,14 @@ fn an_entry_refuses_before_the_request_and_the_record_names_the_file() {
 
 #[test]
 fn the_file_is_asked_only_by_crawlers_that_it_concerns() {
+    #[rustfmt::skip] // one row, one case
     let rows = [
         ("off", "tdm", "", 0),
         ("enforce", "search", "", 0),
         ("enforce", "other", "", 0),
         ("enforce", "tdm", "User-agent: *\nDisallow: /art/\n", 0),
-        (
-            "enforce",
-            "tdm",
-            "User-agent: *\nDisallow: /.well-known/\n",
-            0,
-        ),
-        (
-            "record",
-            "tdm",
-            "User-agent: *\nDisallow: /.well-known/\n",
-            0,
-        ),
+        ("enforce", "tdm", "User-agent: *\nDisallow: /.well-known/\n", 0),
+        ("record", "tdm", "User-agent: *\nDisallow: /.well-known/\n", 0),
         ("enforce", "tdm", "", 1),
     ];
     for (mode, purpose, robots, expected) in rows {
@@ -125,7 +116,7 @@ fn the_file_is_asked_only_by_crawlers_that_it_concerns() {
             .robots(robots)
             .on(PATH, [Reply::ok(RESERVED)]);
         let gate = gate(mode, |setup| {
-            setup.set("policy", "purposes", &format!("[\"{purpose}\"]"))
+            setup.set("policy", "purposes", &format!("[\"{purpose}\"]"));
         });
         let answer = gate.get(&origin.url("/art/1"));
         let is_robots = robots.contains("/art/");
@@ -287,7 +278,7 @@ fn an_opaque_tunnel_is_refused_where_any_path_is_reserved() {
     for (file, status) in rows {
         let origin = Origin::https().on(PATH, [Reply::ok(file)]);
         let gate = gate("enforce", |setup| {
-            setup.set("tls", "tunnel", "[\"bank.test\"]")
+            setup.set("tls", "tunnel", "[\"bank.test\"]");
         });
         let authority = format!("bank.test:{}", origin.port());
         let answer = gate.connect().tunnel(&authority);
@@ -332,7 +323,7 @@ fn check_asks_for_the_file_as_the_proxy_does() {
     assert_eq!((code, fetches(&origin)), (Some(0), 0), "{said}{error}");
     let (code, said, error) = gate.beside("check", &[&url, "--purpose", "train-ai"]);
     assert_eq!((code, fetches(&origin)), (Some(1), 1), "{said}{error}");
-    assert!(said.contains("entry 1 of tdmrep.json"), "{said}");
+    says!(said, "entry 1 of tdmrep.json");
 }
 
 #[test]

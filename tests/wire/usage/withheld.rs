@@ -26,7 +26,7 @@ fn the_connection_of_a_withheld_page_stays_if_its_body_is_short() {
         if is_kept {
             wait(&gate, "crawlgate_upstream_connections{state=\"idle\"}", 1.0);
         }
-        gate.get(&origin.url("/open")).is_origins(200, "page /open");
+        gate.passes(&origin.url("/open"));
         let connections = ["/secret", "/open"].map(|path| origin.last(path).connection);
         assert_eq!(connections[0] == connections[1], is_kept, "{name}");
     }

@@ -53,7 +53,7 @@ fn a_witness_that_knows_more_than_the_store_stops_the_signing() {
     let id = gate.deny(&origin, "/private/e");
     gate.beside_until("log", &["show", &id], |told| !told.is_empty());
     let (_, error) = gate.ends(2, "audit", &["prove", &id]);
-    assert!(error.contains("no checkpoint is signed"), "{error}");
+    says!(error, "no checkpoint is signed");
     assert_eq!(gate.beside("audit", &["checkpoint"]).1, before);
     let state = status(&gate);
     assert_eq!(state["ahead"], known, "{state}");
@@ -96,10 +96,7 @@ fn a_fork_asks_the_witness_and_begins_a_log_that_it_does_not_contradict() {
 
     let words = ["fork", "--reason", "a test"];
     let (_, error) = gate.ends(2, "audit", &words);
-    assert!(
-        error.contains("set one, such as \"logs.example/first-2\""),
-        "{error}"
-    );
+    says!(error, "set one, such as \"logs.example/first-2\"");
     let setup = &mut gate.process.setup;
     setup.set("audit", "log_name", "\"logs.example/first-2\"");
     let (told, _) = gate.ends(1, "audit", &words);
@@ -108,7 +105,7 @@ fn a_fork_asks_the_witness_and_begins_a_log_that_it_does_not_contradict() {
         &*format!("witness   {NAME} knows a checkpoint of {known} records"),
         "missing   the end of the log",
     ] {
-        assert!(told.contains(want), "{told}");
+        says!(told, want);
     }
     let words = ["fork", "--reason", "a test", "--yes"];
     gate.succeeds("audit", &words);

@@ -37,21 +37,15 @@ fn lost_records_are_named_and_not_called_dropped() {
         "{said}"
     );
     let said = db.said(&["audit", "export", "--to", "exported"], 1);
-    assert!(said.contains(&lost), "{said}");
+    says!(said, &lost);
 
     let kept = 5_000 - last;
     let said = db.said(&COLLECT, 0);
-    assert!(
-        said.contains(&format!(": {kept} records filed; {kept} now")),
-        "{said}"
-    );
+    says!(said, &format!(": {kept} records filed; {kept} now"));
     let said = db.said(&COLLECT, 0);
-    assert!(
-        said.contains(&format!("nothing new; {kept} records")),
-        "{said}"
-    );
+    says!(said, &format!("nothing new; {kept} records"));
     let said = db.said(&["collect", "--list", "--to", "copies"], 0);
-    assert!(said.contains(&format!(" {kept} ")), "{said}");
+    says!(said, &format!(" {kept} "));
 }
 
 #[test]
@@ -63,25 +57,19 @@ fn the_tree_goes_on_behind_records_that_cannot_be_read() {
     let (first, last) = db.damage(1);
     let said = db.said(&["audit", "tiles", "log/of"], 1);
     let lost = format!("records {first} to {last} are lost");
-    assert!(said.contains(&lost), "{said}");
+    says!(said, &lost);
     let there = |file: String| db.folder().join(file).exists();
     assert!(there("checkpoint".to_owned()) && there("tile/0/000".to_owned()));
     let tile = Tile::all(13_000).find(|tile| tile.level() == 0 && tile.index() == first / 256);
     assert!(!there(Resource::Hashes(tile.unwrap()).to_string()));
 
     let said = db.said(&["audit", "export", "--to", "exported"], 1);
-    assert!(
-        said.contains(&format!("records {first} to {last} are damaged")),
-        "{said}"
-    );
+    says!(said, &format!("records {first} to {last} are damaged"));
     let kept = 13_000 - (last - first + 1);
     let said = db.said(&COLLECT, 1);
-    assert!(
-        said.contains(&format!(": {kept} records filed; {kept} now")),
-        "{said}"
-    );
+    says!(said, &format!(": {kept} records filed; {kept} now"));
     let said = db.said(&["collect", "--list", "--to", "copies"], 0);
-    assert!(said.contains(&format!(" {kept} ")), "{said}");
+    says!(said, &format!(" {kept} "));
 }
 
 #[test]
@@ -139,7 +127,7 @@ fn damage_to_a_collected_copy_has_a_way_out_that_works() {
         db.said(&COLLECT, 1),
     ] {
         let way_out = "move this collected copy away, with the files of its name beside it, and `crawlgate collect` files the log anew";
-        assert!(said.contains(way_out), "{said}");
+        says!(said, way_out);
         assert!(
             !said.contains("store rebuild") && !said.contains("store check"),
             "{said}"
@@ -166,10 +154,7 @@ fn a_check_of_the_store_advises_what_fits() {
     let state = fs::read(db.path("crawlgate.log.state")).unwrap();
     fs::write(db.path("crawlgate.log.state"), "damaged").unwrap();
     let said = db.said(&["store", "check"], 1);
-    assert!(
-        said.contains("the state file of the store is damaged"),
-        "{said}"
-    );
+    says!(said, "the state file of the store is damaged");
     assert!(
         said.contains("move it away") && !said.contains("rebuild"),
         "{said}"
@@ -180,10 +165,7 @@ fn a_check_of_the_store_advises_what_fits() {
     store.execute("DELETE FROM checkpoint", []).unwrap();
     drop(store);
     let said = db.said(&["store", "check"], 1);
-    assert!(
-        said.contains("the checkpoint of 5000 records is missing"),
-        "{said}"
-    );
+    says!(said, "the checkpoint of 5000 records is missing");
     assert!(
         said.contains("`crawlgate serve` signs another one") && !said.contains("rebuild"),
         "{said}"
@@ -191,8 +173,5 @@ fn a_check_of_the_store_advises_what_fits() {
 
     db.damage(0);
     let said = db.said(&["store", "check"], 1);
-    assert!(
-        said.contains("`crawlgate store rebuild` saves what can be read"),
-        "{said}"
-    );
+    says!(said, "`crawlgate store rebuild` saves what can be read");
 }

@@ -82,7 +82,7 @@ fn questions_at_once_share_calls_and_each_has_its_own_answer() {
         for (who, answer) in at_each(&a).await.into_iter().enumerate() {
             match (who, answer) {
                 (7, Err(CoordinatorError::Refused(why))) => {
-                    assert!(why.contains("WRONGTYPE"), "{why}");
+                    says!(why, "WRONGTYPE");
                 }
                 (who, answer) => is_turn(&answer.unwrap(), 2, who),
             }

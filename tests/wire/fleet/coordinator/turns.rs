@@ -106,35 +106,14 @@ fn instances_are_given_one_turn_after_the_other() {
     #[rustfmt::skip] // one row, one case
     /// The name of a case, and its questions with the times of their turns.
     type Case<'a> = (&'a str, &'a [(Reserve<'a>, &'a [u64])]);
+    #[rustfmt::skip] // one row, one case
     let cases: &[Case<'_>] = &[
-        (
-            "one at a time",
-            &[(every(10), &[10]), (every(10), &[20]), (every(10), &[30])],
-        ),
-        (
-            "too far ahead",
-            &[(soon, &[]), (every(10), &[10]), (soon, &[])],
-        ),
-        (
-            "only the first of a batch may be far ahead",
-            &[(burst, &[10]), (burst, &[20])],
-        ),
-        (
-            "nothing bounds it",
-            &[(unbounded(), &[0]), (unbounded(), &[0])],
-        ),
-        (
-            "groups",
-            &[
-                (of_group("x", 10), &[10]),
-                (of_group("y", 20), &[20]),
-                (of_group("x", 10), &[20]),
-            ],
-        ),
-        (
-            "a robots.txt waits for every group",
-            &[(of_group("x", 10), &[10]), (robots(), &[20])],
-        ),
+        ("one at a time", &[(every(10), &[10]), (every(10), &[20]), (every(10), &[30])]),
+        ("too far ahead", &[(soon, &[]), (every(10), &[10]), (soon, &[])]),
+        ("only the first of a batch may be far ahead", &[(burst, &[10]), (burst, &[20])]),
+        ("nothing bounds it", &[(unbounded(), &[0]), (unbounded(), &[0])]),
+        ("groups", &[(of_group("x", 10), &[10]), (of_group("y", 20), &[20]), (of_group("x", 10), &[20])]),
+        ("a robots.txt waits for every group", &[(of_group("x", 10), &[10]), (robots(), &[20])]),
         (
             "the time before a robots.txt that is reserved is free for other groups",
             &[
@@ -147,10 +126,7 @@ fn instances_are_given_one_turn_after_the_other() {
                 (robots(), &[160]),
             ],
         ),
-        (
-            "a robots.txt counts for every group",
-            &[(robots(), &[0]), (of_group("x", 10), &[10])],
-        ),
+        ("a robots.txt counts for every group", &[(robots(), &[0]), (of_group("x", 10), &[10])]),
         (
             "a robots.txt that has waited too long goes",
             &[
@@ -179,10 +155,7 @@ fn instances_are_given_one_turn_after_the_other() {
                 (every(10), &[20]),
             ],
         ),
-        (
-            "a faster rate",
-            &[(every(100), &[100]), (every(10), &[110])],
-        ),
+        ("a faster rate", &[(every(100), &[100]), (every(10), &[110])]),
         (
             "a rest that one instance knows of binds all",
             &[
@@ -196,19 +169,7 @@ fn instances_are_given_one_turn_after_the_other() {
                 (unbounded(), &[40]),
             ],
         ),
-        (
-            "origins apart",
-            &[
-                (every(10), &[10]),
-                (
-                    Reserve {
-                        origin: "https://b.example",
-                        ..every(10)
-                    },
-                    &[10],
-                ),
-            ],
-        ),
+        ("origins apart", &[(every(10), &[10]), (Reserve { origin: "https://b.example",..every(10) }, &[10])]),
     ];
     for (name, rows) in cases {
         each(|test_engine| async move { gives(&test_engine, name, rows).await });

@@ -1,5 +1,7 @@
 //! Bodies that break off or fall silent, on either side. Page: `docs/messages.md`.
 
+use std::thread;
+
 use serde_json::json;
 
 use crate::streaming::{CHUNK, open};
@@ -75,36 +77,37 @@ fn an_origin_that_falls_silent_in_the_middle_of_a_body_is_given_up() {
         setup.set("upstream", "body_timeout", "\"1s\"");
     });
     let never = Latch::new();
-    for head in [
-        "Content-Length: 99",
-        "Transfer-Encoding: chunked",
-        "X-Open: ended",
-    ] {
+    let given_up = |head: &str, origin: Origin| {
         let half = format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n4\r\nhalf\r\n");
-        for origin in [Origin::http(), Origin::https()] {
-            let origin = origin.on("/page", [Reply::raw(&half).wait(&never)]);
-            for answer in [
-                gate.get(&origin.url("/page")),
-                get_in_http_10(&gate, &origin, "/page"),
-            ] {
-                assert_eq!(
-                    (answer.status, answer.whole),
-                    (200, false),
-                    "{head}: {answer:?}"
-                );
-            }
-            let url = origin.url("/page");
-            let records = eventually("both records", || {
-                let records = gate.records().into_iter();
-                let records: Vec<_> = records.filter(|record| record["url"] == *url).collect();
-                (records.len() == 2).then_some(records)
-            });
-            for record in records {
-                assert_eq!(record["error"], "http_response_timeout", "{head}: {record}");
-                assert_eq!(record["status"], 200, "{head}: {record}");
+        let origin = origin.on("/page", [Reply::raw(&half).wait(&never)]);
+        let url = origin.url("/page");
+        for answer in [gate.get(&url), get_in_http_10(&gate, &origin, "/page")] {
+            let end = (answer.status, answer.whole);
+            assert_eq!(end, (200, false), "{head}: {answer:?}");
+        }
+        let records = eventually("both records", || {
+            let records = gate.records().into_iter();
+            let records: Vec<_> = records.filter(|record| record["url"] == *url).collect();
+            (records.len() == 2).then_some(records)
+        });
+        for record in records {
+            assert_eq!(record["error"], "http_response_timeout", "{head}: {record}");
+            assert_eq!(record["status"], 200, "{head}: {record}");
+        }
+    };
+    // Each waits for the time limit.
+    thread::scope(|scope| {
+        let given_up = &given_up;
+        for head in [
+            "Content-Length: 99",
+            "Transfer-Encoding: chunked",
+            "X-Open: ended",
+        ] {
+            for origin in [Origin::http(), Origin::https()] {
+                scope.spawn(move || given_up(head, origin));
             }
         }
-    }
+    });
     never.open();
 }
 

@@ -1,4 +1,4 @@
-//! One fetch of a robots.txt for all instances. Longer than 400 lines of code because each accident is a test of its own.
+//! One fetch of a robots.txt for all instances.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -94,10 +94,7 @@ pub fn run(args: &SigningArgs, config: &Config) -> ExitCode {
         Command::Rotate { name, now } => find(config, name)
             .and_then(|settings| rotate::step(settings, *now, Clock::system().now())),
     };
-    let done = said.and_then(|said| {
-        let done = terminal::print(said.as_bytes());
-        done.map_err(Into::into)
-    });
+    let done = said.and_then(|said| terminal::print(said.as_bytes()));
     match done {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => fail(&terminal::printable(&error.to_string())),

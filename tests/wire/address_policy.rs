@@ -97,7 +97,7 @@ fn the_answer_names_the_way_out_and_the_way_out_opens() {
 fn deny_wins_over_allow_also_for_names() {
     let origin = Origin::with_rules(RULES);
     let gate = CrawlgateProcess::with(|setup| {
-        setup.set("egress", "deny", "[\"*.site.test\", \"127.0.0.2\"]")
+        setup.set("egress", "deny", "[\"*.site.test\", \"127.0.0.2\"]");
     });
     assert_eq!(gate.get(&origin.url_as("site.test", "/open")).status, 200);
     for host in ["www.site.test", "127.0.0.2"] {

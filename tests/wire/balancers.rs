@@ -28,7 +28,7 @@ fn only_a_load_balancer_may_name_another_address() {
     ]
     .concat();
     let (gate, places) = gate_in(&tables, 4, |setup| {
-        setup.set("limits", "header_timeout", "\"3s\"")
+        setup.set("limits", "header_timeout", "\"3s\"");
     });
     let [_, balanced, other, tls] = places.as_slice() else {
         panic!("four listeners")
@@ -104,7 +104,7 @@ fn limits_hold_for_the_clients_behind_a_balancer() {
     let tables = "[[listener]]\nname = 'balanced'\naddress = '127.0.0.1:0'\nopen = true\n\
                   proxy_protocol_from = '127.0.0.1'\n";
     let (gate, places) = gate_in(tables, 2, |setup| {
-        setup.set("limits", "connections_per_client", "1")
+        setup.set("limits", "connections_per_client", "1");
     });
     let latch = Latch::new();
     let slow = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");

@@ -25,7 +25,7 @@ fn a_quota_is_spent_once() {
     gate.refused(&gate.get(&origin.url("/robots.txt")), 429, "quota_spent");
     // A reload that allows more keeps the usage so far.
     gate.reload(|setup| {
-        setup.tables("[[client]]\nname = 'rest'\nquota = { requests = 4, per = '365d' }\n")
+        setup.tables("[[client]]\nname = 'rest'\nquota = { requests = 4, per = '365d' }\n");
     });
     gate.get(&url(4)).is_origins(200, "page /open/4");
     gate.refused(&gate.get(&url(5)), 429, "quota_spent");

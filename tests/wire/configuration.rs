@@ -120,7 +120,7 @@ fn a_configuration_of_the_working_directory_is_told_of_and_a_strangers_is_refuse
 fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
     // The run passes a host that it resolves itself as an address; only the proxy resolves this one.
     let company = CrawlgateProcess::with(|setup| {
-        setup.set("upstream.hosts", "\"far.test\"", "\"127.0.0.1\"")
+        setup.set("upstream.hosts", "\"far.test\"", "\"127.0.0.1\"");
     });
     let origin = Origin::http();
     let proxy = format!("http://{}", company.address);

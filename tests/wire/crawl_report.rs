@@ -112,8 +112,7 @@ fn forwarded_requests_without_a_record_are_counted_at_once_or_shown_as_unknown()
     assert_eq!(gate.get(&dead.url("/x")).status, 502);
     let report = |words: &[&str], output: &[&str]| {
         let words = [&["--since", "1h", "--no-verify"][..], words, output].concat();
-        let out = gate.succeeds("report", &words);
-        out
+        gate.succeeds("report", &words)
     };
     let json = |words: &[&str]| -> Value {
         serde_json::from_str(&report(words, &["--json", "-"])).unwrap()

@@ -100,7 +100,7 @@ fn an_instance_without_its_engine_forwards_nothing() {
         let link = engine.link();
         let origin = Origin::with_rules(RULES);
         let gate = instance(&link, "a1", |setup| {
-            setup.set("fleet", "patience", "\"2s\"")
+            setup.set("fleet", "patience", "\"2s\"");
         });
         gate.until(200, &origin.url("/page"));
         engine.kill();

@@ -28,7 +28,7 @@ fn two_hundred_first_requests_cause_one_fetch() {
         .iter()
         .map(|url| {
             let mut wire = gate.connect();
-            wire.ask(&url);
+            wire.ask(url);
             wire
         })
         .collect();

@@ -38,7 +38,7 @@ fn a_proxy_over_https_with_a_certificate_of_the_local_ca() {
     let tables = "[[listener]]\nname = 'tls'\naddress = '127.0.0.1:0'\ntls = true\n\
                   names = ['localhost', 'proxy.test', '127.0.0.1']\n";
     let (gate, places) = gate_in(tables, 2, |setup| {
-        setup.set("limits", "header_timeout", "\"3s\"")
+        setup.set("limits", "header_timeout", "\"3s\"");
     });
     let (plain, tls) = (Origin::http(), Origin::https());
     for name in ["localhost", "proxy.test", "127.0.0.1"] {

@@ -90,7 +90,7 @@ fn an_option_names_the_addresses_and_holds_after_a_reload() {
 fn a_reload_tells_the_faults_that_a_restart_would_meet() {
     let mut gate = CrawlgateProcess::start();
     let configured = |setup: &mut Setup| {
-        setup.tables("[[listener]]\nname = \"two\"\naddress = \"127.0.0.1:0\"\ntls = true\ncert = \"two.crt\"\nkey = \"two.key\"\n")
+        setup.tables("[[listener]]\nname = \"two\"\naddress = \"127.0.0.1:0\"\ntls = true\ncert = \"two.crt\"\nkey = \"two.key\"\n");
     };
     gate.reload_until(configured, "need a restart");
     gate.wait_said("a restart would meet this fault");

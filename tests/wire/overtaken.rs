@@ -14,7 +14,7 @@ const OTHERS: &str = "User-agent: *\nDisallow: /private\n\nUser-agent: OtherBot\
 /// Sends a request for `url` and leaves its answer unread.
 fn ask(gate: &CrawlgateProcess, url: &str) -> Wire {
     let mut wire = gate.connect();
-    wire.ask(&url);
+    wire.ask(url);
     wire
 }
 
@@ -107,30 +107,37 @@ fn an_override_that_allows_during_the_fetch_of_robots_txt_lets_the_request_out()
     proven(&gate);
 }
 
+/// Asserts that a change forbids a request that waits for its turn by the rate of its client, or by that of its origin.
+fn does_not_go_out(by_client: bool, (case, change, status, reason): (&str, Change, u16, &str)) {
+    let mut gate = CrawlgateProcess::with(|setup| {
+        if by_client {
+            setup.tables(&format!("{NEAR}requests_per_second = 0.3\nburst = 1\n"));
+        } else {
+            setup.tables(NEAR);
+            setup.set("pace", "requests_per_second", "0.3");
+            setup.set("pace", "burst", "2");
+        }
+    });
+    let origin = Origin::http().robots(OTHERS);
+    gate.passes(&origin.url("/1"));
+    let mut wire = ask(&gate, &origin.url("/2"));
+    gate.reload(|setup| change(setup, &origin.url("")));
+    let answer = wire.response("GET");
+    assert_eq!(answer.status, status, "{case}, {by_client}: {answer:?}");
+    gate.refused(&answer, status, reason);
+    assert_eq!(origin.seen_but_robots(), ["GET /1"], "{case}, {by_client}");
+}
+
 #[test]
 fn what_is_forbidden_while_it_waits_for_its_turn_does_not_go_out() {
-    for by_client in [false, true] {
-        for (case, change, status, reason) in FORBIDS {
-            let mut gate = CrawlgateProcess::with(|setup| match by_client {
-                true => {
-                    setup.tables(&format!("{NEAR}requests_per_second = 0.3\nburst = 1\n"));
-                }
-                false => {
-                    setup.tables(NEAR);
-                    setup.set("pace", "requests_per_second", "0.3");
-                    setup.set("pace", "burst", "2");
-                }
-            });
-            let origin = Origin::http().robots(OTHERS);
-            gate.passes(&origin.url("/1"));
-            let mut wire = ask(&gate, &origin.url("/2"));
-            gate.reload(|setup| change(setup, &origin.url("")));
-            let answer = wire.response("GET");
-            assert_eq!(answer.status, status, "{case}, {by_client}: {answer:?}");
-            gate.refused(&answer, status, reason);
-            assert_eq!(origin.seen_but_robots(), ["GET /1"], "{case}, {by_client}");
+    // Each waits for some seconds.
+    thread::scope(|scope| {
+        for by_client in [false, true] {
+            for row in FORBIDS {
+                scope.spawn(move || does_not_go_out(by_client, row));
+            }
         }
-    }
+    });
 }
 
 /// Waits for longer than a connection may be idle before the gate doubts it: until a command of its own process finds
@@ -262,7 +269,7 @@ fn a_connection_to_an_address_that_becomes_prohibited_while_it_is_dialled_carrie
 #[test]
 fn robots_txt_is_not_fetched_for_a_request_over_quota() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup.tables(&format!("{NEAR}quota = {{ requests = 1, per = '1d' }}\n"))
+        setup.tables(&format!("{NEAR}quota = {{ requests = 1, per = '1d' }}\n"));
     });
     let known = Origin::with_rules(RULES);
     let other = Origin::with_rules(RULES);

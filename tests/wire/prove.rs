@@ -245,7 +245,7 @@ fn the_decisions_about_a_site_are_proven_by_one_file() {
 #[test]
 fn a_log_with_a_name_is_proven_by_the_key_beside_the_store() {
     let case = Case::of(CrawlgateProcess::with(|setup| {
-        setup.set("audit", "log_name", "\"logs.example.org/fra-1\"")
+        setup.set("audit", "log_name", "\"logs.example.org/fra-1\"");
     }));
     assert!(case.vkey.starts_with("logs.example.org/fra-1+"));
     let site = Origin::with_rules(RULES);

@@ -147,7 +147,7 @@ fn another_origins_error_page_is_not_looked_into() {
 #[test]
 fn an_operator_names_the_phrases_and_switches_it_off() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup.set("robots", "soft_404_phrases", "[\"nothing here\"]")
+        setup.set("robots", "soft_404_phrases", "[\"nothing here\"]");
     });
     let ours = || Reply::status(500, "Nothing\nhere.");
     check(

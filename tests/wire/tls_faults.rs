@@ -172,7 +172,7 @@ fn a_host_that_no_tls_session_can_name_is_refused_with_that_cause() {
 #[test]
 fn an_override_opens_a_tunnel_to_a_host_that_no_tls_session_can_name() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup.set("upstream.hosts", "\"-site.test\"", "\"127.0.0.1\"")
+        setup.set("upstream.hosts", "\"-site.test\"", "\"127.0.0.1\"");
     });
     let origin = Origin::https();
     let authority = format!("-site.test:{}", origin.port());

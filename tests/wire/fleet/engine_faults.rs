@@ -181,7 +181,7 @@ fn an_engine_without_memory_ends_in_nothing_at_all_and_comes_back() {
         let link = engine.link();
         let origin = Origin::with_rules(RULES);
         let gate = instance(&link, "a1", |setup| {
-            setup.set("fleet", "patience", "\"2s\"")
+            setup.set("fleet", "patience", "\"2s\"");
         });
         gate.until(200, &origin.url("/page"));
         engine.ask(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);

@@ -72,7 +72,7 @@ fn a_turn_in_hand_is_not_used_while_the_engine_may_have_forgotten_it() {
     let origin = Origin::with_rules(RULES);
     let gates = [("a1", &link), ("a2", &other)].map(|(name, link)| {
         instance(link, name, |setup| {
-            setup.set("pace", "requests_per_second", "0.5")
+            setup.set("pace", "requests_per_second", "0.5");
         })
     });
     for gate in &gates {
@@ -126,7 +126,7 @@ fn the_slots_and_turns_of_a_killed_instance_are_waited_for() {
     let latch = Latch::new();
     let origin = Origin::with_rules(RULES).on("/slow", [Reply::ok("slow").held(&latch)]);
     let mut gates = instances(&link, ["a1", "a2"], |setup| {
-        setup.set("pace", "concurrency", "1")
+        setup.set("pace", "concurrency", "1");
     });
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/first")).status, 200);
@@ -150,7 +150,7 @@ fn an_engine_and_an_instance_that_are_killed_in_one_moment_let_no_turn_go_early(
     let (mut engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
     let mut gates = instances(&link, ["a1", "a2"], |setup| {
-        setup.set("pace", "requests_per_second", "1")
+        setup.set("pace", "requests_per_second", "1");
     });
     for round in 0..4 {
         // The first alone knows of its turn.
@@ -180,7 +180,7 @@ fn instances_that_read_files_differently_share_no_state() {
     let origin = Origin::with_rules(&rules);
     let gates = [("a1", "\"512KiB\""), ("a2", "\"1MiB\"")].map(|(name, limit)| {
         instance(&link, name, |setup| {
-            setup.set("robots", "size_limit", limit)
+            setup.set("robots", "size_limit", limit);
         })
     });
     assert_eq!(gates[0].get(&origin.url("/late")).status, 200);

@@ -313,7 +313,7 @@ fn a_change_beside_a_process_without_a_socket_reaches_the_fleet() {
     let (_engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
     let gates = instances(&link, ["a1", "a2"], |setup| {
-        setup.set("admin", "socket", "\"\"")
+        setup.set("admin", "socket", "\"\"");
     });
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);

@@ -22,7 +22,7 @@ fn the_command_shows_link_engine_members_and_counts() {
     let (mut engine, link) = or_skip!(engine_and_link());
     let origin = Origin::with_rules(RULES);
     let gate = instance(&link, "a1", |setup| {
-        setup.set("pace", "requests_per_second", "1000")
+        setup.set("pace", "requests_per_second", "1000");
     });
     let mut other = instance(&link, "a2", |_| ());
     assert_eq!(gate.get(&origin.url("/page")).status, 200);

@@ -73,7 +73,7 @@ fn each_tunnel_on_a_stream_counts_and_makes_room_on_its_own() {
 #[test]
 fn a_tunnel_beyond_its_clients_connections_is_refused_and_its_connection_goes_on() {
     let (gate, place) = listening(TLS, |setup| {
-        setup.set("limits", "connections_per_client", "2")
+        setup.set("limits", "connections_per_client", "2");
     });
     let latch = Latch::new();
     let (origin, plain) = (holding(&latch), Origin::http().robots(RULES));

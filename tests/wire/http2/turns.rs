@@ -48,7 +48,7 @@ fn each_stream_spends_the_quota_of_its_client() {
 fn a_stream_that_is_reset_while_held_keeps_no_turn() {
     let slow = "[[client]]\nname = 'rest'\nrequests_per_second = 0.01\n";
     let (gate, place) = listening(&(TLS.to_owned() + slow), |setup| {
-        setup.set("pace", "max_hold", "\"150s\"")
+        setup.set("pace", "max_hold", "\"150s\"");
     });
     let origin = Origin::with_rules(RULES);
     let mut http2 = Http2::to(place, "127.0.0.1", &gate.ca_pem());

@@ -64,7 +64,7 @@ fn passes(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> Value {
 fn an_entry_refuses_before_the_request_and_the_record_names_the_file() {
     let origin = Origin::http().on(PATH, [Reply::ok(RESERVED)]);
     let gate = gate("enforce", |setup| {
-        setup.set("admin", "address", "\"127.0.0.1:0\"")
+        setup.set("admin", "address", "\"127.0.0.1:0\"");
     });
     let record = is_reserved(&gate, &origin, "/art/1");
     let file = &record["usage"]["tdmrep"];
@@ -116,7 +116,7 @@ fn the_file_is_asked_only_by_crawlers_that_it_concerns() {
             .robots(robots)
             .on(PATH, [Reply::ok(RESERVED)]);
         let gate = gate(mode, |setup| {
-            setup.set("policy", "purposes", &format!("[\"{purpose}\"]"))
+            setup.set("policy", "purposes", &format!("[\"{purpose}\"]"));
         });
         let answer = gate.get(&origin.url("/art/1"));
         let is_robots = robots.contains("/art/");
@@ -278,7 +278,7 @@ fn an_opaque_tunnel_is_refused_where_any_path_is_reserved() {
     for (file, status) in rows {
         let origin = Origin::https().on(PATH, [Reply::ok(file)]);
         let gate = gate("enforce", |setup| {
-            setup.set("tls", "tunnel", "[\"bank.test\"]")
+            setup.set("tls", "tunnel", "[\"bank.test\"]");
         });
         let authority = format!("bank.test:{}", origin.port());
         let answer = gate.connect().tunnel(&authority);

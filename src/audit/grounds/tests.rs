@@ -129,7 +129,7 @@ fn a_line_has_the_grounds_of_its_decision() {
         "status": 200,
         "fetched_at": "2026-11-20T11:58:30.123Z",
         "age_s": 90,
-        "sha256": crawlgate_text::hex(&snapshot.sha256),
+        "sha256": crawlgate_text::hex(snapshot.sha256),
         "bytes": 33,
         "truncated": false,
         "fresh_until": "2026-11-20T12:01:00.123Z",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thiserror::Error;
 use tokio::sync::Notify;
 
-use super::{RefreshedState, Status, WitnessReport};
+use super::status::{RefreshedState, Status, WitnessReport};
 use crate::audit::LogFailed;
 use crate::override_sync::{MessageKind, OverrideSync};
 use crate::proxy::Proxy;

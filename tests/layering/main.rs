@@ -1,4 +1,4 @@
-//! The order of the rooms, and no circle of files grows. The length of files: a long one gives its reason. And failures: each
+//! The order of the rooms, and no circle has many files. The length of files: a long one gives its reason. And failures: each
 //! has a type.
 //!
 //! Read from the sources of `src` and `crates`; unit tests may import anything.

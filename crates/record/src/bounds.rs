@@ -2,6 +2,9 @@
 
 use crawlgate_policy::Reason;
 
+/// Maximum octets of an entry: bundles of entries frame each with a length of 16 bits.
+pub const MAX: usize = 65_535;
+
 /// Bounds on texts, in octets.
 pub mod most {
     /// A longer URL, or reading of its path, is cut.

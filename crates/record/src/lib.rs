@@ -80,7 +80,7 @@ mod table;
 mod value;
 mod write;
 
-pub use self::bounds::{Bounds, is_of_unknown_client, most};
+pub use self::bounds::{Bounds, MAX, is_of_unknown_client, most};
 pub use self::cbor::Malformed;
 pub use self::decision::{
     Decision, Exempt, Mode, Pace, Rule, Signed, Source, Url, Verdict, Via, has_failed, key, outcome,
@@ -88,19 +88,11 @@ pub use self::decision::{
 pub use self::event::{
     DropCause, Event, EventKind, Process, Repeated, Row, RowClient, Rows, Settings,
 };
-pub use self::line::origin_parts;
-pub use self::line::{LineError, Objects, write_line};
+pub use self::line::{LineError, Objects, origin_parts, write_line};
 pub use self::object::{Action, Asserted, Basis, Outage};
 pub use self::outline::{Counted, Outline};
 pub use self::read::{Entry, id_of, time_of};
-pub use self::value::variant;
-pub use self::value::{Octets, Text, Texts};
-
-/// Maximum octets of an entry: bundles of entries frame each with a length of 16 bits.
-pub const MAX: usize = 65_535;
-
-/// A SHA-256.
-pub type Digest = [u8; 32];
+pub use self::value::{Digest, Octets, Text, Texts, variant};
 
 #[cfg(any(test, feature = "test-support"))]
 pub mod samples;

@@ -5,6 +5,9 @@ use super::cbor::{self, Malformed, MapWriter, Reader};
 use super::table::{Bounded, Item, Value, given, values};
 use crawlgate_robots::ProductToken;
 
+/// A SHA-256.
+pub type Digest = [u8; 32];
+
 /// Foreign octets, of which the end may have been cut off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Octets<'a> {

@@ -26,11 +26,6 @@ use crawlgate_net::connection_limit::{ConnectionLimit, Slot};
 /// Spare connections, for health checks only.
 const SPARE: usize = 16;
 
-/// Returns how many decision requests may be in progress, of so many connections.
-pub(super) fn decisions_of(connections: usize) -> usize {
-    (connections - connections / 4).clamp(1, tokio::sync::Semaphore::MAX_PERMITS)
-}
-
 /// The connection slots.
 #[derive(Debug)]
 pub(in crate::admin) struct Connections {

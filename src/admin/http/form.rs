@@ -4,7 +4,6 @@
 //! does not say where it comes from is not believed without it.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use aws_lc_rs::hmac;
 use axum::extract::{Form, FromRequest, Request};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
@@ -12,7 +11,6 @@ use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
 use super::{Actor, AppState};
-use crawlgate_text::hex;
 
 /// The name of the field with the secret: `<input type="hidden" name="csrf" value="…">`, with [`AppState::csrf`].
 pub const CSRF: &str = "csrf";
@@ -55,22 +53,13 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Posted<T> {
     }
 }
 
-/// Returns the secret in the forms of a user, or of senders without a name: none has the key itself. Empty if the key is.
-pub(super) fn secret_of(key: &str, user: Option<&str>) -> String {
-    if key.is_empty() {
-        return String::new();
-    }
-    let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
-    // No user has the empty name.
-    hex(hmac::sign(&key, user.unwrap_or_default().as_bytes()))
-}
-
 fn is_csrf(ours: &str, shown: &str) -> bool {
     !ours.is_empty() && verify_slices_are_equal(ours.as_bytes(), shown.as_bytes()).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::token::secret_of;
     use super::*;
 
     #[test]

@@ -6,6 +6,8 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use aws_lc_rs::hmac;
+
 use crawlgate_config::TokenDigest;
 use crawlgate_system::atomic_file::place;
 use crawlgate_text::hex;
@@ -163,6 +165,16 @@ pub fn random() -> Option<String> {
     let mut octets = [0; RANDOM];
     aws_lc_rs::rand::fill(&mut octets).ok()?;
     Some(hex(octets))
+}
+
+/// Returns the secret in the forms of a user, or of senders without a name: none has the key itself. Empty if the key is.
+pub(super) fn secret_of(key: &str, user: Option<&str>) -> String {
+    if key.is_empty() {
+        return String::new();
+    }
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
+    // No user has the empty name.
+    hex(hmac::sign(&key, user.unwrap_or_default().as_bytes()))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! (`sites`), at the ports of the schemes. Each peer asks at a limited rate (`peers`), and few questions are answered at
 //! once.
 
+mod counts;
 mod peers;
 mod sites;
 
@@ -23,6 +24,8 @@ use http::header::{self, HeaderMap, HeaderName};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use self::counts::Outcome;
+pub use self::counts::TryCounts;
 use self::peers::Peers;
 use self::sites::Sites;
 use super::super::connections;
@@ -42,7 +45,6 @@ use crawlgate_egress::EgressError;
 use crawlgate_origins::document::Document;
 use crawlgate_origins::identity::Crawler;
 use crawlgate_policy::overrides::Overrides;
-use crawlgate_system::metrics::{Counters, Registry};
 use crawlgate_usage::SignalMode;
 
 /// Limit on open connections.
@@ -70,43 +72,6 @@ const HEADERS: [(HeaderName, &str); 3] = [
     (header::REFERRER_POLICY, "no-referrer"),
     (HeaderName::from_static("x-robots-tag"), "noindex, nofollow"),
 ];
-
-/// The counts of questions, by outcome.
-#[derive(Debug, Clone)]
-pub struct TryCounts(Counters);
-
-/// The outcome of a question, in the order of its labels.
-#[derive(Debug, Clone, Copy)]
-enum Outcome {
-    Judged,
-    Invalid,
-    NotPublic,
-    Limited,
-    Busy,
-}
-
-impl Default for TryCounts {
-    fn default() -> TryCounts {
-        let outcomes = ["judged", "invalid", "not_public", "limited", "busy"];
-        TryCounts(Counters::by("outcome", &outcomes))
-    }
-}
-
-impl TryCounts {
-    fn add(&self, outcome: Outcome) {
-        self.0.add(outcome as usize, 1);
-    }
-
-    /// Registers the metric.
-    pub fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "crawlgate_public_try_questions",
-            "Questions at the page of [admin] public_try, by outcome; not_public: the site has no public address; limited: \
-             the peer asks too often",
-            self.0.clone(),
-        );
-    }
-}
 
 /// The page. Cheap to clone.
 #[derive(Clone)]

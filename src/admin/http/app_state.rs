@@ -191,3 +191,15 @@ impl fmt::Debug for AppState {
 fn decisions_of(connections: usize) -> usize {
     (connections - connections / 4).clamp(1, Semaphore::MAX_PERMITS)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions_leave_some_connections_to_others() {
+        for (connections, decisions) in [(1, 1), (2, 2), (4, 3), (256, 192)] {
+            assert_eq!(decisions_of(connections), decisions, "{connections}");
+        }
+    }
+}

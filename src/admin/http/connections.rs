@@ -229,11 +229,4 @@ mod tests {
         assert_eq!(connections.slot().unwrap().kind(), SlotKind::Ordinary);
         assert!(is_asked_to_leave(&slot));
     }
-
-    #[test]
-    fn decisions_leave_some_connections_to_others() {
-        for (connections, decisions) in [(1, 1), (2, 2), (4, 3), (256, 192)] {
-            assert_eq!(decisions_of(connections), decisions, "{connections}");
-        }
-    }
 }

@@ -1,4 +1,5 @@
-//! Entries, restored from their columns.
+//! Restores an entry of the decision log, octet for octet, from the columns of its block. [`crate`] says what shapes, holes and
+//! words are.
 
 use super::frame::BlockError;
 use super::keys::{Found, Row};
@@ -90,7 +91,7 @@ impl Block<'_> {
     }
 }
 
-/// Splits a word into its two items, each if it has one.
+/// Splits a word into its first and second item. An item that the shape has no hole for is empty.
 fn two(word: &[u8], first: bool, second: bool) -> Result<(&[u8], &[u8]), BlockError> {
     let wrong = BlockError("a word of another kind");
     let mut reader = cbor::Reader::new(word);

@@ -1,4 +1,4 @@
-//! The logs of a report: the facts of each, and what any of them has.
+//! The logs of a report: the facts of each, and the objects that the readable ones hold.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -14,10 +14,10 @@ use crawlgate_store::{FetchSums, Removed, Store, StoreError, StoredCheckpoint};
 use crawlgate_system::clock::Moment;
 use crawlgate_text::time_text;
 
-/// Boxed: a bound on the future of a closure names no lifetime of its argument.
+/// Boxed: the future borrows the store, and a generic bound on a closure cannot express that lifetime.
 type Answer<'s, T> = Pin<Box<dyn Future<Output = Result<Option<T>, StoreError>> + Send + 's>>;
 
-/// The logs that were counted.
+/// The logs that could be read, and are counted.
 pub(super) struct Readable<'l> {
     logs: &'l Logs,
     counted: Vec<&'l Log>,
@@ -122,7 +122,7 @@ pub(super) async fn facts_of(
         };
         if part.fault.is_none() {
             let checkpoints = logs.open(log).await?.checkpoints().await?;
-            // Keys of earlier logs may be trusted, too.
+            // Keys of earlier logs may be trusted, too: the newest checkpoint names the log.
             let name = match CoveringCheckpoint::of(0, &checkpoints, &trusted.keys) {
                 Some(newest) => Some(newest.checkpoint.origin.to_string()),
                 None => trusted.keys.all.first().map(|key| key.name().to_string()),

@@ -144,7 +144,7 @@ struct Report {
     /// The state for each identity.
     states: Vec<OriginEntry>,
     stance: &'static str,
-    /// Without a backoff.
+    /// The planned pace. Only the running process knows a backoff.
     pace: Option<view::Pace>,
     #[serde(flatten)]
     file: File,

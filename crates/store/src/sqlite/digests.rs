@@ -6,8 +6,8 @@
 //! that may write the file and wants to deceive could as well write the configuration; evidence is in the log,
 //! which a key signs.
 //!
-//! A row that contradicts its digest counts as unreadable: the origin is asked anew, and crawlgate refuses to start
-//! with an unreadable override.
+//! A row that contradicts its digest is not used: an origin is asked anew, a fetch is left out, and with a damaged override
+//! crawlgate does not start.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use rusqlite::types::{Value, ValueRef};

@@ -1,4 +1,4 @@
-//! Arguments of scripts.
+//! Arguments of the engine's Lua scripts: octets or numbers.
 
 use redis::Cmd;
 
@@ -39,7 +39,7 @@ impl From<u64> for Argument<'_> {
     }
 }
 
-/// Returns whole milliseconds, at least one.
+/// Returns whole milliseconds, at least one: scripts give them as lives of keys, which are positive.
 pub(super) fn millis(span: std::time::Duration) -> Argument<'static> {
     let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     Argument::Number(millis.max(1))

@@ -278,7 +278,8 @@ impl BackgroundTasks {
         match Socket::bind(path).await {
             Ok(socket) => {
                 info!(socket = %path.display(), "other commands reach this process here");
-                self.tasks.spawn(socket.serve(app));
+                // A decision is recorded behind the start of the process.
+                self.servers.push(Box::pin(socket.serve(app)));
             }
             Err(error) => {
                 warn!("other commands cannot reach this process: {error}");

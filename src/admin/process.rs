@@ -45,11 +45,22 @@ pub enum ProcessError {
     /// The store cannot keep what was fetched.
     #[error("it was fetched and cannot be kept yet: {0}")]
     NotKept(#[source] LogFailed),
+    /// The process ends before the work does.
+    #[error("the process is about to end")]
+    Ending,
     /// The other instances of the fleet do not know of it.
     #[error(
         "this instance has done it and cannot tell the other ones of the fleet: {0}; repeat the command"
     )]
     Untold(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Does work to its end, also if the client that waits for it hangs up: half of it would leave memory, store and fleet apart.
+pub(super) async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, ProcessError>> + Send + 'static,
+) -> Result<T, ProcessError> {
+    let work = tokio::spawn(work).await;
+    work.unwrap_or(Err(ProcessError::Ending))
 }
 
 impl Process {

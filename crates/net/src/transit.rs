@@ -1,8 +1,8 @@
 //! Octets of bodies in transit: read from one side, and not yet taken by the connection to the other.
 //!
 //! A crawler that reads slowly, or an origin that takes an upload slowly, leaves octets in this process. A body has at most
-//! [`OF_ONE`] octets in transit and one piece more; it gets its next piece when the connection has taken an earlier one. While
-//! all bodies together have more than [`OF_ALL`], each has one piece at a time, and pieces are small: no body stops, and
+//! `OF_ONE` octets in transit and one piece more; it gets its next piece when the connection has taken an earlier one. While
+//! all bodies together have more than `OF_ALL`, each has one piece at a time, and pieces are small: no body stops, and
 //! many slow peers take little more than few. A piece that is on its way to its body counts with the body's next one.
 
 use std::io::{self, IoSlice};

@@ -87,9 +87,10 @@ impl History {
     /// Forgets bounds that are over. If the clock was set back, the recorded times move back with it; otherwise the
     /// origin would not be asked until that time comes again.
     pub(crate) fn settle(&mut self, now: u64) {
-        let by = self.last.saturating_sub(now);
+        // A redirect hop that was not due counts as a robots.txt, and not as the last request.
+        let by = self.last.max(self.robots).saturating_sub(now);
         if by > 0 {
-            self.last = now;
+            self.last = self.last.saturating_sub(by);
             self.turns.gcra.set_back(by);
             self.trouble.set_back(by);
             let groups = self.groups.values_mut().map(|group| &mut group.at);

@@ -12,8 +12,11 @@ use super::open_denials::OpenDenials;
 use super::problem::Problem;
 use super::refusals::Refusals;
 use super::token::{self, Token};
-use crate::admin::process::Process;
+use crate::admin::process::{Process, ProcessError, to_its_end};
+use crate::admin::status::RefreshedState;
 use crate::proxy::Proxy;
+use crawlgate_origins::identity::Identity;
+use crawlgate_robots::Origin;
 use crawlgate_store::Store;
 use crawlgate_store::logs::{OpenCopies, own_name};
 use crawlgate_system::clock::Moment;
@@ -117,6 +120,32 @@ impl AppState {
     /// Returns the instruments of `/metrics`.
     pub(super) fn instruments(&self) -> &Instruments {
         &self.0.instruments
+    }
+
+    /// Drops the state of this origin, for one identity or for all. True if there was one.
+    ///
+    /// # Errors
+    /// Those of [`Process::forget`].
+    pub async fn forget(
+        &self,
+        origin: &Origin,
+        which: Option<Identity>,
+    ) -> Result<bool, ProcessError> {
+        let (app, origin) = (self.clone(), origin.clone());
+        to_its_end(async move { app.process().forget(&origin, which.as_ref()).await }).await
+    }
+
+    /// Fetches the robots.txt of this origin now, for one identity or for each with a state.
+    ///
+    /// # Errors
+    /// Those of [`Process::refresh`].
+    pub async fn refresh(
+        &self,
+        origin: &Origin,
+        which: Option<Identity>,
+    ) -> Result<Vec<RefreshedState>, ProcessError> {
+        let (app, origin) = (self.clone(), origin.clone());
+        to_its_end(async move { app.process().refresh(&origin, which.as_ref()).await }).await
     }
 
     /// Returns the process, which refreshes, forgets, and takes over overrides.

@@ -149,10 +149,6 @@ pub async fn authorise(State(app): State<AppState>, request: Request, next: Next
 
 /// Returns the sender of a request, or the answer that refuses it.
 async fn sender(app: &AppState, request: &Parts) -> Result<Actor, Response> {
-    // The kernel vouches for it, and no browser opens a socket.
-    if request.extensions.get::<LocalPeer>().is_some() {
-        return Ok(Actor::Local);
-    }
     let authority = authority(&request.uri, &request.headers)
         .map_err(|why| Problem::bad(why).into_response())?;
     let path = request.uri.path();
@@ -164,12 +160,22 @@ async fn sender(app: &AppState, request: &Parts) -> Result<Actor, Response> {
         return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, why).into_response());
     }
     let settings = app.proxy().settings();
-    let peer = decide::peer_address(&request.extensions);
-    let access = app.access();
-    let identified = access
-        .identify(&settings.admin, &request.headers, peer)
-        .await;
-    let actor = identified.map_err(|refusal| refused(app, refusal, path))?;
+    // The kernel vouches for it. A browser may reach the socket through a forwarded port, so all other checks hold.
+    let actor = match request.extensions.get::<LocalPeer>() {
+        Some(LocalPeer) if decide::is_decide_path(path) => {
+            let why = "the record of a decision has the address that asks, and this socket has none; ask at [admin] address";
+            return Err(Problem::missing(why).into_response());
+        }
+        Some(LocalPeer) => Actor::Local,
+        None => {
+            let peer = decide::peer_address(&request.extensions);
+            let access = app.access();
+            let identified = access
+                .identify(&settings.admin, &request.headers, peer)
+                .await;
+            identified.map_err(|refusal| refused(app, refusal, path))?
+        }
+    };
     if decide::is_described_in_fields(path) {
         return Ok(actor);
     }

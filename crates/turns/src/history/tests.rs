@@ -91,3 +91,23 @@ fn an_undone_request_leaves_the_history_as_it_was() {
         history.take(&terms, START + before * MS);
     }
 }
+
+#[test]
+fn a_redirect_hop_is_still_past_after_the_clock_was_set_back() {
+    let (slow, fast) = (Arc::from("slow"), Arc::from("fast"));
+    let group = |name, seconds: u64| Terms {
+        group: Some((name, seconds * 1_000 * MS)),
+        ..Terms::default()
+    };
+    let mut history = History::default();
+    history.take(&group(&slow, 30), START - 3_000 * MS);
+    let robots = Terms {
+        is_robots: true,
+        ..Terms::default()
+    };
+    let was_due = history.take_redirect_hop(&robots, (START, START), 10_000 * MS);
+    assert!(!was_due);
+    let now = START - 2_000 * MS;
+    history.settle(now);
+    assert_eq!(history.next(&group(&fast, 1), now), now + 1_000 * MS);
+}

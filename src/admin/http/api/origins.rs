@@ -179,7 +179,7 @@ pub(super) async fn forget(
     params.finish(&["identity"])?;
     let origin = named(&origin)?;
     actor.tell_of("forget", &origin.to_string());
-    match app.process().forget(&origin, identity.as_ref()).await {
+    match app.forget(&origin, identity).await {
         Ok(true) => Ok(StatusCode::NO_CONTENT),
         Ok(false) => Err(unknown(&origin)),
         Err(error) => Err(failed(error)),
@@ -235,7 +235,7 @@ pub(super) async fn refresh(
     let origin = named(&refresh.origin)?;
     let identity = identity(refresh.identity)?;
     actor.tell_of("refresh", &origin.to_string());
-    let refreshed = app.process().refresh(&origin, identity.as_ref()).await;
+    let refreshed = app.refresh(&origin, identity).await;
     let states = refreshed.map_err(failed)?;
     Ok(Json(Refreshed {
         origin: origin.to_string(),

@@ -176,7 +176,7 @@ pub(super) async fn refresh(
     let origin = named(&form.of)?;
     let back = origin_link(&origin.to_string());
     actor.tell_of("refresh", &origin.to_string());
-    let states = app.process().refresh(&origin, None).await.map_err(busy)?;
+    let states = app.refresh(&origin, None).await.map_err(busy)?;
     let done = if states.iter().any(|one| one.failure.is_some()) {
         "failed"
     } else {
@@ -194,7 +194,7 @@ pub(super) async fn forget(
     let origin = named(&form.of)?;
     let name = encoded(&origin.to_string());
     actor.tell_of("forget", &origin.to_string());
-    app.process().forget(&origin, None).await.map_err(busy)?;
+    app.forget(&origin, None).await.map_err(busy)?;
     Ok(Redirect::to(&format!("/origins?forgotten={name}")))
 }
 

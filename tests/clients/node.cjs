@@ -43,6 +43,7 @@ async function crawl(url, options) {
     {
       ...options,
       maxRequestRetries: 0,
+      navigationTimeoutSecs: 120,
       ignoreHttpErrorStatusCodes: [403],
       sessionPoolOptions: { blockedStatusCodes: [] },
       additionalMimeTypes: ['application/problem+json', 'text/plain'],

@@ -17,7 +17,7 @@ use super::tls::Tls;
 use crawlgate_config::HostPattern;
 use crawlgate_policy::generation::Changes;
 
-/// What all requests share: connections, their bounds, settings.
+/// The connections, bounds and settings that all requests share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) dialler: Dialler,

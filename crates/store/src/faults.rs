@@ -9,13 +9,13 @@ use crate::{StoreError, StoreErrorKind};
 pub struct Faults {
     /// Number of look-ups of an origin.
     pub asked: AtomicUsize,
-    /// Whether a look-up, or an origin to forget, fails.
+    /// True if look-ups, and orders to forget an origin, fail.
     pub fails_reads: AtomicBool,
-    /// Whether a look-up never ends.
+    /// True if look-ups never end.
     pub hangs_reads: AtomicBool,
-    /// Whether the texts are gone.
+    /// True if the texts of robots.txt are gone.
     pub loses_texts: AtomicBool,
-    /// Whether a write waits.
+    /// True if writes wait.
     pub holds_writes: AtomicBool,
 }
 

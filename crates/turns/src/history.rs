@@ -131,7 +131,7 @@ impl History {
         decides.map(|(.., bound)| bound)
     }
 
-    /// Returns the first time from `earliest` on that all bounds permit, but for the interval of a group.
+    /// Returns the first time, not before `earliest`, that all bounds permit except the interval of a group.
     fn next_apart_from_groups(&self, terms: &Terms<'_>, earliest: u64) -> u64 {
         let mut next = earliest.max(self.trouble.rest);
         if let Some(rate) = terms.rate {

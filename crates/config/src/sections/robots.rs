@@ -218,7 +218,7 @@ fn license(text: &str) -> Result<Box<str>, &'static str> {
     }
 }
 
-/// What clients fetch for, one purpose or several.
+/// The purposes for which clients fetch, one or several.
 pub(super) fn purposes() -> Form<Purposes> {
     let all = one_or_list(word::<Purpose>);
     let written = list(word::<Purpose>());

@@ -62,7 +62,7 @@ pub(super) enum Outcome {
     Failed,
 }
 
-/// What the answers of an origin tell of its trouble.
+/// The signs of trouble in an origin's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Signs {
     failures: u8,

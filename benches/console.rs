@@ -30,8 +30,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crawlgate::audit::{DecisionId, Exceeds, Grounds, Log};
 use crawlgate_config::{Config, Recorded};
+use crawlgate_evidence::{DecisionId, Exceeds, Grounds, Log};
 use crawlgate_origins::snapshot::Snapshot;
 use crawlgate_origins::state::{Fresh, State};
 use crawlgate_record::{Bounds, Decision, Rule, Url, Verdict};

@@ -22,8 +22,8 @@ mod sets;
 
 use std::time::Duration;
 
-use crawlgate::audit::verify::walk::{Known, LogVerifier, Subtree};
 use crawlgate_block::{Block, BlockWriter};
+use crawlgate_evidence::verify::walk::{Known, LogVerifier, Subtree};
 use crawlgate_record::{Bounds, Decision, Digest, Rule, Source, Texts, Url, Verdict, Via};
 use crawlgate_store::{LogKey, StoredCheckpoint};
 use crawlgate_system::clock::Moment;

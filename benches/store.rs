@@ -31,8 +31,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawlgate::audit::{DecisionId, Exceeds, GroundDigests, Grounds, Log};
 use crawlgate_config::{Config, Recorded, Synchronous};
+use crawlgate_evidence::{DecisionId, Exceeds, GroundDigests, Grounds, Log};
 use crawlgate_origins::access::Absence;
 use crawlgate_origins::identity::Identity;
 use crawlgate_origins::snapshot::Snapshot;

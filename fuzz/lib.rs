@@ -4,6 +4,6 @@
 #[path = "."]
 #[allow(dead_code, reason = "offers use the rest")]
 pub mod witness {
-    #[path = "../src/witness/protocol.rs"]
+    #[path = "../crates/evidence/src/witness/protocol.rs"]
     pub mod protocol;
 }

@@ -14,11 +14,11 @@
 //! 2. **Pure core, IO around it.** [`rep`](crawlgate_robots) (the protocol), [`state`](crawlgate_origins::state) (the error-state machine),
 //!    [`access`](crawlgate_origins::access), [`usage`](crawlgate_usage) (preferences), [`ftp`](crawlgate_ftp) (names, commands, replies), [`policy`](crawlgate_policy) and [`tlog`](crawlgate_tlog) (Merkle
 //!    tree, checkpoints, proofs) know no sockets, clocks or logs.
-//! 3. **One path.** Plain requests, intercepted ones and tunnels ask the same [`gate`] and leave through the same exit,
+//! 3. **One path.** Plain requests, intercepted ones and tunnels ask the same [`gate`](crawlgate_gate) and leave through the same exit,
 //!    which records each exchange once, even if it fails or the crawler hangs up.
 //! 4. **The answer names the rule that decided.** One [`Decision`](crawlgate_policy::Decision) feeds the response, the record and the
-//!    summary, so they cannot disagree; [`audit::replay`] derives it again from the record, by the same code, and
-//!    [`audit::prove`] writes a file ([`audit::bundle`]) that proves it to strangers.
+//!    summary, so they cannot disagree; [`audit::replay`](crawlgate_evidence::replay) derives it again from the record, by the same code, and
+//!    [`audit::prove`](crawlgate_evidence::prove) writes a file ([`audit::bundle`](crawlgate_evidence::bundle)) that proves it to strangers.
 //! 5. **Time is an argument.** [`clock`](crawlgate_system::clock) alone reads it. Durations that a change of the wall clock must not distort are
 //!    measured by a clock that is never set.
 //!
@@ -28,17 +28,17 @@
 //! 2. `proxy::checked_stream` passes the octets that `proxy::framing` finds well-formed to hyper.
 //! 3. `proxy::exchange` opens the exchange recorder, and `proxy::admission` identifies the [`client`](crawlgate_turns::client) and the [`agent`](crawlgate_policy::agent).
 //! 4. `proxy::target` reads the request target, once.
-//! 5. [`gate::Gate::clear`] checks the [address policy](crawlgate_policy::address_policy), the identity requirements and
+//! 5. [`gate::Gate::clear`](crawlgate_gate::Gate::clear) checks the [address policy](crawlgate_policy::address_policy), the identity requirements and
 //!    [`overrides`](crawlgate_policy::overrides); an override needs no robots.txt.
-//! 6. [`cache`] gives the state of the origin for the crawler's [`identity`](crawlgate_origins::identity). It asks the [`store`](crawlgate_store) and fetches
+//! 6. [`cache`](crawlgate_gate::cache) gives the state of the origin for the crawler's [`identity`](crawlgate_origins::identity). It asks the [`store`](crawlgate_store) and fetches
 //!    if nothing usable is known.
-//! 7. [`decide`](crawlgate_policy::decide) decides; where tdmrep.json counts, [`cache`] gives its state, and it decides again. Then the
+//! 7. [`decide`](crawlgate_policy::decide) decides; where tdmrep.json counts, [`cache`](crawlgate_gate::cache) gives its state, and it decides again. Then the
 //!    client's quota and the origin's [`pace`](crawlgate_turns::pace) may hold or refuse the request.
 //! 8. `proxy::forward` and `proxy::upstream` send the request through [`egress`](crawlgate_egress), or `proxy::respond` refuses it.
 //!    `egress::ftp` makes an HTTP response of what an FTP server answers.
 //! 9. [`usage`](crawlgate_policy::usage) judges what the head of the response says of use, and releases its body. `proxy::body` passes the
 //!    response on and counts its octets.
-//! 10. `proxy::recorder` gives the record to [`audit`], which writes it into the [`store`](crawlgate_store), after the robots.txt that it
+//! 10. `proxy::recorder` gives the record to [`audit`](crawlgate_evidence), which writes it into the [`store`](crawlgate_store), after the robots.txt that it
 //!     rests on.
 //!
 //! On HTTP/2, `proxy::http2` takes the place of step 2: each stream enters at step 3.
@@ -47,11 +47,11 @@
 //! at step 2. Opaque tunnels and WebSockets go through `proxy::relay`. Other proxies ask through `proxy::decide`, by the
 //! same gate and the same exit. One answer asks no gate: the self-test, at a host that exists nowhere else.
 //!
-//! The admin side ([`admin::http`]) has a listener of its own and shares with a request's way only counts, the store
+//! The admin side ([`admin::http`](crawlgate_admin::http)) has a listener of its own and shares with a request's way only counts, the store
 //! and one feed of decisions. Each room counts its own events; [`metrics`](crawlgate_system::metrics) holds the instruments.
 //!
-//! Several instances act as one gate through a [`fleet`](crawlgate_turns::fleet): [`gate`] asks for the state of its link first, [`cache`] fetches
-//! under a lease that all instances share, [`pace`](crawlgate_turns::pace) reserves turns, and [`override_sync`] takes over the
+//! Several instances act as one gate through a [`fleet`](crawlgate_turns::fleet): [`gate`](crawlgate_gate) asks for the state of its link first, [`cache`](crawlgate_gate::cache) fetches
+//! under a lease that all instances share, [`pace`](crawlgate_turns::pace) reserves turns, and [`override_sync`](crawlgate_proxy::override_sync) takes over the
 //! overrides of others.
 //!
 //! # Reading order
@@ -78,10 +78,13 @@
 //! | [`crawlgate_net`] | connections and their octets, on all sides |
 //! | [`crawlgate_trust`] | the roots that origins are verified by, and files of them for crawlers |
 //! | [`crawlgate_egress`] | the only way out: names, connections, HTTP/1.1, HTTP/2, FTP |
+//! | [`crawlgate_evidence`] | the log of decisions: written, proven, exported, reported, shipped, signed by witnesses |
+//! | [`crawlgate_gate`] | what is remembered of each origin, and the judgement by it; explanations |
+//! | [`crawlgate_proxy`] | the forward proxy: listeners, exchanges, tunnels, telemetry |
+//! | [`crawlgate_admin`] | the HTTP API, the console, the socket |
+//! | [`crawlgate_cli`] | the commands, and the service that `serve` and `run` start |
 //!
-//! This crate has the proxy, its admin side and the commands: [`version`] · [`audit`] · [`witness`] ·
-//! [`ship`] · [`cache`] · [`telemetry`] · [`explain`] · [`gate`] · [`proxy`] · [`override_sync`] · [`admin`] · [`service`] · [`cli`]. Each room imports only rooms before
-//! it, and `tests/layering` holds that.
+//! Each crate imports only crates before it: Cargo holds that, and `tests/layering` the order inside them.
 //!
 //! # Departures from a textbook
 //!
@@ -96,17 +99,3 @@
 //!   cryptographic provider. Other programs verify its output in the tests.
 //! - [`Origin`](crawlgate_robots::Origin) leaves hosts of unusual spelling to the `url` crate; the rest of [`rep`](crawlgate_robots) uses only the standard
 //!   library and `memchr`.
-
-pub mod admin;
-pub mod audit;
-pub mod cache;
-pub mod cli;
-pub mod explain;
-pub mod gate;
-pub mod override_sync;
-pub mod proxy;
-pub mod service;
-pub mod ship;
-pub mod telemetry;
-pub mod version;
-pub mod witness;

@@ -1,4 +1,4 @@
-//! The program. All it does stands in [`crawlgate::cli`].
+//! The program. All it does stands in [`crawlgate_cli`].
 
 use std::process::ExitCode;
 
@@ -6,5 +6,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    crawlgate::cli::main()
+    crawlgate_cli::main()
 }

@@ -3,7 +3,7 @@
 // Test code: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]
 
-use crawlgate::cli::run::{CommandEnd, Reachable, Variables, start};
+use crawlgate_cli::run::{CommandEnd, Reachable, Variables, start};
 
 async fn sh(script: &str) -> CommandEnd {
     let environment = [("GATE".to_owned(), Some("open".to_owned()))].into();

@@ -31,10 +31,10 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crawlgate::audit::Log;
-use crawlgate::gate::{Cleared, Gate, HeldOutcome, Kind, PriorClaim, Requester};
 use crawlgate_config::Config;
 use crawlgate_egress::Egress;
+use crawlgate_evidence::Log;
+use crawlgate_gate::{Cleared, Gate, HeldOutcome, Kind, PriorClaim, Requester};
 use crawlgate_policy::agent::Agent;
 use crawlgate_policy::{Decision, Reason, Ruling, Target};
 use crawlgate_robots::{ComparisonPath, Origin, ParseOptions, ProductToken, Robots, Rules};

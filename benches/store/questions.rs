@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crawlgate::audit::DecisionId;
-use crawlgate::audit::report::{Gathering, Report, ReportQuery};
-use crawlgate::audit::verify::case::Trusted;
 use crawlgate_config::Config;
+use crawlgate_evidence::DecisionId;
+use crawlgate_evidence::report::{Gathering, Report, ReportQuery};
+use crawlgate_evidence::verify::case::Trusted;
 use crawlgate_store::logs::{Log, Logs};
 use crawlgate_store::sqlite::sql::{Cell, Rows, Session};
 use crawlgate_store::{Acknowledgement, DecisionQuery, GroupBy, Review, Store};

@@ -37,7 +37,7 @@ const METHODS: [&str; 5] = ["post", "put", "patch", "delete", "any"];
 
 /// Returns the routes of the source that take another method than GET, as `(method, path)`.
 fn routes_of_the_source() -> BTreeSet<(String, String)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/admin/http");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/admin/src/http");
     let mut found = BTreeSet::new();
     let mut folders = vec![folder.clone()];
     while let Some(folder) = folders.pop() {

@@ -21,7 +21,7 @@ use std::fs;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use crawlgate::cli::Cli;
+use crawlgate_cli::Cli;
 use page::{Kind, Page, pages, root};
 use sandbox::Sandbox;
 

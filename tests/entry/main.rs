@@ -9,8 +9,8 @@ mod corpus;
 
 use std::alloc::System;
 
-use crawlgate::audit::{Exceeds, Grounds, Log};
 use crawlgate_config::{Config, Recorded};
+use crawlgate_evidence::{Exceeds, Grounds, Log};
 use crawlgate_origins::access::Absence;
 use crawlgate_origins::identity::{FetchedAs, Identity};
 use crawlgate_origins::state::{Fresh, State};

@@ -8,8 +8,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crawlgate::audit::{DecisionId, Exceeds, Grounds, Log};
 use crawlgate_config::{Config, Recorded};
+use crawlgate_evidence::{DecisionId, Exceeds, Grounds, Log};
 use crawlgate_record::{Bounds, Decision, Url};
 use crawlgate_system::clock::Clock;
 

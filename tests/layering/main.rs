@@ -1,7 +1,7 @@
 //! The order of the rooms, and no circle has many files. The length of files: a long one gives its reason. And failures: each
 //! has a type.
 //!
-//! Read from the sources of `src` and `crates`; unit tests may import anything.
+//! Read from the sources of `crates`; unit tests may import anything.
 
 // A failed unwrap or index is a failed test.
 #![allow(
@@ -21,22 +21,21 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A file as a module: `proxy::limits` for `src/proxy/limits.rs`, `robots::guard` for `crates/robots/src/guard.rs`.
+/// A file as a module: `robots::guard` for `crates/robots/src/guard.rs`.
 type Module = String;
 
-/// The crates of the workspace, by the names of their folders and with their sources. The proxy has no name.
+/// The crates of the workspace, by the names of their folders and with their sources.
 fn crates() -> BTreeMap<String, PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = fs::read_dir(root.join("crates")).unwrap();
     let folders = folders.map(|entry| entry.unwrap().path());
-    let mut crates: BTreeMap<String, PathBuf> = folders
+    let crates: BTreeMap<String, PathBuf> = folders
         .map(|folder| {
             let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
             (name, folder.join("src"))
         })
         .collect();
     assert!(crates.len() >= 8, "{crates:?}");
-    crates.insert(String::new(), root.join("src"));
     crates
 }
 

@@ -4,7 +4,7 @@
 use crate::crates;
 use crate::imports::imports;
 
-/// The rooms of each crate that has several, from the leaves up; a crate has the name of its folder, and the proxy none.
+/// The rooms of each crate that has several, from the leaves up; a crate has the name of its folder.
 const ROOMS: &[(&str, &[&str])] = &[
     (
         "system",
@@ -15,22 +15,8 @@ const ROOMS: &[(&str, &[&str])] = &[
         &["gcra", "rate_limit", "history", "fleet", "client", "pace"],
     ),
     (
-        "",
-        &[
-            "version",
-            "audit",
-            "witness",
-            "ship",
-            "cache",
-            "telemetry",
-            "explain",
-            "gate",
-            "proxy",
-            "override_sync",
-            "admin",
-            "service",
-            "cli",
-        ],
+        "gate",
+        &["cache", "explain", "tdmrep", "operator", "hold", "judge"],
     ),
 ];
 

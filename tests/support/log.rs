@@ -117,7 +117,7 @@ impl StoredLog {
 
     fn push(&mut self, entry: &[u8], tree: &mut Tree) {
         if let Entry::Decision(_) = Entry::read(entry).unwrap() {
-            let id = crawlgate::audit::DecisionId::from_octets(*id_of(entry).unwrap());
+            let id = crawlgate_evidence::DecisionId::from_octets(*id_of(entry).unwrap());
             let is_new = self.decisions.insert(id.to_string());
             assert!(is_new, "{id} is there twice");
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crawlgate::audit::export::{Exported, Faulty};
+use crawlgate_evidence::export::{Exported, Faulty};
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -374,7 +374,7 @@ fn undetected_attacks_are_documented() {
 /// A search asks the row of a segment before its blocks: a row that says less would hide records.
 #[test]
 fn what_was_done_to_a_segment_is_found_and_mended() {
-    use crawlgate::audit::DecisionId;
+    use crawlgate_evidence::DecisionId;
     use crawlgate_record::{Event, EventKind};
     use crawlgate_store::Batch;
     use crawlgate_tlog::SEGMENT;

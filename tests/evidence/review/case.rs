@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlgate::audit::{DecisionId, Grounds};
 use crawlgate_config::Mode;
+use crawlgate_evidence::{DecisionId, Grounds};
 use crawlgate_origins::snapshot::Snapshot;
 use crawlgate_origins::state::{Stance, State};
 use crawlgate_policy::agent::{Agent, Source};

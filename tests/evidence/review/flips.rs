@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crawlgate::audit::DecisionId;
 use crawlgate_config::Synchronous;
+use crawlgate_evidence::DecisionId;
 use crawlgate_record::{Event, EventKind};
 use crawlgate_store::log_key::log_key_file;
 use crawlgate_store::sqlite::repair;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crawlgate::audit::replay::{self, Evidence, Files, Missing, NotReplayable, Outcome};
+use crawlgate_evidence::replay::{self, Evidence, Files, Missing, NotReplayable, Outcome};
 use crawlgate_origins::access::Cause;
 use crawlgate_origins::snapshot::Snapshot;
 use crawlgate_origins::state::{Outage, State};

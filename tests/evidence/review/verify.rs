@@ -206,7 +206,7 @@ fn retention_is_no_fault() {
 
 #[test]
 fn lines_about_the_log_itself_are_proven_and_no_decisions() {
-    use crawlgate::audit::DecisionId;
+    use crawlgate_evidence::DecisionId;
     use crawlgate_record::{Event, EventKind};
     use crawlgate_store::Batch;
     let (db, _) = TestStore::with(&some_cases());

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crawlgate::audit::replay::otherwise::{Inapplicable, OtherFile, otherwise};
-use crawlgate::audit::replay::{Evidence, NotReplayable};
-use crawlgate::audit::what_if::WhatIf;
+use crawlgate_evidence::replay::otherwise::{Inapplicable, OtherFile, otherwise};
+use crawlgate_evidence::replay::{Evidence, NotReplayable};
+use crawlgate_evidence::what_if::WhatIf;
 use crawlgate_origins::access::{Absence, Cause};
 use crawlgate_origins::state::{Fresh, Outage, State};
 use crawlgate_policy::Verdict;

@@ -1,7 +1,7 @@
 //! Checks that hold for any octets. The properties, the kept corpus and the fuzz targets share them; each check panics
 //! on a violation.
 
-use crawlgate::witness::protocol::{Answer, Received};
+use crawlgate_evidence::witness::protocol::{Answer, Received};
 use crawlgate_text::Moment;
 use crawlgate_tlog::{
     Checkpoint, ConsistencyProof, Edge, EntryProof, InclusionProof, Note, Prover, Resource,

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crawlgate::audit::bundle::{Checker, Proven};
-use crawlgate::audit::replay::Outcome;
+use crawlgate_evidence::bundle::{Checker, Proven};
+use crawlgate_evidence::replay::Outcome;
 use crawlgate_tlog::VerifierKey;
 
 use self::corpus::Corpus;

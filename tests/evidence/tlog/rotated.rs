@@ -6,11 +6,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlgate::audit::bundle::{Checker, write};
-use crawlgate::audit::prove::Prover;
-use crawlgate::audit::verify::case::Trusted;
-use crawlgate::audit::verify::keys::Keys;
 use crawlgate_config::Config;
+use crawlgate_evidence::bundle::{Checker, write};
+use crawlgate_evidence::prove::Prover;
+use crawlgate_evidence::verify::case::Trusted;
+use crawlgate_evidence::verify::keys::Keys;
 use crawlgate_store::rotation::RotationReason;
 use crawlgate_store::{Access, Store, log_key, open, rotate_key};
 use crawlgate_system::clock::Moment;

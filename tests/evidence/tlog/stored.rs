@@ -11,8 +11,8 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crawlgate::audit::tiles;
 use crawlgate_config::Synchronous;
+use crawlgate_evidence::tiles;
 use crawlgate_record::{Bounds, Decision, Entry};
 use crawlgate_store::log_key::{LogKey, log_key_file};
 use crawlgate_store::{Access, Batch, Store};

@@ -196,7 +196,7 @@ fn a_planted_number_of_changes_hides_no_override() {
 }
 
 /// The dictionary of packed states, which is part of their form.
-const DICTIONARY: &[u8] = include_bytes!("../../../src/cache/shared/dictionary.txt");
+const DICTIONARY: &[u8] = include_bytes!("../../../crates/gate/src/cache/shared/dictionary.txt");
 
 #[test]
 fn a_state_of_another_version_is_fetched_anew() {

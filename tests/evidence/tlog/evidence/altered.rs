@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use crawlgate::audit::bundle::{Exhibit, Named, write};
+use crawlgate_evidence::bundle::{Exhibit, Named, write};
 use crawlgate_record::{Bounds, Decision, Entry};
 use crawlgate_store::ObjectKind;
 use crawlgate_tlog::EntryProof;

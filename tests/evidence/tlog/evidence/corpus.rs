@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use crawlgate::audit::bundle::{Exhibit, Header, LinesWriter, Named, write};
+use crawlgate_evidence::bundle::{Exhibit, Header, LinesWriter, Named, write};
 use crawlgate_record::{Basis, Bounds, Decision, Digest, Entry, Rule, Url, Verdict, write_line};
 use crawlgate_store::objects_of;
 use crawlgate_tlog::EntryProof;

@@ -1,0 +1,367 @@
+//! The page of one decision: the request, the deciding rule, the robots.txt at that time, and the proof.
+
+mod proof;
+
+use askama::Template;
+use axum::extract::{Path, RawQuery, State};
+use axum::response::IntoResponse;
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+
+use self::proof::{Proof, SignedRoot, checkpoint_of};
+use super::super::logs::FoundDecision;
+use super::super::problem::Problem;
+use super::super::proof::evidence_file;
+use super::super::{Actor, AppState};
+use super::explained::Explained;
+use super::filter::{Filter, params};
+use super::format::{Fact, Timestamp, encoded, headline, line};
+use super::json::spread;
+use super::layout::{Layout, Page, PageResult, Section};
+use super::note::{NoteForm, mark_of};
+use super::review::next_open;
+use super::reviewer::Reviewer;
+use super::rows::origin_of;
+use super::text::Text;
+use super::usage::UsageTable;
+use crawlgate_evidence::replay::evidence::Robots;
+use crawlgate_evidence::replay::{self, Evidence};
+use crawlgate_evidence::verify::case::{Case, Trusted};
+use crawlgate_policy::Reason;
+use crawlgate_policy::agent;
+use crawlgate_robots::{Origin, ProductToken};
+use crawlgate_system::clock::Moment;
+
+#[derive(Template)]
+#[template(path = "decision.html", config = "src/http/console/askama.toml")]
+pub(super) struct DecisionPage {
+    layout: Layout,
+    id: String,
+    /// The log, unless it is that of this process.
+    log: Option<LogLink>,
+    seq: u64,
+    /// The action that has just been done, in words.
+    done: Option<&'static str>,
+    verdict: String,
+    reason: String,
+    /// The sentence for the reason.
+    headline: Option<String>,
+    is_report: bool,
+    url: String,
+    /// The facts of the request.
+    facts: Vec<Fact>,
+    origin: Option<OriginLink>,
+    proof: Proof,
+    /// Statements of the site about the use of its content.
+    usage: Option<UsageTable>,
+    explained: Option<Explained>,
+    text: Option<Text>,
+    record: String,
+    seen: Option<AcknowledgedBy>,
+    /// The conditions of the list that led here, as a query.
+    list: String,
+    /// The link to the next open decision of that list.
+    next: Option<String>,
+    /// The form for an acknowledgement.
+    note: NoteForm,
+}
+
+/// The collected log of a decision.
+struct LogLink {
+    name: String,
+    /// The name in a URL's query.
+    encoded: String,
+}
+
+/// The origin of the decision.
+struct OriginLink {
+    name: String,
+    link: String,
+    /// The path without its query, for an override.
+    pattern: String,
+    is_forwarded: bool,
+}
+
+/// The person who has seen it.
+struct AcknowledgedBy {
+    time: Timestamp,
+    by: String,
+    note: String,
+    /// The mark by which a form replaces this acknowledgement, and no later one.
+    mark: String,
+}
+
+/// `/decisions/{id}`
+pub(super) async fn page(
+    State(app): State<AppState>,
+    actor: Actor,
+    Path(id): Path<String>,
+    reviewer: Reviewer,
+    RawQuery(query): RawQuery,
+) -> PageResult<DecisionPage> {
+    let mut params = params(query.as_deref());
+    let done = params.word("done", &["acknowledged"])?;
+    let wanted = params.text("log")?;
+    let filter = Filter::take(&mut params, "deny")?;
+    params.finish(&["done", "log"])?;
+    let note = NoteForm::of(reviewer);
+    let page = DecisionPage::of(&app, &actor, &id, wanted.as_deref(), &filter, note).await?;
+    Ok(Page(DecisionPage {
+        done: done.map(|_| "It is acknowledged."),
+        ..page
+    }))
+}
+
+impl DecisionPage {
+    /// Returns the page of a decision, from a list with these conditions.
+    ///
+    /// # Errors
+    /// When there is no such decision, or a store cannot be read.
+    pub(super) async fn of(
+        app: &AppState,
+        actor: &Actor,
+        id: &str,
+        log: Option<&str>,
+        filter: &Filter,
+        note: NoteForm,
+    ) -> Result<DecisionPage, Problem> {
+        let FoundDecision {
+            log,
+            store,
+            decision,
+            config,
+        } = app.find(id, log).await?;
+        let trusted = Trusted::of_store(&[], &config, &store).await;
+        let trusted = trusted.map_err(|error| Problem::busy(error.to_string()))?;
+        let permit = app.work_permit().await?;
+        let case = Case::of(&decision, &store, &trusted).await?;
+        let checkpoint = checkpoint_of(&case, &store).await?;
+        let next = match log.is_copy() {
+            true => None,
+            false => next_open(app, filter, decision.seq).await?,
+        };
+        drop(permit);
+        let now = app.now();
+        let mut page = DecisionPage {
+            layout: Layout::new(app, actor, Section::Denials, "A decision"),
+            id: line(id),
+            log: log.is_copy().then(|| LogLink {
+                name: line(log.name().as_str()),
+                encoded: encoded(log.name().as_str()),
+            }),
+            seq: decision.seq,
+            done: None,
+            verdict: String::new(),
+            reason: String::new(),
+            headline: None,
+            is_report: false,
+            url: String::new(),
+            facts: Vec::new(),
+            origin: None,
+            proof: Proof::of(
+                &case,
+                &trusted,
+                checkpoint.map(|one| SignedRoot::of(&one, &config.audit, now)),
+            ),
+            usage: None,
+            explained: explained(&case),
+            text: None,
+            record: spread(&decision.record),
+            seen: decision.acknowledged.as_ref().map(|seen| AcknowledgedBy {
+                time: Timestamp::at(seen.time, now),
+                by: line(&seen.by),
+                note: line(&seen.note),
+                mark: mark_of(seen),
+            }),
+            list: filter.link(&[("acknowledged", "")]),
+            next,
+            note,
+        };
+        if let Ok(evidence) = &case.evidence {
+            page.tell(evidence, now);
+            let deciding = evidence.rule.as_ref().map(|rule| rule.line);
+            let speakers = page.explained.as_ref().map(Explained::speakers);
+            let sha256 = evidence.snapshot().ok().flatten();
+            page.text = case.file.as_ref().map(|file| {
+                Text::of(
+                    file,
+                    sha256.as_ref(),
+                    deciding,
+                    &speakers.unwrap_or_default(),
+                )
+            });
+        }
+        Ok(page)
+    }
+}
+
+/// `/decisions/{id}/evidence.json`
+pub(super) async fn file(
+    State(app): State<AppState>,
+    Path(id): Path<String>,
+    RawQuery(query): RawQuery,
+) -> Result<impl IntoResponse, Problem> {
+    let mut params = params(query.as_deref());
+    let wanted = params.text("log")?;
+    params.finish(&["log"])?;
+    let found = app.find(&id, wanted.as_deref()).await?;
+    let file = evidence_file(&app, &found).await?;
+    let headers = [
+        (CONTENT_TYPE, "application/json"),
+        (
+            CONTENT_DISPOSITION,
+            "attachment; filename=\"evidence.json\"",
+        ),
+    ];
+    Ok((headers, file))
+}
+
+/// Explains how the file yields the verdict.
+fn explained(case: &Case<'_>) -> Option<Explained> {
+    let (file, terms) = (case.file.as_ref()?, case.terms.as_ref()?);
+    let evidence = case.evidence.as_ref().ok()?;
+    let truncated = evidence
+        .robots
+        .as_ref()
+        .is_some_and(|robots| robots.truncated);
+    let chain = evidence.agent.chain.iter();
+    let chain: Vec<ProductToken> = chain
+        .filter_map(|token| ProductToken::new(token).ok())
+        .collect();
+    let (_, path) = Origin::parse(&evidence.url).ok()?;
+    let snapshot = replay::snapshot(file, terms, truncated);
+    let explanation = snapshot.robots.explain(&chain, path.as_bytes());
+    Some(Explained::of(&explanation))
+}
+
+impl DecisionPage {
+    fn tell(&mut self, evidence: &Evidence<'_>, now: Moment) {
+        self.verdict = line(&evidence.verdict);
+        self.reason = line(&evidence.reason);
+        self.headline = headline(&evidence.reason, evidence.rule.is_some());
+        self.is_report = evidence.mode == "report";
+        self.url = line(&evidence.url);
+        self.tell_request(evidence);
+        self.tell_ruling(evidence);
+        self.usage = evidence.usage.as_ref().map(UsageTable::of);
+        if let Some(robots) = &evidence.robots {
+            self.tell_robots(robots);
+        }
+        self.tell_times(evidence, now);
+        self.tell_origin(evidence);
+    }
+
+    fn fact(&mut self, name: &'static str, text: &str) {
+        self.facts.push(Fact {
+            name,
+            text: line(text),
+            when: None,
+        });
+    }
+
+    fn tell_request(&mut self, evidence: &Evidence<'_>) {
+        let chain = match evidence.agent.chain.as_slice() {
+            [] => "no product token: the rules for *".to_owned(),
+            chain => chain.join(", "),
+        };
+        self.fact("Request", &format!("{} {}", evidence.method, evidence.url));
+        self.fact("Came as", &evidence.came_by());
+        let name = evidence.client.name.as_deref();
+        let name = name.map(|name| format!("{name}, ")).unwrap_or_default();
+        self.fact("Client", &format!("{name}{}", evidence.client.address));
+        self.fact("Judged as", &chain);
+        if let Some(user_agent) = &evidence.user_agent {
+            self.fact("User-Agent", user_agent);
+            if !agent::has_url(user_agent) {
+                self.fact("Remark", &format!("The User-Agent {}.", agent::WITHOUT_URL));
+            }
+        }
+    }
+
+    /// Tells of the rule or the override that decided, and of the answer.
+    fn tell_ruling(&mut self, evidence: &Evidence<'_>) {
+        if let Some(rule) = &evidence.rule {
+            let (text, line, group) = (&rule.text, rule.line, &rule.group);
+            self.fact(
+                "Rule",
+                &format!("{text}, line {line}, of the group {group}"),
+            );
+        }
+        if let Some(one) = &evidence.overridden {
+            let what = format!("{}: {} {}{}", one.id, one.action, one.origin, one.pattern);
+            self.fact(
+                "Override",
+                &format!("{what}, by {}: {}", one.author(), one.reason),
+            );
+        }
+        if let Some(exempt) = &evidence.exempt {
+            self.fact(
+                "Exempt",
+                &format!("the client, from {}: {}", exempt.from, exempt.reason),
+            );
+        }
+        if let Some(answer) = evidence.answered() {
+            self.fact("Answered", &answer);
+        }
+        if let Some(signature) = evidence.signature() {
+            self.fact("Signed", &signature);
+        }
+    }
+
+    fn tell_robots(&mut self, robots: &Robots<'_>) {
+        let status = robots.status.map(|status| format!(", {status}"));
+        let status = status.unwrap_or_default();
+        self.fact(
+            "robots.txt",
+            &format!("{}: {}{status}", robots.url, robots.state),
+        );
+        if let Some(user_agent) = &robots.user_agent {
+            let identity = robots.identity.as_deref().unwrap_or("*");
+            self.fact(
+                "Fetched with",
+                &format!("{user_agent} (known as {identity})"),
+            );
+        }
+        if let Some(url) = robots.final_url.as_ref().filter(|url| **url != robots.url) {
+            self.fact("Came from", url);
+        }
+        if let Some(outage) = &robots.unreachable {
+            let (cause, since) = (&outage.cause, &outage.since);
+            self.fact("Unreachable", &format!("since {since}: {cause}"));
+        }
+    }
+
+    fn tell_times(&mut self, evidence: &Evidence<'_>, now: Moment) {
+        let fetched = evidence
+            .robots
+            .as_ref()
+            .and_then(|robots| robots.fetched_at.as_deref());
+        let decided = evidence.decided_at.as_ref().unwrap_or(&evidence.time);
+        for (name, time) in [("Fetched", fetched), ("Decided", Some(&**decided))] {
+            let when = time.and_then(|time| Timestamp::of(time, now));
+            self.facts.extend(when.map(|when| Fact {
+                name,
+                text: String::new(),
+                when: Some(when),
+            }));
+        }
+    }
+
+    fn tell_origin(&mut self, evidence: &Evidence<'_>) {
+        let path = Origin::parse(&evidence.url)
+            .map(|(_, path)| path)
+            .unwrap_or_default();
+        let pattern = path.split(['?', '#']).next().unwrap_or("/").to_owned();
+        self.origin = origin_of(evidence).map(|origin| OriginLink {
+            link: encoded(origin.as_str()),
+            name: origin.to_string(),
+            pattern: if pattern.is_empty() {
+                "/".to_owned()
+            } else {
+                pattern
+            },
+            // No override lifts the address policy.
+            is_forwarded: Reason::from_name(&evidence.reason)
+                .is_some_and(|reason| !reason.is_always_enforced()),
+        });
+    }
+}

@@ -1,0 +1,130 @@
+//! What a running process tells of itself.
+
+use serde::{Deserialize, Serialize};
+
+use crawlgate_evidence::ship;
+use crawlgate_evidence::witness;
+use crawlgate_text::time_text;
+
+/// The result of fetching a robots.txt for one identity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RefreshedState {
+    /// The identity: a product token, or `*`.
+    pub identity: String,
+    /// The state now: `successful`, `unavailable` or `unreachable`.
+    pub state: String,
+    /// The reason to treat the origin as one without robots.txt, if it is.
+    pub absence: Option<String>,
+    /// The reason why the fetch failed, if it did; an earlier copy holds for as long as its state allows.
+    pub failure: Option<String>,
+}
+
+/// The status of a running process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Status {
+    /// The version of the process.
+    pub version: String,
+    /// The process identifier.
+    pub pid: u32,
+    /// When it started, RFC 3339.
+    pub started: String,
+    /// The mode: `enforce` or `report`.
+    pub mode: String,
+    /// Origins in memory.
+    pub origins: usize,
+    /// Octets of these origins in memory, roughly.
+    pub bytes: usize,
+    /// The witnesses of the decision log.
+    pub witnesses: Vec<WitnessReport>,
+    /// The number of witnesses that a witnessed checkpoint has (`[audit] quorum`); null without witnesses.
+    pub quorum: Option<usize>,
+    /// Records in the newest witnessed checkpoint.
+    pub witnessed_size: Option<u64>,
+    /// The time by which it was witnessed, by the clocks of the witnesses, RFC 3339.
+    pub witnessed_at: Option<String>,
+    /// The place that has the decision log, too (`[ship] to`); null without. Boxed: few processes have it.
+    pub ship: Option<Box<ShipReport>>,
+}
+
+/// The state of shipping the decision log to another place (`[ship]`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ShipReport {
+    /// The place.
+    pub to: String,
+    /// Records that it has, with a checkpoint over them.
+    pub shipped_size: u64,
+    /// The time of that checkpoint, RFC 3339; null without one.
+    pub shipped_at: Option<String>,
+    /// Signed records that it does not have.
+    pub pending: u64,
+    /// Age of the first checkpoint that it does not have, in seconds; 0 if it has all.
+    pub behind_s: u64,
+    /// Records that were damaged before they were shipped, since the process started: the place has the statement of a gap
+    /// instead.
+    pub missing: u64,
+    /// The time at which a pass came to its end, RFC 3339; null before the first one of this process.
+    pub passed_at: Option<String>,
+    /// The reason why the log cannot be shipped at present.
+    pub failure: Option<String>,
+    /// The last reason of this process, also of a failure that is over.
+    pub last_failure: Option<String>,
+    /// The time of that failure, RFC 3339.
+    pub last_failure_at: Option<String>,
+}
+
+impl From<ship::Status> for ShipReport {
+    fn from(status: ship::Status) -> Self {
+        Self {
+            to: status.to,
+            shipped_size: status.shipped,
+            shipped_at: status.shipped_at.map(time_text),
+            pending: status.behind,
+            behind_s: status.behind_for.as_secs(),
+            missing: status.missing,
+            passed_at: status.passed_at.map(time_text),
+            failure: status.failure,
+            last_failure_at: status.last_failure.as_ref().map(|(at, _)| time_text(*at)),
+            last_failure: status.last_failure.map(|(_, why)| why),
+        }
+    }
+}
+
+/// The state of a witness.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct WitnessReport {
+    /// The name in the configuration.
+    pub name: String,
+    /// The URL.
+    pub url: String,
+    /// The public key.
+    pub vkey: String,
+    /// Records in the newest checkpoint that the witness has cosigned.
+    pub cosigned_size: Option<u64>,
+    /// The time of that cosignature by the clock of the witness, RFC 3339.
+    pub cosigned_at: Option<String>,
+    /// True while the newest checkpoint lacks its cosignature.
+    pub pending: bool,
+    /// Records in a checkpoint that the witness knows and the store does not have. No checkpoint is signed then.
+    pub ahead: Option<u64>,
+    /// The reason why the last answer was no cosignature.
+    pub failure: Option<String>,
+}
+
+impl From<witness::Status> for WitnessReport {
+    fn from(status: witness::Status) -> Self {
+        Self {
+            name: status.name,
+            url: status.url,
+            vkey: status.vkey,
+            cosigned_size: status.cosigned.map(|(size, _)| size),
+            cosigned_at: status.cosigned.map(|(_, time)| time_text(time)),
+            pending: status.is_pending,
+            ahead: status.ahead,
+            failure: status.failure,
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Walks the whole log, and proves every decision.
+
+mod report;
+mod witnessed;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use self::report::{as_json, as_text};
+use self::witnessed::Witnessed;
+use super::{CheckResult, VerifyArgs};
+use crate::Failure;
+use crate::terminal::{self, Unit, printable};
+use crawlgate_admin::query::when::{self, Edge};
+use crawlgate_config::Config;
+use crawlgate_evidence::report::Verification;
+use crawlgate_evidence::verify::all::{LogResult, MAX_SHOWN, Progress, Span, examine};
+use crawlgate_evidence::verify::case::Trusted;
+use crawlgate_evidence::verify::fault::LogFault;
+use crawlgate_store::state_file::State;
+use crawlgate_store::{self as store, Store};
+use crawlgate_system::clock::{Clock, Moment};
+use crawlgate_text::time_text;
+use crawlgate_tlog::{KeyName, Note};
+
+impl VerifyArgs {
+    fn span(&self) -> Result<Span, Failure> {
+        let now = Clock::system().now();
+        let time = |name, text: &Option<String>, edge| {
+            let time = text.as_deref().map(|text| when::moment(text, edge, now));
+            time.transpose().map_err(|error| format!("{name} {error}"))
+        };
+        Ok(Span {
+            since: time("--since", &self.since, Edge::Since)?,
+            until: time("--until", &self.until, Edge::Until)?,
+        })
+    }
+}
+
+/// Verifies the whole log, also by checkpoints that were kept elsewhere, and tells the result; with the `name` of the log,
+/// if several are verified.
+pub(super) async fn verify(
+    args: &VerifyArgs,
+    store: Arc<Store>,
+    trusted: &Trusted,
+    state: Result<Option<State>, LogFault>,
+    config: &Config,
+    kept: &[Note],
+    name: Option<&KeyName>,
+) -> Result<CheckResult, Failure> {
+    let span = args.span()?;
+    let examined = examined(&store, trusted, state, &span, kept).await?;
+    let LogResult {
+        counts,
+        verification,
+        faults,
+        last,
+    } = &examined;
+    let is_whole = faults.is_empty();
+    let faults: Vec<String> = faults.iter().map(LogFault::to_string).collect();
+    let checkpoints = store.checkpoints().await?;
+    let seen = Witnessed::of(&config.audit, &checkpoints);
+    let seen = seen.with_ahead(&store, trusted).await?;
+    let path = store::named(config)?;
+    let path = path.display().to_string();
+    let text = if args.json {
+        let mut json = as_json(counts, verification, &faults, trusted, &seen);
+        if let Value::Object(members) = &mut json {
+            let name = name.map(|name| ("log".to_owned(), name.as_str().into()));
+            members.extend(name);
+            members.insert("store".to_owned(), path.into());
+        }
+        terminal::json_line(&json)
+    } else {
+        let last = last.as_ref();
+        let heading = name.map(|name| format!("{}\n", printable(name.as_str())));
+        let heading = heading.unwrap_or_default() + &format!("store     {}\n", printable(&path));
+        let text = as_text(
+            counts,
+            verification,
+            is_whole,
+            &faults,
+            last,
+            trusted,
+            &seen,
+        );
+        (heading + &text).into_bytes()
+    };
+    terminal::print(&text)?;
+    Ok(match examined.is_ok() {
+        true => CheckResult::Clean,
+        false => CheckResult::Faults,
+    })
+}
+
+/// Verifies the whole log for a report, and the decisions of a span.
+pub(crate) async fn verification(
+    store: &Arc<Store>,
+    trusted: &Trusted,
+    config: &Config,
+    (since, until): (Moment, Moment),
+) -> Result<Verification, Failure> {
+    let span = Span {
+        since: Some(since),
+        until: Some(until),
+    };
+    let state = super::state(config)?;
+    let examined = examined(store, trusted, state, &span, &[]).await?;
+    let LogResult {
+        counts,
+        verification,
+        faults,
+        ..
+    } = &examined;
+    let wrong = counts
+        .shown
+        .iter()
+        .map(|wrong| format!("record {}: {}", wrong.seq, wrong.message));
+    let checkpoints = store.checkpoints().await?;
+    let seen = Witnessed::of(&config.audit, &checkpoints);
+    let all = faults.iter().map(LogFault::to_string).chain(wrong);
+    Ok(Verification {
+        ok: examined.is_ok(),
+        records: counts.records,
+        signed: verification.signed,
+        witnesses: seen.each.len(),
+        quorum: seen.quorum,
+        witnessed: seen.last.map(|last| last.0),
+        witnessed_at: seen.last.map(|last| time_text(last.1)),
+        proven: counts.proven,
+        attested: counts.attested.values().sum(),
+        wrong: counts.wrong,
+        faults: all.take(MAX_SHOWN).collect(),
+    })
+}
+
+/// Examines the whole log, with a bar of its progress.
+async fn examined(
+    store: &Arc<Store>,
+    trusted: &Trusted,
+    state: Result<Option<State>, LogFault>,
+    span: &Span,
+    kept: &[Note],
+) -> Result<LogResult, Failure> {
+    let bar = terminal::bar(Unit::Records, 0);
+    let tell = |progress| match progress {
+        Progress::Of(records) => bar.set_length(records),
+        Progress::Read(records) => bar.inc(records),
+    };
+    let examined = examine(store, trusted, state, span, kept, &tell).await;
+    bar.finish_and_clear();
+    examined.map_err(Into::into)
+}
+
+/// Reads the checkpoints that were kept elsewhere.
+pub(super) fn kept_checkpoints(args: &VerifyArgs) -> Result<Vec<Note>, Failure> {
+    args.checkpoint.iter().map(kept).collect()
+}
+
+/// Reads a checkpoint that was kept elsewhere.
+fn kept(path: &PathBuf) -> Result<Note, Failure> {
+    let failed =
+        |error: &dyn std::fmt::Display| format!("--checkpoint {}: {error}", path.display());
+    let octets = std::fs::read(path).map_err(|error| failed(&error))?;
+    Ok(Note::parse(&octets).map_err(|error| failed(&error))?)
+}

@@ -1,0 +1,447 @@
+//! `crawlgate run COMMAND…`: runs one command, held to robots.txt.
+//!
+//! crawlgate starts a proxy of its own on a free loopback port, and the command with all variables that make common
+//! clients use the proxy and trust its authority. There are four steps:
+//!
+//! 1. [`ClientFiles::create`] writes the files that clients read (the authority, a bundle, a truststore, …)
+//! 2. [`child_environment`] names the variables that point to the proxy and to those files
+//! 3. [`fill_placeholders`] serves programs that read no variables
+//! 4. [`start`] starts the command, and [`Running::end`] passes signals on and reports how the command ended
+//!
+//! Variables are a request, which a program may ignore. With `--confine` the kernel lets the command connect to the
+//! proxy alone (`confine`, `namespace`).
+
+mod args;
+mod child;
+mod confine;
+mod environment;
+mod inherited;
+mod namespace;
+mod summary;
+
+pub use self::{
+    args::RunArgs,
+    child::{CommandEnd, Reachable, Running, SpawnError, start},
+    confine::Refusal,
+    environment::{ClientFiles, Files, Variables, child_environment, fill_placeholders},
+    namespace::{ConfinedArgs, run as run_confined},
+};
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::args::Confine;
+use self::namespace::Handover;
+use self::summary::{Exemption, OfRun, OlderRobots, Output};
+use super::{FAILED, Failure, fail};
+use crate::service::announce::{tell_mode, warn_of_authority};
+use crate::service::{self, BackgroundTasks};
+use crawlgate_config::{ClientConfig, Conditions, Config, Mode, PortRange};
+use crawlgate_evidence::{Log, Summary};
+use crawlgate_gate::explain::usage;
+use crawlgate_proxy::Proxy;
+use crawlgate_proxy::telemetry::{Telemetry, Tracer};
+use crawlgate_system::clock::Clock;
+
+/// Time for exchanges to end after the command.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Exit code of a run without any request, with `--require-traffic`, if the command itself reported success.
+const NO_TRAFFIC: u8 = 3;
+
+/// Exit code of a run with a denied request, with `--fail-on-denied`, if the command itself reported success.
+const DENIED: u8 = 4;
+
+/// Runs the command; the exit code is the command's.
+#[must_use]
+pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
+    args.reach.add_to(&mut config);
+    // Keep out of the command's output: report errors only.
+    let level = match config.log.level.as_str() {
+        "info" => "warn",
+        level => level,
+    };
+    let level = level.to_owned();
+    let exemption = match crawl_as(args.client.as_deref(), &mut config.clients) {
+        Ok(exemption) => exemption,
+        Err(error) => return fail(&error),
+    };
+    match inherited::adopt(&mut config.upstream.routes, |name| std::env::var(name).ok()) {
+        Ok(None) => {}
+        Ok(Some(said)) => {
+            let _ = writeln!(io::stderr(), "crawlgate: {said}");
+        }
+        Err(error) => return fail(&error),
+    }
+    open_connect_ports(&mut config);
+    if !args.agent.is_empty() {
+        config.agent.product_tokens.clone_from(&args.agent);
+        for client in &mut config.clients {
+            client.product_tokens.clear();
+        }
+    }
+    let output = match Output::of(args.summary.as_deref()) {
+        Ok(output) => output,
+        Err(error) => return fail(&error),
+    };
+    if !args.purpose.is_empty() {
+        let purposes = match usage::purposes(&args.purpose) {
+            Ok(purposes) => purposes,
+            Err(error) => return fail(&format!("--purpose: {error}")),
+        };
+        config.policy.purposes = purposes;
+        for client in &mut config.clients {
+            client.purposes = None;
+        }
+    }
+    if args.report {
+        config.policy.mode = Mode::Report;
+        for client in &mut config.clients {
+            client.mode = None;
+        }
+    }
+    // The evidence of one command: whatever it is denied has a record.
+    config.audit.refusals_per_minute = None;
+    // Standard output is the command's.
+    config.log.stdout = false;
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&format!("the runtime cannot be started: {error}")),
+    };
+    let telemetry = match Telemetry::start(&config, &level, runtime.handle()) {
+        Ok(telemetry) => telemetry,
+        Err(error) => return fail(&error.to_string()),
+    };
+    if !args.report {
+        tell_mode(&config);
+    }
+    let outcome = runtime.block_on(supervised(
+        args,
+        config,
+        telemetry.tracer(),
+        exemption,
+        output,
+    ));
+    telemetry.end();
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => fail(&error),
+    }
+}
+
+async fn supervised(
+    args: &RunArgs,
+    config: Config,
+    tracer: Option<Tracer>,
+    exemption: Option<Exemption>,
+    output: Option<Output>,
+) -> Result<u8, Failure> {
+    let tls = config.tls.clone();
+    let mut log_file = None;
+    let proxy = service::build(config, Some(std::process::id()), |config, store, clock| {
+        let mut config = config.clone();
+        let first = Log::open(&config, store.clone(), clock);
+        let opened = match (first, &mut config.log.file) {
+            // Another process holds this log: this run keeps its own beside it.
+            (Err(error), Some(file)) if error.is_taken() => {
+                let name = format!("run-{}.jsonl", std::process::id());
+                *file = file.with_extension(name);
+                Log::open(&config, store, clock)
+            }
+            (opened, _) => opened,
+        };
+        log_file = config.log.file;
+        opened
+    });
+    let proxy = proxy?;
+    if let Some(tracer) = tracer {
+        proxy.trace_with(tracer);
+    }
+    let began = proxy.clock().now();
+    if args.fresh {
+        proxy.gate().robots_cache().doubt_before(began);
+    }
+    warn_of_authority(&proxy.authority(), &tls);
+    let mut tasks = BackgroundTasks::start(&proxy).await?;
+    tasks.listen_as_run(&proxy).await;
+    let endpoint = ProxyEndpoint::open(args.confine)?;
+    let url = format!("http://{}", endpoint.address);
+    let now = Clock::system().now();
+    let files = ClientFiles::create(&proxy.authority(), &tls, &url, now)
+        .map_err(|error| format!("the files for the command cannot be written: {error}"))?;
+    tasks.begin(&proxy);
+    let ended = command(args, &proxy, &url, endpoint, &files).await;
+    // After the command, exchanges that it left behind have no reader.
+    if tokio::time::timeout(GRACE, proxy.drain()).await.is_err() {
+        let _ = tokio::time::timeout(GRACE, proxy.cut_off()).await;
+    }
+    if let Err(error) = proxy.log().close() {
+        let _ = writeln!(io::stderr(), "crawlgate: {error}");
+    }
+    tasks.end().await;
+    if let Err(error) = files.remove() {
+        let _ = writeln!(io::stderr(), "crawlgate: {error}");
+    }
+    let older = OlderRobots::of(&proxy, began);
+    let code = match ended? {
+        Ok(ended) => {
+            if !args.quiet && !matches!(output, Some(Output::Stderr)) {
+                tell_summary(&proxy, &older, exemption.as_ref(), log_file.as_deref());
+            }
+            if !proxy.summary().has_requests() {
+                tell_of_no_traffic(args.confine, proxy.summary());
+            }
+            code_of_run(args, ended.exit_code(), proxy.summary())
+        }
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "crawlgate: {error}");
+            match error.exit_code() {
+                0 => FAILED,
+                code => code,
+            }
+        }
+    };
+    let Some(output) = output else {
+        return Ok(code);
+    };
+    let facts = proxy.summary().facts(proxy.settings().log.redact_query);
+    let of_run = OfRun {
+        exit_code: code,
+        exemption_not_taken: exemption.as_ref(),
+        older_robots: &older,
+        refused_without_record: proxy.log().refused_without_record(),
+        facts: &facts,
+    };
+    match (output.write(&of_run), code) {
+        (Ok(()), code) => Ok(code),
+        (Err(error), 0) => Err(error),
+        // The command's own failure comes before this one.
+        (Err(error), code) => {
+            let _ = writeln!(io::stderr(), "crawlgate: {error}");
+            Ok(code)
+        }
+    }
+}
+
+/// Writes the summary of a run for people: what was denied, by what robots.txt older than the run, the exemption that was not
+/// taken, where the denials stand.
+fn tell_summary(
+    proxy: &Proxy,
+    older: &OlderRobots,
+    exemption: Option<&Exemption>,
+    log_file: Option<&Path>,
+) {
+    let _ = writeln!(io::stderr(), "{}{older}", proxy.summary());
+    if let Some(exemption) = exemption {
+        let _ = writeln!(io::stderr(), "{exemption}");
+    }
+    let uncounted = proxy.log().refused_without_record();
+    if uncounted > 0 {
+        let _ = writeln!(
+            io::stderr(),
+            "{uncounted} of the refused requests have no record of their own: they were put off too often in a minute, or exceeded \
+             the rate or quota of the client, and were counted"
+        );
+    }
+    if proxy.summary().has_denials() {
+        tell_where_denials_stand(log_file, &proxy.settings());
+    }
+}
+
+/// Returns the exit code of a run: the command's own failure, or what the options demand of a success.
+fn code_of_run(args: &RunArgs, of_command: u8, summary: &Summary) -> u8 {
+    match of_command {
+        0 if args.require_traffic && !summary.has_requests() => NO_TRAFFIC,
+        0 if args.fail_on_denied && !summary.totals().denied.is_empty() => DENIED,
+        code => code,
+    }
+}
+
+/// The command's way to the proxy.
+struct ProxyEndpoint {
+    address: SocketAddr,
+    /// None while the command's own network does not exist yet.
+    listener: Option<TcpListener>,
+    /// The other destinations of the command.
+    reachable: Reachable,
+}
+
+impl ProxyEndpoint {
+    fn open(confine: Option<Confine>) -> Result<Self, Failure> {
+        if confine == Some(Confine::Net) {
+            return Ok(Self {
+                address: namespace::INSIDE,
+                listener: None,
+                reachable: Reachable::Anywhere, // in its own network
+            });
+        }
+        let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .and_then(|listener| Ok((listener.local_addr()?, listener)));
+        let (address, listener) =
+            bound.map_err(|error| format!("no free port on the loopback interface: {error}"))?;
+        Ok(Self {
+            address,
+            listener: Some(listener),
+            reachable: match confine {
+                None => Reachable::Anywhere,
+                Some(_) => Reachable::Port(address.port()),
+            },
+        })
+    }
+}
+
+/// Runs the command beside the proxy. The outer error is crawlgate's, the inner one says why the command did not start.
+async fn command(
+    args: &RunArgs,
+    proxy: &Arc<Proxy>,
+    url: &str,
+    endpoint: ProxyEndpoint,
+    files: &ClientFiles,
+) -> Result<Result<CommandEnd, SpawnError>, Failure> {
+    let mut words = args.command.clone();
+    let spki = proxy.authority().spki_sha256_base64();
+    fill_placeholders(&mut words, url, &files.files().ca, &spki);
+    let inherited = std::env::vars_os()
+        .filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.to_string_lossy().into()))
+        })
+        .collect();
+    let environment = child_environment(url, files.files(), &inherited);
+    let serve = |listener| {
+        let served = proxy.serve(vec![listener]);
+        served.map_err(|error| format!("listening failed: {error}"))
+    };
+    let handover = match endpoint.listener {
+        Some(listener) => {
+            serve(listener)?;
+            None
+        }
+        None => {
+            let handover = Handover::listen()
+                .map_err(|error| format!("no socket for --confine=net: {error}"))?;
+            words = handover.wrap(words);
+            Some(handover)
+        }
+    };
+    let (program, arguments) = words.split_first().ok_or("no command")?;
+    let mut running = match start(program, arguments, &environment, endpoint.reachable) {
+        Ok(running) => running,
+        Err(error) => return Ok(Err(error)),
+    };
+    if let Some(handover) = handover {
+        tokio::select! {
+            listener = handover.receive() => {
+                serve(listener.map_err(|error| format!("--confine=net: {error}"))?)?;
+            }
+            // The process has reported the reason.
+            ended = running.end() => return Ok(ended),
+        }
+    }
+    Ok(running.end().await)
+}
+
+/// Lets CONNECT lead to any port, unless the configuration changes the default ports. A plain request leads to any
+/// port; some clients send it in a tunnel (`node.cjs`), where it is judged the same.
+fn open_connect_ports(config: &mut Config) {
+    let ports = &mut config.egress.connect_ports;
+    if *ports == Config::default().egress.connect_ports {
+        *ports = vec![PortRange::EVERY];
+    }
+}
+
+/// Reports that the command sent nothing through the proxy: it may have bypassed the proxy, and the summary alone would
+/// look fine.
+fn tell_of_no_traffic(confine: Option<Confine>, summary: &Summary) {
+    if let Some(distrust) = summary.distrust() {
+        let _ = writeln!(
+            io::stderr(),
+            "crawlgate: WARNING: NO REQUEST CAME THROUGH THE PROXY: the command ended its TLS sessions before a request \
+             ({distrust}), so it does not trust the local CA; `crawlgate ca setup` tells how to have it do so, and {{ca}} in the \
+             command stands for the file of its certificate"
+        );
+        return;
+    }
+    let hint = match confine {
+        None => {
+            "a program that reads no proxy variables goes past it: `crawlgate run --confine=net` lets nothing past"
+        }
+        Some(_) => {
+            "if it tried, it reads no proxy variables, and the kernel let it connect nowhere else"
+        }
+    };
+    let _ = writeln!(
+        io::stderr(),
+        "crawlgate: WARNING: NO REQUEST CAME THROUGH THE PROXY, so robots.txt was applied to nothing that the command \
+         did; {hint}"
+    );
+}
+
+/// Keeps only the client that the command crawls as: no other process reaches its proxy, so it needs no credentials.
+/// Returns the exemption that it loses.
+fn crawl_as(
+    name: Option<&str>,
+    clients: &mut Vec<ClientConfig>,
+) -> Result<Option<Exemption>, Failure> {
+    let Some(name) = name else {
+        clients.clear();
+        return Ok(None);
+    };
+    let names: Vec<_> = clients
+        .iter()
+        .map(|client| Arc::clone(&client.name))
+        .collect();
+    clients.retain(|client| *client.name == *name);
+    let [client] = clients.as_mut_slice() else {
+        let all: Vec<&str> = names.iter().map(|name| &**name).collect();
+        let all = match all.as_slice() {
+            [] => "none".to_owned(),
+            all => all.join(", "),
+        };
+        bail!("--client {name}: no [[client]] has this name; there are: {all}");
+    };
+    client.conditions = Conditions::default();
+    // The proof went with the conditions: every process of this machine may reach the proxy of a run.
+    let reason = client.exempt.take();
+    Ok(reason.map(|reason| Exemption {
+        client: client.name.to_string(),
+        reason: reason.to_string(),
+    }))
+}
+
+fn tell_where_denials_stand(log_file: Option<&Path>, config: &Config) {
+    let mut stderr = io::stderr();
+    // Standard error may be closed.
+    if let Some(file) = log_file {
+        let _ = writeln!(stderr, "the denials stand in {}", file.display());
+    }
+    if let Some(store) = &config.store.path {
+        let _ = writeln!(
+            stderr,
+            "the denials stand in {}: `crawlgate log` lists them",
+            store.display()
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connect_leads_to_any_port_unless_the_configuration_names_some() {
+        let mut config = Config::default();
+        open_connect_ports(&mut config);
+        assert_eq!(config.egress.connect_ports, [PortRange::EVERY]);
+        config.egress.connect_ports = vec![PortRange::one(443)];
+        open_connect_ports(&mut config);
+        assert_eq!(config.egress.connect_ports, [PortRange::one(443)]);
+    }
+}

@@ -1,0 +1,350 @@
+//! The running gate, of `serve` and of `run`: a proxy built from its configuration, and the tasks beside it. They take over
+//! changed overrides, sign the log, drop old decisions, and answer the admin socket and HTTP.
+//!
+//! No request waits for these tasks. They report a failure and try again.
+
+pub mod announce;
+mod error;
+pub mod join;
+pub mod listeners;
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tracing::{debug, info, warn};
+
+pub use self::error::StartError;
+use self::join::{first_answer, join};
+use crawlgate_admin::http::{
+    AppState, Certificate, CertificateError, Listener, ListenerKind, PUBLIC_CONNECTIONS, PublicTry,
+    Token, TryCounts, router,
+};
+use crawlgate_admin::{Process, Socket};
+use crawlgate_ca::Authority;
+use crawlgate_config::{AdminConfig, Config};
+use crawlgate_egress::Egress;
+use crawlgate_evidence::ship::Shipper;
+use crawlgate_evidence::witness::Witnesses;
+use crawlgate_evidence::{Log, LogError};
+use crawlgate_proxy::Proxy;
+use crawlgate_proxy::override_sync::OverrideSync;
+use crawlgate_store::{self as store, Access, LogKey, Store};
+use crawlgate_system::clock::{self, Clock, Moment};
+use crawlgate_turns::fleet::{Fleet, HeartbeatListener};
+
+/// Time for the last checkpoint: the end of a process waits for it.
+const LAST_CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Builds a proxy from its configuration: authority, egress, store, log, fleet. `suffix` tells its place in the fleet from
+/// that of the process that serves.
+///
+/// # Errors
+/// When a part of it cannot be opened; the message names the way out.
+pub fn build(
+    config: Config,
+    suffix: Option<u32>,
+    open: impl FnOnce(&Config, Option<Arc<Store>>, &Clock) -> Result<Log, LogError>,
+) -> Result<Arc<Proxy>, StartError> {
+    let clock = Clock::system();
+    let authority = Authority::load_or_create(&config.tls, clock.clone())?;
+    let egress = Egress::new(&config, clock.clone())?;
+    let store = match &config.store.path {
+        Some(_) => Some(store::open(&config, Access::Write)?),
+        None => None,
+    };
+    let log = open(&config, store, &clock)?;
+    let fleet = join(&config, suffix, &clock)?;
+    Ok(Proxy::new(config, egress, authority, log, fleet, clock)?)
+}
+
+/// The background tasks of a proxy. They end with this value.
+pub struct BackgroundTasks {
+    tasks: JoinSet<()>,
+    overrides_changed: Arc<Notify>,
+    override_sync: Option<Arc<OverrideSync>>,
+    log: Option<LogParts>,
+    fleet: Option<Arc<Fleet>>,
+    app: Option<AppState>,
+    /// The console and the page for everyone, bound and not served yet.
+    servers: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// The certificate of the console, if it has one.
+    certificate: Option<Certificate>,
+    /// Questions at the page for everyone.
+    tries: TryCounts,
+    /// The link to the fleet's engine: it ends before this instance leaves.
+    link: JoinSet<()>,
+    clock: Clock,
+    started: Moment,
+}
+
+/// The store, the key of its log, its witnesses, and the place that has it, too.
+struct LogParts {
+    store: Arc<Store>,
+    key: Arc<LogKey>,
+    witnesses: Arc<Witnesses>,
+    shipper: Option<Arc<Shipper>>,
+}
+
+impl BackgroundTasks {
+    /// Puts the overrides of the store in force. Called before the first request.
+    ///
+    /// # Errors
+    /// When the key or the overrides cannot be read: without the overrides, no request can be judged.
+    pub async fn start(proxy: &Arc<Proxy>) -> Result<BackgroundTasks, StartError> {
+        let clock = Clock::system();
+        let mut background = BackgroundTasks {
+            tasks: JoinSet::new(),
+            overrides_changed: Arc::default(),
+            override_sync: None,
+            log: None,
+            fleet: None,
+            app: None,
+            servers: Vec::new(),
+            certificate: None,
+            tries: TryCounts::default(),
+            link: JoinSet::new(),
+            started: clock.now(),
+            clock,
+        };
+        background
+            .tasks
+            .spawn(clock::watch(background.clock.clone()));
+        if let Some(store) = proxy.log().store() {
+            background.attach_store(proxy, store).await?;
+        }
+        // The configuration demands a store for a fleet.
+        if let (Some(fleet), Some(override_sync)) =
+            (proxy.gate().fleet(), &background.override_sync)
+        {
+            background.fleet = Some(Arc::clone(fleet));
+            let override_sync: Arc<dyn HeartbeatListener> =
+                Arc::<OverrideSync>::clone(override_sync);
+            let follower = proxy.gate().pace().following(override_sync);
+            background.link.spawn(Arc::clone(fleet).run(follower));
+            first_answer(fleet).await;
+        }
+        Ok(background)
+    }
+
+    /// Starts the tasks of a store: witnesses, shipping, overrides, retention.
+    async fn attach_store(
+        &mut self,
+        proxy: &Arc<Proxy>,
+        store: &Arc<Store>,
+    ) -> Result<(), StartError> {
+        let settings = proxy.settings();
+        let key = store::log_key(&settings)?;
+        let witnesses = Witnesses::of(&settings, store, &key, self.clock.clone()).await;
+        let witnesses = Arc::new(witnesses?);
+        let shipper = Shipper::of(&settings, store, &key, self.clock.clone()).await?;
+        self.log = Some(LogParts {
+            store: Arc::clone(store),
+            key: Arc::clone(&key),
+            witnesses: Arc::clone(&witnesses),
+            shipper,
+        });
+        for task in witnesses.tasks() {
+            self.tasks.spawn(task);
+        }
+        let override_sync = OverrideSync::start(proxy, store).await;
+        let override_sync = override_sync.map_err(StartError::Overrides)?;
+        let changed = Arc::clone(&self.overrides_changed);
+        self.tasks
+            .spawn(Arc::clone(&override_sync).follow_store(changed));
+        self.override_sync = Some(override_sync);
+        Ok(())
+    }
+
+    /// Records the start of the process, begins the store's maintenance with a checkpoint of it, and starts the HTTP servers,
+    /// which decide about URLs for other programs, too. Called before the first request.
+    pub fn begin(&mut self, proxy: &Arc<Proxy>) {
+        proxy.log().begin(&proxy.settings());
+        for server in std::mem::take(&mut self.servers) {
+            self.tasks.spawn(server);
+        }
+        let Some(kept) = &self.log else {
+            return;
+        };
+        let (store, key) = (Arc::clone(&kept.store), Arc::clone(&kept.key));
+        let witnesses = Arc::clone(&kept.witnesses);
+        if let Some(shipper) = &kept.shipper {
+            self.tasks.spawn(Arc::clone(shipper).run());
+        }
+        let settings = {
+            let proxy = Arc::clone(proxy);
+            move || proxy.settings().audit.clone()
+        };
+        let (proxy, clock) = (Arc::clone(proxy), self.clock.clone());
+        self.tasks.spawn(async move {
+            // A failure is told by the log, and goes on here as soon as it is over.
+            let _ = proxy.log().flush().await;
+            witnesses.asked().await;
+            store::maintain(store, key, settings, clock).await;
+        });
+    }
+
+    /// Returns the state of the admin side, made at the first call. Its token opens the pages at `[admin] address` alone.
+    ///
+    /// # Errors
+    /// When the token is not available: an operator who relies on the console must not miss it.
+    fn app(&mut self, proxy: &Arc<Proxy>) -> Result<AppState, StartError> {
+        if let Some(app) = &self.app {
+            return Ok(app.clone());
+        }
+        let admin = &proxy.settings().admin;
+        let token = admin.token_file.as_deref();
+        let token = token.filter(|_| admin.address.is_some());
+        let token = token.map(Token::load_or_create).transpose()?;
+        let process = Process {
+            proxy: Arc::clone(proxy),
+            overrides_changed: Arc::clone(&self.overrides_changed),
+            override_sync: self.override_sync.clone(),
+            witnesses: self.log.as_ref().map(|log| Arc::clone(&log.witnesses)),
+            shipper: self.log.as_ref().and_then(|log| log.shipper.clone()),
+            started: self.started,
+        };
+        let app = AppState::new(process, &self.tries, token);
+        Ok(self.app.insert(app).clone())
+    }
+
+    /// Binds the configured address of the console, the API, health and metrics. [`BackgroundTasks::begin`] serves them; crawlers
+    /// cannot connect yet.
+    ///
+    /// # Errors
+    /// When the address, the token or the certificate is not available: an operator who relies on the console must not miss
+    /// it.
+    pub fn open_admin(&mut self, proxy: &Arc<Proxy>) -> Result<(), StartError> {
+        let settings = proxy.settings();
+        let Some(address) = settings.admin.address else {
+            return Ok(());
+        };
+        let app = self.app(proxy)?;
+        let certificate = settings.admin.tls().map(|tls| Certificate::load(&tls));
+        let certificate = certificate.transpose()?;
+        let listener = Listener::bind(address, ListenerKind::Console)?;
+        let address = listener.address();
+        // Before the first crawler connects, so that no crawler reaches the console through the proxy.
+        proxy.egress().listens_on(&[address]);
+        let scheme = certificate.as_ref().map_or("http", |_| "https");
+        info!("console: {scheme}://{address}/");
+        tell_of_access(&settings.admin);
+        let connections = settings.admin.connections;
+        let serving = listener.serve(router(app), connections, certificate.clone());
+        self.servers.push(Box::pin(serving));
+        self.certificate = certificate;
+        Ok(())
+    }
+
+    /// Reads the certificate of the console again, for sessions from now on.
+    ///
+    /// # Errors
+    /// When a file cannot be used. The old certificate stays in force.
+    pub fn renew_certificate(&self) -> Result<(), CertificateError> {
+        self.certificate.as_ref().map_or(Ok(()), Certificate::renew)
+    }
+
+    /// Binds the configured address of the page for everyone. [`BackgroundTasks::begin`] serves it.
+    ///
+    /// # Errors
+    /// When the address is not available.
+    pub fn open_public(&mut self, proxy: &Arc<Proxy>) -> Result<(), StartError> {
+        let settings = proxy.settings();
+        let Some(address) = settings.admin.public_try else {
+            return Ok(());
+        };
+        let listener = Listener::bind(address, ListenerKind::PublicPage)?;
+        let address = listener.address();
+        // Before the first crawler connects, so that no crawler reaches it through the proxy.
+        proxy.egress().listens_on(&[address]);
+        let page = PublicTry::new(Arc::clone(proxy), self.tries.clone())?;
+        info!("public page: http://{address}/try");
+        let serving = listener.serve(page.router(), PUBLIC_CONNECTIONS, None);
+        self.servers.push(Box::pin(serving));
+        Ok(())
+    }
+
+    /// Answers requests at `path`, unless another process does.
+    ///
+    /// # Errors
+    /// When the token of the admin side is not available.
+    pub async fn listen(&mut self, proxy: &Arc<Proxy>, path: &Path) -> Result<(), StartError> {
+        let app = self.app(proxy)?;
+        match Socket::bind(path).await {
+            Ok(socket) => {
+                info!(socket = %path.display(), "other commands reach this process here");
+                // A decision is recorded behind the start of the process.
+                self.servers.push(Box::pin(socket.serve(app)));
+            }
+            Err(error) => {
+                warn!("other commands cannot reach this process: {error}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets commands that read the store have the records of this run written before. A run that cannot listen goes on: such a
+    /// command misses its records of the last 100 ms.
+    pub async fn listen_as_run(&mut self, proxy: &Arc<Proxy>) {
+        let settings = proxy.settings();
+        let (Some(store), Some(_)) = (&settings.store.path, &settings.admin.socket) else {
+            return;
+        };
+        match Socket::bind_run(store).await {
+            Ok(socket) => {
+                self.tasks.spawn(socket.serve_run(Arc::clone(proxy)));
+            }
+            Err(error) => debug!("commands that read the store cannot reach this run: {error}"),
+        }
+    }
+
+    /// Ends the tasks, signs the log, and ships the rest of the log. Called after the last record is written, so the
+    /// checkpoint covers every record.
+    pub async fn end(mut self) {
+        if let (Some(fleet), Some(override_sync)) = (&self.fleet, &self.override_sync) {
+            override_sync.give_back().await;
+            // Another heartbeat would make this instance a member again.
+            self.link.shutdown().await;
+            fleet.leave().await;
+        }
+        self.tasks.shutdown().await;
+        let Some(LogParts {
+            store,
+            key,
+            witnesses,
+            shipper,
+        }) = self.log
+        else {
+            return;
+        };
+        let signed = timeout(
+            LAST_CHECKPOINT_TIMEOUT,
+            store.checkpoint(key, self.clock.now()),
+        )
+        .await;
+        match signed {
+            Ok(Ok(_)) => witnesses.offer_last().await,
+            // The next process begins with a checkpoint.
+            Ok(Err(error)) => warn!("the last records are not signed yet: {error}"),
+            Err(_) => warn!("the last records are not signed yet: the store takes too long"),
+        }
+        if let Some(shipper) = shipper {
+            shipper.last().await;
+        }
+    }
+}
+
+/// Warns of credentials that others can read on their way to the console: beyond loopback the configuration demands some.
+fn tell_of_access(admin: &AdminConfig) {
+    if admin.cert.is_none() && !admin.is_on_loopback() {
+        warn!(
+            "passwords and tokens for the console cross the network in the clear: name a certificate with [admin] cert and key, \
+             or listen on 127.0.0.1 and reach it by ssh -L"
+        );
+    }
+}

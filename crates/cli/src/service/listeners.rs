@@ -1,0 +1,229 @@
+//! The sockets to listen on: those that systemd has passed, and new ones.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+
+use listenfd::ListenFd;
+use thiserror::Error;
+
+use crawlgate_admin::{BindError, claim};
+use crawlgate_config::{Config, Listen, ListenAt, Listener as Configured};
+use crawlgate_proxy::listener::{Bound, Listener};
+
+/// Connections that wait to be accepted, per listener.
+const BACKLOG: u32 = 1024;
+
+/// The reason why crawlers cannot connect.
+#[derive(Debug, Error)]
+pub enum ListenError {
+    /// A passed socket cannot be used.
+    #[error("socket {index} passed by the service manager: {error}")]
+    Passed {
+        /// Its number.
+        index: usize,
+        /// The reason.
+        #[source]
+        error: io::Error,
+    },
+    /// A passed socket is not there.
+    #[error("socket {index} passed by the service manager is gone")]
+    Gone {
+        /// Its number.
+        index: usize,
+    },
+    /// Anyone could connect to a passed socket.
+    #[error(
+        "[listen] {address}, passed by the service manager: {}",
+        Listen::EXPOSED
+    )]
+    Exposed {
+        /// Its address.
+        address: SocketAddr,
+    },
+    /// Anyone could connect to a passed socket of a `[[listener]]`.
+    #[error(
+        "[[listener]] {name:?}, {address}, passed by the service manager: {}",
+        Listen::EXPOSED
+    )]
+    NamedExposed {
+        /// The name of the listener.
+        name: String,
+        /// Its address.
+        address: SocketAddr,
+    },
+    /// A passed socket has no address.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A Unix socket cannot be made.
+    #[error("[[listener]] {name:?}, unix {path}: {why}")]
+    Unix {
+        /// The name of the listener.
+        name: String,
+        /// The path of the socket.
+        path: PathBuf,
+        /// The reason, and the way out.
+        why: String,
+    },
+    /// An address cannot be bound.
+    #[error("cannot listen on {address}: {error}{hint}")]
+    Address {
+        /// The address.
+        address: SocketAddr,
+        /// The reason.
+        #[source]
+        error: io::Error,
+        /// The way out.
+        hint: String,
+    },
+}
+
+/// Returns all listeners, bound. The sockets that systemd passes under the name of a `[[listener]]` (FileDescriptorName=)
+/// become that one's; other passed sockets replace `[listen] address`.
+pub async fn listeners(config: &Config) -> Result<Vec<Listener>, ListenError> {
+    // Read first: reading the sockets removes the variables.
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut sockets = ListenFd::from_env();
+    let mut names = names.split(':');
+    let mut passed = Vec::new();
+    for index in 0..sockets.len() {
+        passed.push((names.next().unwrap_or_default(), take(&mut sockets, index)?));
+    }
+
+    let mut listeners = Vec::new();
+    let mut named = Vec::new();
+    for (name, socket) in passed {
+        match config.listeners.iter().find(|one| &*one.name == name) {
+            Some(configured) => named.push((configured, socket)),
+            None => listeners.push(Listener::simple(guarded(socket, config)?, &config.listen)),
+        }
+    }
+    if listeners.is_empty() {
+        for address in &config.listen.addresses {
+            let socket = Bound::Tcp(bind(address, "[listen] address")?);
+            listeners.push(Listener::simple(socket, &config.listen));
+        }
+    }
+    for configured in &config.listeners {
+        let is_own = |(of, _): &(&Configured, Bound)| of.name == configured.name;
+        let (own, rest): (Vec<_>, Vec<_>) = named.into_iter().partition(is_own);
+        named = rest;
+        if own.is_empty() {
+            listeners.push(Listener::named(make(configured).await?, configured));
+        }
+        for (_, socket) in own {
+            let socket = guarded_as(socket, configured)?;
+            listeners.push(Listener::named(socket, configured));
+        }
+    }
+    Ok(listeners)
+}
+
+fn take(sockets: &mut ListenFd, index: usize) -> Result<Bound, ListenError> {
+    let failed = |error| ListenError::Passed { index, error };
+    let taken = match sockets.take_tcp_listener(index) {
+        Ok(taken) => taken.map(Bound::Tcp),
+        // Not a TCP socket: try a Unix socket, and report that error if it is none.
+        Err(_) => sockets
+            .take_unix_listener(index)
+            .map_err(failed)?
+            .map(|socket| Bound::Unix(socket, None)),
+    };
+    taken.ok_or(ListenError::Gone { index })
+}
+
+/// Returns a passed socket of `[listen]`, if the settings limit who may connect.
+fn guarded(socket: Bound, config: &Config) -> Result<Bound, ListenError> {
+    match address(&socket)? {
+        Some(address) if !config.listen.may_listen_on(&address) => {
+            Err(ListenError::Exposed { address })
+        }
+        _ => Ok(socket),
+    }
+}
+
+/// Returns a passed socket of a `[[listener]]`, under the same condition.
+fn guarded_as(socket: Bound, configured: &Configured) -> Result<Bound, ListenError> {
+    let Some(address) = address(&socket)? else {
+        return Ok(socket);
+    };
+    let there = Configured {
+        at: ListenAt::Address(address),
+        ..configured.clone()
+    };
+    if there.is_guarded() {
+        return Ok(socket);
+    }
+    let name = configured.name.to_string();
+    Err(ListenError::NamedExposed { name, address })
+}
+
+fn address(socket: &Bound) -> Result<Option<SocketAddr>, ListenError> {
+    match socket {
+        Bound::Tcp(listener) => Ok(Some(listener.local_addr()?)),
+        Bound::Unix(..) => Ok(None),
+    }
+}
+
+async fn make(configured: &Configured) -> Result<Bound, ListenError> {
+    let label = format!("[[listener]] {:?}, address", configured.name);
+    let (path, mode) = match &configured.at {
+        ListenAt::Address(address) => return bind(address, &label).map(Bound::Tcp),
+        ListenAt::Unix { path, mode } => (path, *mode),
+    };
+    let failed = |why: String| ListenError::Unix {
+        name: configured.name.to_string(),
+        path: path.clone(),
+        why,
+    };
+    match claim(path, mode).await {
+        Ok((listener, file)) => {
+            let listener = listener
+                .into_std()
+                .map_err(|error| failed(error.to_string()))?;
+            Ok(Bound::Unix(listener, Some(file)))
+        }
+        Err(BindError::Taken(_)) => Err(failed(
+            "another process listens there; give this one a place of its own".to_owned(),
+        )),
+        Err(BindError::Failed { error, .. }) => {
+            let hint = match error.kind() {
+                io::ErrorKind::InvalidInput => {
+                    "; the system allows about a hundred octets for it: name a shorter path"
+                }
+                io::ErrorKind::AlreadyExists => "; move that away, or name another path",
+                _ => "",
+            };
+            Err(failed(format!("{error}{hint}")))
+        }
+    }
+}
+
+fn bind(address: &SocketAddr, key: &str) -> Result<TcpListener, ListenError> {
+    let failed = |error: io::Error| {
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                format!(": is crawlgate running already? Set {key} to another port")
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                format!(": {key} must be an address of this machine")
+            }
+            io::ErrorKind::PermissionDenied => format!(": set {key} to a port above 1023"),
+            _ => String::new(),
+        };
+        ListenError::Address {
+            address: *address,
+            error,
+            hint,
+        }
+    };
+    let socket = match address {
+        SocketAddr::V4(_) => tokio::net::TcpSocket::new_v4(),
+        SocketAddr::V6(_) => tokio::net::TcpSocket::new_v6(),
+    };
+    let socket = socket.map_err(failed)?;
+    socket.set_reuseaddr(true).map_err(failed)?;
+    socket.bind(*address).map_err(failed)?;
+    let listener = socket.listen(BACKLOG).map_err(failed)?;
+    listener.into_std().map_err(failed)
+}

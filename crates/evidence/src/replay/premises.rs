@@ -1,0 +1,248 @@
+//! The premises of a decision, restored from its record.
+//!
+//! Only facts that a decision needs are filled in. A contradiction or a missing fact ends the replay.
+
+use std::sync::Arc;
+
+use http::uri::PathAndQuery;
+
+use super::evidence::{self, Evidence};
+use super::{Difference, Missing, NotReplayable, Outcome};
+use crate::grounds::{DISALLOWED, PENDING};
+use crawlgate_config::Mode;
+use crawlgate_origins::access::{Absence, Cause};
+use crawlgate_origins::snapshot::Snapshot;
+use crawlgate_origins::state::{Fresh, Outage, State};
+use crawlgate_policy::Target;
+use crawlgate_policy::agent::{Agent, Source};
+use crawlgate_policy::overrides::{Action, Override, OverrideId};
+use crawlgate_policy::settings::PolicySettings;
+use crawlgate_policy::tdmrep::Reservations;
+use crawlgate_robots::{Origin, ProductToken};
+use crawlgate_system::clock::Moment;
+
+/// The reason why a replay has no decision.
+pub(super) enum NoDecision {
+    Missing(Missing),
+    Attested(NotReplayable),
+    Contradiction(Difference),
+}
+
+impl From<NoDecision> for Outcome {
+    fn from(no_decision: NoDecision) -> Self {
+        match no_decision {
+            NoDecision::Missing(missing) => Self::Missing(missing),
+            NoDecision::Attested(why) => Self::Attested(why),
+            NoDecision::Contradiction(difference) => Self::Differs(vec![difference]),
+        }
+    }
+}
+
+/// Returns the target: the origin as it was judged, the path as it stands in the URL.
+pub(super) fn target(evidence: &Evidence<'_>) -> Result<Target, NoDecision> {
+    let url = &*evidence.url;
+    let named = format!("{}://{}:{}", evidence.scheme, evidence.host, evidence.port);
+    let (origin, _) =
+        Origin::parse(&named).map_err(|_| contradiction("host", &named, "an origin".to_owned()))?;
+    if evidence.opaque {
+        let path = PathAndQuery::from_static("/");
+        return Ok(Target { origin, path });
+    }
+    if url.ends_with(REDACTED) {
+        return Err(NoDecision::Attested(NotReplayable::Redacted));
+    }
+    // A cut URL is judged only if the path does not decide, see `policy::Replay`.
+    let url = cut(url).map_or(url, |(kept, _)| kept);
+    let (found, path) =
+        Origin::parse(url).map_err(|_| contradiction("url", url, format!("a URL of {origin}")))?;
+    if found != origin {
+        return Err(contradiction("url", url, format!("a URL of {origin}")));
+    }
+    let path = PathAndQuery::try_from(path)
+        .map_err(|_| contradiction("url", url, "a URL that can be sent".to_owned()))?;
+    Ok(Target { origin, path })
+}
+
+pub(super) fn agent(evidence: &Evidence<'_>) -> Result<Agent, NoDecision> {
+    let token = |name: &String| match ProductToken::new(name) {
+        Ok(token) => Ok(token),
+        Err(_) if name.starts_with("…[+") => Err(NoDecision::Attested(NotReplayable::Cut)),
+        Err(error) => Err(contradiction("agent.chain", name, error.to_string())),
+    };
+    Ok(Agent {
+        tokens: evidence
+            .agent
+            .chain
+            .iter()
+            .map(token)
+            .collect::<Result<_, _>>()?,
+        source: Source::Nothing,
+        // Checked before robots.txt; a replay repeats only the decision by robots.txt.
+        mismatch: false,
+    })
+}
+
+/// Returns the origin's state, as far as a decision needs it.
+pub(super) fn state(
+    robots: &evidence::Robots<'_>,
+    snapshot: Option<&Arc<Snapshot>>,
+) -> Result<State, NoDecision> {
+    let snapshot = match (&robots.sha256, snapshot) {
+        (None, _) => None,
+        (Some(_), None) => return Err(NoDecision::Missing(Missing::Snapshot)),
+        (Some(_), Some(snapshot)) => Some(Arc::clone(snapshot)),
+    };
+    if let (Some(snapshot), Some(bytes)) = (&snapshot, robots.bytes)
+        && snapshot.robots.text().len() as u64 != bytes
+    {
+        let octets = snapshot.robots.text().len().to_string();
+        return Err(contradiction("robots.bytes", &bytes.to_string(), octets));
+    }
+    let lacks = |what| contradiction(what, "null", format!("what a {} state has", robots.state));
+    let fresh = || {
+        let until = robots.fresh_until.as_ref();
+        let until = until.ok_or_else(|| lacks("robots.fresh_until"))?;
+        let until = time("robots.fresh_until", until)?;
+        // A decision does not depend on the time of the next fetch.
+        let refresh_from = until;
+        Ok(Fresh {
+            refresh_from,
+            until,
+        })
+    };
+    let outage = robots.unreachable.as_ref().map(outage_of);
+    let outage = outage.transpose()?;
+    match &*robots.state {
+        "successful" => Ok(State::Successful {
+            snapshot: snapshot.ok_or_else(|| lacks("robots.sha256"))?,
+            fresh: fresh()?,
+            outage,
+        }),
+        "unavailable" => Ok(State::Unavailable {
+            why: Absence::Status(robots.status.unwrap_or_default()),
+            fetched: Moment::default(),
+            fresh: fresh()?,
+            outage,
+        }),
+        "unreachable" => Ok(State::Unreachable {
+            outage: outage.ok_or_else(|| lacks("robots.unreachable"))?,
+            last_good: snapshot,
+        }),
+        "never_fetched" => Ok(State::NeverFetched),
+        other => Err(contradiction("robots.state", other, "a state".to_owned())),
+    }
+}
+
+/// Returns what the record says of the origin's tdmrep.json. That the crawler might not fetch it, or that it had not come,
+/// is taken from the record.
+pub(super) fn reservations(
+    evidence: &Evidence<'_>,
+    snapshot: Option<&Arc<Snapshot>>,
+    decided: Moment,
+    terms: &PolicySettings,
+) -> Result<Option<Arc<Reservations>>, NoDecision> {
+    let named = evidence.tdmrep();
+    let named = named.map_err(|error| contradiction("usage.tdmrep", &error.0, "a state".into()))?;
+    let Some(named) = named else {
+        return Ok(None);
+    };
+    let file = match &*named.state {
+        DISALLOWED => Reservations::disallowed(),
+        PENDING => Reservations::pending(),
+        _ => {
+            let missing = |no_decision| match no_decision {
+                NoDecision::Missing(Missing::Snapshot) => NoDecision::Missing(Missing::TdmRep),
+                no_decision => no_decision,
+            };
+            let state = state(&named, snapshot).map_err(missing)?;
+            Reservations::of(Arc::new(state), None, decided, &terms.profile())
+        }
+    };
+    Ok(Some(Arc::new(file)))
+}
+
+fn outage_of(outage: &evidence::Unreachable) -> Result<Outage, NoDecision> {
+    let cause = Cause::from_code(&outage.cause).ok_or_else(|| {
+        contradiction(
+            "robots.unreachable.cause",
+            &outage.cause,
+            "a cause".to_owned(),
+        )
+    })?;
+    if cause.is_answer() != outage.answers {
+        let (recorded, replayed) = (outage.answers.to_string(), cause.is_answer().to_string());
+        return Err(contradiction(
+            "robots.unreachable.answers",
+            &recorded,
+            replayed,
+        ));
+    }
+    let since = time("robots.unreachable.since", &outage.since)?;
+    let last_failure = outage.last_failure.as_ref();
+    let last_failure = last_failure
+        .map(|last| time("robots.unreachable.last_failure", last))
+        .transpose()?;
+    Ok(Outage {
+        cause,
+        since,
+        last_failure,
+        // A decision does not depend on the time of the next fetch.
+        last_attempt: last_failure.unwrap_or(since),
+        attempts: outage.attempts,
+        next_attempt: time("robots.unreachable.next_attempt", &outage.next_attempt)?,
+    })
+}
+
+pub(super) fn time(what: &'static str, text: &str) -> Result<Moment, NoDecision> {
+    evidence::moment(text).ok_or_else(|| contradiction(what, text, "a time".to_owned()))
+}
+
+pub(super) fn contradiction(what: &'static str, recorded: &str, replayed: String) -> NoDecision {
+    NoDecision::Contradiction(Difference {
+        what,
+        recorded: recorded.to_owned(),
+        replayed,
+    })
+}
+
+pub(super) fn asserted(named: &evidence::Overridden) -> Result<Override, NoDecision> {
+    let (origin, _) = Origin::parse(&named.origin)
+        .map_err(|error| contradiction("override.origin", &named.origin, error.to_string()))?;
+    let action = Action::from_name(&named.action);
+    let until = named.until.as_ref();
+    Ok(Override {
+        id: OverrideId::Stored(0), // a single override needs no number
+        origin,
+        pattern: named.pattern.clone(),
+        action: action.ok_or_else(|| {
+            contradiction(
+                "override.action",
+                &named.action,
+                "allow, allow_usage or deny".to_owned(),
+            )
+        })?,
+        until: until
+            .map(|until| time("override.until", until))
+            .transpose()?,
+        by: named.by.clone(),
+        reason: named.reason.clone(),
+        created: Moment::default(),
+        instance: None,
+    })
+}
+
+pub(super) fn mode(evidence: &Evidence<'_>) -> Result<Mode, NoDecision> {
+    [Mode::Enforce, Mode::Report]
+        .into_iter()
+        .find(|mode| mode.as_str() == evidence.mode)
+        .ok_or_else(|| contradiction("mode", &evidence.mode, "enforce or report".to_owned()))
+}
+
+/// Replacement of a query: see `public_url`.
+const REDACTED: &str = "?…redacted";
+
+/// Returns the kept part of a cut text in a record, and the number of octets left out.
+pub(super) fn cut(text: &str) -> Option<(&str, usize)> {
+    let (kept, mark) = text.strip_suffix(" bytes]")?.rsplit_once("…[+")?;
+    Some((kept, mark.parse().ok()?))
+}

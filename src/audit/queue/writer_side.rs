@@ -128,7 +128,7 @@ impl Queue {
         })
     }
 
-    /// Looks how long the batch at hand has waited: when it is late, requests wait with it; when its write is stuck,
+    /// Looks how long the current batch has waited: when it is late, requests wait with it; when its write is stuck,
     /// requests are refused. Returns the time until the next look.
     pub(in crate::audit) fn look(&self, batch: &Batch, clock: &Clock) -> Option<Duration> {
         let now = clock.uptime();
@@ -171,7 +171,8 @@ impl Queue {
         })
     }
 
-    /// Takes the lines of events that the store has appended before the batch at hand, or of all if it has not written that.
+    /// Takes the lines of events that the store has appended before the current batch, or of all if it has not written
+    /// that.
     pub(in crate::audit) fn take_appended(&self) -> Vec<Box<str>> {
         let mut inner = self.inner.lock();
         let mut lines = Vec::new();
@@ -186,7 +187,7 @@ impl Queue {
         self.inner.lock().refused.add(now);
     }
 
-    /// Takes the records of the batch at hand that were withdrawn.
+    /// Takes the records of the current batch that were withdrawn.
     pub(in crate::audit) fn take_withdrawn(&self) -> Vec<DecisionId> {
         mem::take(&mut self.inner.lock().withdrawn)
     }
@@ -216,7 +217,7 @@ impl Queue {
         (recovered || unrecorded.lost > 0).then_some(unrecorded)
     }
 
-    /// Marks the batch at hand as failed for now. True the first time.
+    /// Marks the current batch as failed for now. True the first time.
     pub(in crate::audit) fn failed(&self, failure: LogFailed) -> bool {
         let mut inner = self.inner.lock();
         let is_news = inner.failure.replace(failure).is_none();
@@ -247,7 +248,7 @@ impl Queue {
 }
 
 impl Inner {
-    /// Notes that the batch at hand is written.
+    /// Notes that the current batch is written.
     fn end_delay(&mut self) {
         let delay = &mut self.delay;
         if mem::take(&mut delay.is_late) {

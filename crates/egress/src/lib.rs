@@ -286,7 +286,7 @@ impl Egress {
         Arc::clone(&self.0.changes)
     }
 
-    /// Sends a page `now` and waits for the response head, without a time limit for it. Method, fields and body are the
+    /// Sends a page `now` and waits for the response head, without its own time limit. Method, fields and body are the
     /// caller's; origin and target are the permit's. Only requests of the crawler's client share the connection; `interim` receives
     /// each interim response.
     ///

@@ -153,7 +153,7 @@ impl AppState {
         &self.0.process
     }
 
-    /// Returns the secret in the forms of our own pages, see [`Posted`](super::form::Posted). Each user has another
+    /// Returns the secret in the forms of our own pages, see [`Posted`](super::form::Posted). Each user has a different
     /// one, and senders without a name share one: a sender must not know what the forms of a user hold. Empty without a
     /// secret: no form matches it.
     pub fn csrf(&self, actor: &Actor) -> String {

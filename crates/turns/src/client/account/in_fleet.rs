@@ -1,7 +1,7 @@
 //! A client's usage that the instances of a fleet keep together, in the engine.
 //!
 //! The rate has turns there, as an origin has them: each request that waits reserves a turn. A quota is taken in
-//! chunks. While the engine does not answer, the chunk in hand is used up, and then requests are held.
+//! chunks. While the engine does not answer, the rest of the chunk is used up, and then requests are held.
 
 mod waits;
 

@@ -148,7 +148,7 @@ impl LogVerifier {
         self.after(taken, faults);
     }
 
-    /// Continues behind entries that the caller leaves out, only by their stored roots. The index is the first of a
+    /// Continues behind entries that the caller leaves out, by nothing but their stored roots. The index is the first of a
     /// bundle.
     pub fn skip_to(&mut self, index: u64, faults: &mut Vec<LogFault>) {
         self.has_skipped = true;

@@ -1,8 +1,8 @@
 //! The cost of a fleet: `cargo bench --bench fleet`, with a redis-server (or `CRAWLGATE_ENGINE`, another program of its
 //! kind) on the path.
 //!
-//! Pairs of crawlgate, alone and as an instance of a fleet, take turns in rounds; the measure is the CPU time of crawlgate
-//! and of the engine per request. The last table is the memory that the engine takes for each origin.
+//! Pairs of crawlgate, without a fleet and as an instance of a fleet, take turns in rounds; the measure is the CPU time
+//! of crawlgate and of the engine per request. The last table is the memory that the engine takes for each origin.
 //!
 //! - default settings: 64 crawlers at one origin, which nothing bounds
 //! - one fast origin: 64 crawlers at one origin with 1,000 requests in a second, and at one with 8,000
@@ -239,7 +239,7 @@ impl Engine {
         Engine { process, port }
     }
 
-    /// Returns the table that makes crawlgate an instance of a fleet of its own.
+    /// Returns the table that makes crawlgate an instance of a separate fleet.
     fn table(&self, key: &Path, prefix: &str) -> String {
         format!(
             "[fleet]\nengine = \"127.0.0.1:{}\"\nkey_file = {:?}\nprefix = {prefix:?}\n",

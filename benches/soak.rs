@@ -38,7 +38,7 @@ use lab::process::Process;
 const ORIGINS: u64 = 1000;
 const CRAWLERS: u64 = 100;
 
-/// Requests of a crawler to an origin before it goes on to another.
+/// Requests of a crawler to an origin before it moves on to another.
 const VISIT: u64 = 10;
 
 /// One in so many requests is for a disallowed page.

@@ -253,7 +253,7 @@ impl Feed {
     }
 }
 
-/// Returns the state of a site with a robots.txt of its own.
+/// Returns the state of a site with its own robots.txt.
 fn state_of(site: u64, fetched: Moment) -> State {
     let text = format!("User-agent: *\nDisallow: /{site}/\n");
     let robots = Robots::parse(text.as_bytes(), ParseOptions::default());

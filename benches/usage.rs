@@ -1,7 +1,7 @@
 //! The cost of use preferences and of signatures for one request: `cargo bench --bench usage`.
 //!
 //! - `silent`: the head of a response without a field about use, judged for a client that declares purposes.
-//! - `one_field`: a head with `X-Robots-Tag` alone.
+//! - `one_field`: a head with only `X-Robots-Tag`.
 //! - `six_fields`: a head with all six fields, judged.
 //! - `record`: the text of the record of that response.
 //! - `signature`: the fields of one signed request.
@@ -118,7 +118,7 @@ struct Work {
     silent: HeaderMap,
     one_field: HeaderMap,
     six_fields: HeaderMap,
-    /// A key of its own, made when it is needed: how long that takes is not the same twice.
+    /// A new key, made when it is needed: how long that takes is not the same twice.
     identities: OnceCell<Identities>,
 }
 

@@ -19,8 +19,8 @@
 //! 4. **The answer names the rule that decided.** One [`Decision`](crawlgate_policy::Decision) feeds the response, the record and the
 //!    summary, so they cannot disagree; [`audit::replay`](crawlgate_evidence::replay) derives it again from the record, by the same code, and
 //!    [`audit::prove`](crawlgate_evidence::prove) writes a file ([`audit::bundle`](crawlgate_evidence::bundle)) that proves it to strangers.
-//! 5. **Time is an argument.** [`clock`](crawlgate_system::clock) alone reads it. Durations that a change of the wall clock must not distort are
-//!    measured by a clock that is never set.
+//! 5. **Time is an argument.** Only [`clock`](crawlgate_system::clock) reads it. Durations that a change of the wall
+//!    clock must not distort are measured by a clock that is never set.
 //!
 //! # One request's way
 //!
@@ -47,7 +47,7 @@
 //! at step 2. Opaque tunnels and WebSockets go through `proxy::relay`. Other proxies ask through `proxy::decide`, by the
 //! same gate and the same exit. One answer asks no gate: the self-test, at a host that exists nowhere else.
 //!
-//! The admin side ([`admin::http`](crawlgate_admin::http)) has a listener of its own and shares with a request's way only counts, the store
+//! The admin side ([`admin::http`](crawlgate_admin::http)) has a separate listener and shares with a request's way only counts, the store
 //! and one feed of decisions. Each room counts its own events; [`metrics`](crawlgate_system::metrics) holds the instruments.
 //!
 //! Several instances act as one gate through a [`fleet`](crawlgate_turns::fleet): [`gate`](crawlgate_gate) asks for the state of its link first, [`cache`](crawlgate_gate::cache) fetches

@@ -6,8 +6,8 @@
 //! - `identity`: the identification of a request's client and crawler, on a connection that has shown it before and on
 //!   one that has not; and the cost of a client's usage counters.
 //! - `pace`: a turn without any wait, taken and ended, and the recording of an answer.
-//! - `rules`: matching alone, beside two other libraries with the same paths and the same file. The first of them keeps
-//!   the rules of one crawler; the second, a port of Google's parser, reads the file again for each question.
+//! - `rules`: only the matching, beside two other libraries with the same paths and the same file. The first of them
+//!   keeps the rules of one crawler; the second, a port of Google's parser, reads the file again for each question.
 //! - `parse`: reading the file.
 //!
 //! The file has 100 rules for everybody and 20 for another crawler.

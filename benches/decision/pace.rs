@@ -45,7 +45,7 @@ fn off_(bencher: Bencher<'_, '_>) {
     turns(bencher, &off(), None);
 }
 
-/// As without a configuration: the origin is watched, and left alone if it asks for that.
+/// As without a configuration: the origin is watched, and gets a rest if it asks for that.
 #[divan::bench]
 fn backoff(bencher: Bencher<'_, '_>) {
     turns(bencher, &Config::default().pace, None);

@@ -1,4 +1,4 @@
-//! The cost of questions to blocks: of their keys alone, by each kind of condition, and of counts.
+//! The cost of questions to blocks: of only their keys, by each kind of condition, and of counts.
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //!
 //! - A: 1,000 sites mixed at random, paths of some 42 octets;
 //! - B: 200,000 sites, 6 pages of each at a time;
-//! - C: denials alone, 20,000 sites, 40 User-Agents;
+//! - C: only denials, 20,000 sites, 40 User-Agents;
 //! - D: hostile, a path of 170 octets, hexadecimal digits at random, and another User-Agent each time;
 //! - E: as A, paths of some 74 octets with parameters of trackers.
 

@@ -88,7 +88,7 @@ impl Hostile {
 
 struct Connection {
     random: Random,
-    /// Its answers concern their streams alone.
+    /// Its answers concern only their streams.
     calm: bool,
     /// The first request, for robots.txt, has its answer.
     has_begun: Arc<AtomicBool>,

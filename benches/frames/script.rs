@@ -89,7 +89,7 @@ fn settings(random: &mut Random) -> Vec<u8> {
     one(SETTINGS, 0, 0, &payload)
 }
 
-/// Returns the answer to a request. On a `calm` connection it concerns its stream alone.
+/// Returns the answer to a request. On a `calm` connection it concerns only its stream.
 pub fn answer(random: &mut Random, place: Place, calm: bool) -> Vec<Step> {
     let (_, stream) = place;
     let whole = whole(random, place);
@@ -124,7 +124,7 @@ fn head(status: &str, place: Place, more: &[(&str, &str)]) -> Vec<u8> {
     block
 }
 
-/// Returns a well-formed response: its last frame alone ends the stream.
+/// Returns a well-formed response: only its last frame ends the stream.
 fn whole(random: &mut Random, place: Place) -> Vec<Vec<u8>> {
     let (_, stream) = place;
     let parts: Vec<Vec<u8>> = (0..random.below(6))

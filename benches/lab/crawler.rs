@@ -134,7 +134,7 @@ impl Crawlers {
     }
 }
 
-/// Sends a GET on a stream of its own, reads its answer to the end, and returns the status.
+/// Sends a GET on a new stream, reads its answer to the end, and returns the status.
 pub async fn ask_http2(streams: &mut SendRequest<Bytes>, url: &str) -> Result<u16, h2::Error> {
     let request = http::Request::get(url)
         .header("user-agent", "BenchBot/1.0 (+http://bench.test/bot)")

@@ -112,12 +112,13 @@ impl Lab {
         self.crawlgate_with(cpus, "nothing", "", &[], "")
     }
 
-    /// Starts another build of crawlgate with the same settings and a store of its own.
+    /// Starts another build of crawlgate with the same settings and a separate store.
     pub fn crawlgate_of_build(&self, program: &str, cpus: Option<&str>) -> (Process, u16) {
         self.start(program, cpus, "of-build", "denied", &[], "")
     }
 
-    /// Starts crawlgate with files under `name` of its own, and with more tables. Without `decisions`, it records nothing.
+    /// Starts crawlgate with separate files under `name`, and with more tables. Without `decisions`, it records
+    /// nothing.
     pub fn crawlgate_with(
         &self,
         cpus: Option<&str>,

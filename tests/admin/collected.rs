@@ -140,7 +140,7 @@ fn the_api_reads_the_logs_that_are_named() {
         );
         says!(why, said);
     }
-    // A log that goes on is read on.
+    // A log that grows is read further.
     let later = denied(&fleet.others[0], &fleet.origin, "/private/later");
     fleet.collector.collect_of(&fleet.others);
     assert_eq!(fleet.decisions("?log=*&limit=1"), [of("ams", &later)]);

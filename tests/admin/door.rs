@@ -195,7 +195,7 @@ fn a_client_that_holds_connections_delays_no_other() {
             stream
         })
         .collect();
-    // The proxy has connections of its own.
+    // The proxy has separate connections.
     gate.process.passes(&origin.url("/a"));
     // The connection that has held an unfinished request longest makes room.
     assert_eq!(gate.get("/live").status, 200);

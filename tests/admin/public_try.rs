@@ -323,7 +323,7 @@ fn inside_a_namespace() {
         assert!(!has_agent, "strangers choose no User-Agent: {seen:?}");
     }
     assert_eq!(public.count("judged"), 2);
-    // The override is the crawlers' alone, and the only record is theirs.
+    // The override concerns only crawlers, and the only record is theirs.
     assert_eq!(public.gate.process.get(&at("/private/x")).status, 404);
     let records = public.gate.process.wait_records(1);
     assert_eq!(records.len(), 1, "{records:?}");

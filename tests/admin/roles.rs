@@ -1,4 +1,4 @@
-//! What each role of a user may do: every route that acts, every spelling, every page.
+//! The rights of each role of a user: every route that acts, every spelling, every page.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -47,7 +47,7 @@ fn routes_of_the_source() -> BTreeSet<(String, String)> {
                 folders.push(path);
                 continue;
             }
-            // The public page has a router of its own, without acts.
+            // The public page has a separate router, without acts.
             if path.extension().is_none_or(|end| end != "rs") || path.ends_with("public.rs") {
                 continue;
             }

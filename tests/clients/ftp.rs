@@ -71,7 +71,7 @@ fn scrapy_asks_the_proxy_for_ftp_with_its_handler_for_http() {
         "{open}"
     );
     assert_eq!(denied["status"], 403, "{denied}");
-    // The server saw the sessions of the proxy alone.
+    // The server saw only the sessions of the proxy.
     assert_eq!(
         server.named(),
         ["SIZE page", "MDTM page", "RETR page"],

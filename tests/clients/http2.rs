@@ -42,7 +42,7 @@ fn denied(outcome: &Outcome, url: &str) {
     );
 }
 
-/// Asserts that `/page` was allowed and `/private` denied, each by HTTP/2, and that the origin saw the one alone.
+/// Asserts that `/page` was allowed and `/private` denied, each by HTTP/2, and that the origin saw only the first.
 #[track_caller]
 fn held(visit: &Visit, outcome: &Outcome) {
     let origin = &visit.https;

@@ -209,7 +209,7 @@ fn a_program_of_node_ends_with_its_last_answer() {
 fn servers_that_node_starts_are_asked_without_the_proxy() {
     let (nodes, _) = or_skip!(installed());
     // Each server answers with the count of its requests: the proxy would ask for robots.txt first. The child of a child
-    // is a browser behind its script. Undici 8 names a server by a lookup of its own, as this client does.
+    // is a browser behind its script. Undici 8 names a server by its own lookup, as this client does.
     let program = "const http = require('http'), { spawn } = require('child_process'), [url] = process.argv.slice(1);\n\
         const server = 'let count = 0; require(`http`).createServer((_, answer) => answer.end(`${++count}`))' +\n\
             '.listen(0, `127.0.0.1`, function () { console.log(this.address().port); })';\n\
@@ -234,7 +234,7 @@ fn servers_that_node_starts_are_asked_without_the_proxy() {
     for node in nodes {
         let visit = Visit::new();
         let denied = visit.http.url_as("127.0.0.1", "/private");
-        // A group of its own, which the program ends.
+        // A new process group, which the program ends.
         let outcome = visit.run(["setsid", "--wait", &node, "-e", program, &denied]);
         let told: Vec<_> = outcome.stdout.lines().collect();
         assert_eq!(

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::{CrawlgateProcess, Origin, Reply, Setup, eventually};
 use crate::visit::{finish, python};
 
-/// What the site says of one of its pages.
+/// The statement of the site about one of its pages.
 #[derive(Clone, Copy, PartialEq)]
 enum Says {
     Nothing,
@@ -87,14 +87,14 @@ fn site() -> Origin {
 
 /// The outcome of a crawl.
 struct Crawled {
-    /// What the spider got.
+    /// The items that the spider got.
     items: Vec<Value>,
     /// The records of the gate.
     records: Vec<Value>,
     stderr: String,
 }
 
-/// Runs the spider behind a command, whose arguments come before those of Python.
+/// Runs the spider behind a command; its arguments come before those of Python.
 fn spider(python: &str, command: &mut Command, setup: &Setup, origin: &Origin) -> Crawled {
     let folder = setup.dir();
     let (spider, items) = (folder.join("spider.py"), folder.join("items.json"));

@@ -4,7 +4,7 @@
 use crawlgate_block::{Block, BlockWriter};
 use crawlgate_record::{Asserted, Basis, Bounds, Entry, MAX};
 
-/// Returns the octets of an entry, written again; nothing if it is none.
+/// Returns the octets of an entry, written again; nothing if the data is no entry.
 fn written(data: &[u8]) -> Vec<u8> {
     let mut again = Vec::new();
     match Entry::read(data) {

@@ -51,7 +51,7 @@ fn a_relaxed_store_loses_the_last_moment_alone() {
         synchronous: "full",
     };
     let (trial, outcome) = cut(kind);
-    // From 100 ms on, requests wait for the disk; answers that have left by then may be lost.
+    // From 100 ms on, requests wait for the disk; answers that left before may be lost.
     let most = Duration::from_millis(100) + SLACK + trial.longest_stall();
     assert!(outcome.longest_span <= most, "{outcome}");
     let most = most + trial.slowest_sync();

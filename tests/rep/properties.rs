@@ -136,8 +136,8 @@ proptest! {
         path in path(),
     ) {
         let other = format!("user-agent: other\n{}\n", rules.join("\n"));
-        // The rule in front ends a list of names, and the name behind begins a group, so that the other group stands
-        // alone.
+        // The rule in front ends a list of names, and the name behind begins a group, so that the other group is
+        // separate.
         let file = |other: &str| {
             let [before, after] = [&before, &after].map(|lines| lines.join("\n"));
             format!("{before}\nallow:\n{other}user-agent: *\n{after}")

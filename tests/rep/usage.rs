@@ -76,7 +76,7 @@ fn with_lines_on_use(file: &[u8], random: &mut Random) -> (Vec<u8>, Vec<u32>) {
     }
 }
 
-/// What the protocol says: the deciding rule, and what the guard finds; numbers of lines as `numbers` tells.
+/// Returns the answer of the protocol: the deciding rule, and the guard's finding; numbers of lines as `numbers` tells.
 fn told(
     file: &[u8],
     options: ParseOptions,

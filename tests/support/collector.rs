@@ -28,7 +28,7 @@ impl Collector {
         to
     }
 
-    /// Exports the logs of these gates, each to a folder of its own, and collects them.
+    /// Exports the logs of these gates, each to a separate folder, and collects them.
     #[track_caller]
     pub(crate) fn collect_of(&self, gates: &[CrawlgateProcess]) {
         let numbered = gates.iter().zip(0..);

@@ -1,4 +1,4 @@
-//! The program under test, as a process in a directory of its own.
+//! The program under test, as a process in a temporary directory.
 
 mod refusals;
 
@@ -340,7 +340,7 @@ impl CrawlgateProcess {
         Wire::connect(self.address())
     }
 
-    /// GETs a URL on a connection of its own: absolute-form for `http`, inside an intercepted CONNECT for `https`.
+    /// GETs a URL on a new connection: absolute-form for `http`, inside an intercepted CONNECT for `https`.
     #[track_caller]
     pub(crate) fn get(&self, url: &str) -> Response {
         self.request("GET", url, "")

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::eventually;
 use super::peer::{free_port, program};
 
-/// A redis-server, or another program of its kind, on a Unix socket of its own; killed when it is dropped.
+/// A redis-server, or another program of its kind, on a new Unix socket; killed when it is dropped.
 pub(crate) struct Engine {
     child: Child,
     folder: tempfile::TempDir,

@@ -8,14 +8,14 @@ use std::thread;
 
 use super::Latch;
 
-/// What the server does instead of its usual reply to a command.
+/// The act of the server instead of its usual reply to a command.
 #[derive(Clone)]
 pub(crate) enum Act {
-    /// Says these octets, and goes on.
+    /// Says these octets, and continues.
     Say(String),
     /// Says nothing any more, and reads on.
     Stall,
-    /// Waits, and goes on as usual.
+    /// Waits, and continues as usual.
     Wait(Latch),
     /// Closes the control connection.
     Close,
@@ -23,7 +23,7 @@ pub(crate) enum Act {
     Endless(&'static str),
 }
 
-/// How the server sends the octets of a transfer.
+/// The way in which the server sends the octets of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sending {
     /// Closes after so many octets, and says that it is cut (426).

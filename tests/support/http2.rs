@@ -1,4 +1,4 @@
-//! An HTTP/2 client whose answers read like those of [`Wire`](super::Wire).
+//! An HTTP/2 client with answers that read like those of [`Wire`](super::Wire).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct Http2 {
 /// The task that moves a connection's frames.
 type Task = JoinHandle<Result<(), h2::Error>>;
 
-/// A request whose answer is still to come.
+/// A request that still waits for its answer.
 pub(crate) struct Pending {
     /// The answer to come.
     pub(crate) response: ResponseFuture,
@@ -246,7 +246,7 @@ impl CrawlgateProcess {
         Frames::open(wire.handshake(host, Arc::new(config)).unwrap())
     }
 
-    /// GETs an https URL by this version of HTTP, on a connection of its own.
+    /// GETs an https URL by this version of HTTP, on a new connection.
     #[track_caller]
     pub(crate) fn get_by(&self, version: Version, url: &str) -> Response {
         if version != Version::HTTP_2 {

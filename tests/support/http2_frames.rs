@@ -38,7 +38,7 @@ pub(crate) enum End {
     Closed,
 }
 
-/// One connection whose frames the test writes.
+/// One connection; the test writes its frames.
 pub(crate) struct Frames(Wire);
 
 impl Frames {

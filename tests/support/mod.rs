@@ -1,5 +1,5 @@
-//! The test harness: a scripted [`Origin`], a [`CrawlgateProcess`] (the real program in a directory of its own), and a [`Wire`], a
-//! client that sends exactly the octets of a test.
+//! The test harness: a scripted [`Origin`], a [`CrawlgateProcess`] (the real program in a temporary directory), and a
+//! [`Wire`], a client that sends exactly the octets of a test.
 //!
 //! Everything runs on loopback with ports that the kernel picks. Nothing waits by sleeping: a [`Latch`] holds origins,
 //! and tests poll other processes up to a time limit.

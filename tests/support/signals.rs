@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 pub struct Vector {
     /// Its name.
     pub id: String,
-    /// The whole case, for the parts that one reader alone needs.
+    /// The whole case, for the parts that only one reader needs.
     pub json: Json,
 }
 

@@ -52,7 +52,7 @@ fn credentials_are_asked_for_checked_and_not_passed_on() {
         &["--reason", "unauthenticated", "--origin", &origin.url("")],
     );
     says!(said, "/open");
-    // The same connection goes on.
+    // The same connection continues.
     for _ in 0..3 {
         ask(&mut wire, &url, &basic("news", PASSWORD)).is_origins(200, "page /open");
     }

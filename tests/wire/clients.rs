@@ -113,7 +113,7 @@ fn a_reload_ends_connections_of_removed_clients() {
     let shaking = shaking.replacen("\r\n\r\n", &format!("\r\n{right}\r\n"), 1);
     assert_eq!(socket.exchange(shaking).status, 101);
 
-    // An unchanged client goes on; another hash of the same password counts as another condition.
+    // An unchanged client continues; another hash of the same password counts as another condition.
     gate.reload(|_| ());
     ask(&mut plain, &url, &right).is_origins(200, "page /open");
     tunnel

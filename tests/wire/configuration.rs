@@ -12,7 +12,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Runs `crawlgate WORDS…` in a directory, with a home of its own and no configuration named.
+/// Runs `crawlgate WORDS…` in a directory, with a separate home and no configuration named.
 fn crawlgate(directory: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(program());
     command.args(words).current_dir(directory);

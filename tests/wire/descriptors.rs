@@ -122,7 +122,7 @@ fn want_of_descriptors_is_no_outage_of_an_origin() {
                 None => asks(wire, origin, path),
             };
         wire_of(first.as_deref_mut(), &mut wire, &known, "/1").is_origins(200, "page /1");
-        // By then, its connection can be used again.
+        // After the record, its connection can be used again.
         gate.record_of(&known.url("/1"));
         set_limit(&gate, Some(3));
 

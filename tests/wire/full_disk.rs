@@ -1,4 +1,4 @@
-//! A disk that takes no more, of the database alone: its log is bounded, and its failure is told.
+//! A full disk that holds only the database: its log is bounded, and its failure is told.
 //! Page: `docs/operating.md`.
 
 use std::fs;

@@ -166,7 +166,7 @@ fn a_log_that_is_deleted_after_a_kill_is_noticed_and_the_loss_is_named() {
         let (state, _) = state_file::read(&store).unwrap()?;
         (state.signed.0 == begun).then_some(())
     });
-    // The database takes over the signed records; later ones are in the write-ahead log alone.
+    // The database takes over the signed records; later ones are only in the write-ahead log.
     let carry_over = "PRAGMA wal_checkpoint(TRUNCATE)";
     rusqlite::Connection::open(&store)
         .and_then(|store| store.query_row(carry_over, [], |_| Ok(())))

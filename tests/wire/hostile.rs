@@ -48,7 +48,7 @@ enum Outcome {
     ServedThenRefused(&'static str, u16, &'static str),
     /// A tunnel opens, and the request inside is refused.
     TunnelledThenRefused(u16, &'static str),
-    /// The stream of HTTP/2 is reset without a record, and the connection goes on.
+    /// The stream of HTTP/2 is reset without a record, and the connection continues.
     Reset,
     /// The connection of HTTP/2 is ended without a record.
     Ended,

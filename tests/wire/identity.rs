@@ -151,7 +151,7 @@ fn octets_that_are_no_visible_ascii_never_reach_the_origins_robots_txt() {
     assert_eq!(origin.seen_but_robots(), [""; 0]);
 }
 
-/// Returns an origin that keeps the robots.txt of others, with rules of its own.
+/// Returns an origin that keeps the robots.txt of others, with its own rules.
 fn keeper(rules: &str) -> Origin {
     Origin::with_rules(rules).on(
         "/kept/robots.txt",

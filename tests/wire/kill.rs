@@ -124,7 +124,7 @@ fn fifty_kills_under_load_lose_no_denial_that_was_told() {
         let enough = 1 + round * 3;
         wait(&by_gate, enough);
         wait(&by_run, enough);
-        // The other writer goes on behind what the killed one has left.
+        // The other writer continues behind what the killed one has left.
         let half = if round.is_multiple_of(2) {
             gate.signal(Signal::KILL);
             gate.wait();
@@ -184,7 +184,7 @@ fn fifty_kills_under_load_lose_no_denial_that_was_told() {
     }
 }
 
-/// Returns a gate with its store on a file system of 4 MiB of its own, and the path of that file system from outside.
+/// Returns a gate with its store on a separate file system of 4 MiB, and the path of that file system from outside.
 /// `None` if this machine allows no mount.
 fn confined() -> Option<(CrawlgateProcess, std::path::PathBuf)> {
     let mut setup = Setup::new();

@@ -18,7 +18,7 @@ fn busy(gate: &CrawlgateProcess, origin: &Origin) -> Wire {
     wire
 }
 
-/// Asserts that an answer has `Retry-After`, and that the connection then goes on or ends as promised.
+/// Asserts that an answer has `Retry-After`, and that the connection then continues or ends as promised.
 #[track_caller]
 fn told_to_come_back(
     gate: &CrawlgateProcess,
@@ -208,7 +208,7 @@ fn no_more_requests_are_in_progress_than_allowed() {
         assert_eq!(other.connections(), 0, "{key}");
         latch.open();
         assert_eq!(first.response("GET").status, 204);
-        // The connection goes on, and refused requests are not counted.
+        // The connection continues, and refused requests are not counted.
         let url = other.url("/3");
         eventually("a place to be free", || {
             (second.get(&url).status == 200).then_some(())

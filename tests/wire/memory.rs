@@ -128,7 +128,7 @@ fn a_forgotten_origin_is_fetched_anew() {
     assert_eq!(gate.beside("origins", &["show", &url]).0, Some(1));
     gate.get(&origin.url("/page"));
     assert_eq!(origin.robots_fetches(), 2);
-    // Without a running process, the command changes the store alone, and cannot refresh.
+    // Without a running process, the command changes only the store, and cannot refresh.
     gate.signal(Signal::TERM);
     gate.wait();
     let (_, error) = gate.ends(2, "origins", &["refresh", &url]);
@@ -144,7 +144,7 @@ fn a_run_shares_what_the_daemon_knows() {
     let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     gate.get(&origin.url("/page"));
-    // By then, the store has the robots.txt.
+    // After the record, the store has the robots.txt.
     gate.record_of(&origin.url("/page"));
     let url = origin.url("/private");
     let said = gate.succeeds("run", &["--", "curl", "-s", "-A", "TestBot/1.0", &url]);

@@ -160,7 +160,7 @@ fn the_counts_match_the_traffic() {
     assert!(samples["crawlgate_hold_seconds_sum"] > 0.0);
     assert!(samples["crawlgate_bytes_total{direction=\"downstream\"}"] > 13.0);
     assert!(samples["crawlgate_store_write_duration_seconds_count"] >= 1.0);
-    // A busy machine adds some of its own.
+    // A busy machine adds latency, too.
     assert!(samples["crawlgate_added_latency_seconds_sum"] < 20.0);
     assert!(samples["crawlgate_cache_bytes"] > 0.0);
     assert!(samples["process_resident_memory_bytes"] > 1e6);

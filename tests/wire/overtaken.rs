@@ -140,7 +140,7 @@ fn what_is_forbidden_while_it_waits_for_its_turn_does_not_go_out() {
     });
 }
 
-/// Waits for longer than a connection may be idle before the gate doubts it: until a command of its own process finds
+/// Waits for longer than a connection may be idle before the gate doubts it: until a command in another process finds
 /// the origin in the store.
 fn rest(gate: &CrawlgateProcess, origin: &Origin) {
     gate.beside_until("origins", &["list"], |said| said.contains(&origin.url("")));

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::support::collector::{Collector, denied, named};
 use crate::support::{CrawlgateProcess, Origin, RULES, eventually, program};
 
-/// A server on a socket of its own.
+/// A server on a new socket.
 struct Postgres {
     child: Child,
     folder: tempfile::TempDir,

@@ -1,4 +1,4 @@
-//! Denials, proven by files alone to a reader who has neither crawlgate nor the store. Page: `docs/evidence-files.md`.
+//! Denials, proven only by files to a reader who has neither crawlgate nor the store. Page: `docs/evidence-files.md`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -137,7 +137,7 @@ fn a_denial_is_proven_by_a_file_and_any_altered_octet_is_found() {
         assert!(!told.contains("panicked"), "{name}: {told}");
     }
 
-    // After the end, from the store alone; and what is lost there is said.
+    // After the end, only from the store; and what is lost there is said.
     case.gate.signal(Signal::TERM);
     case.gate.wait();
     let (code, again, error) =

@@ -68,7 +68,7 @@ fn a_running_gate_takes_a_new_key_over() {
     assert_ne!(new, old);
     let name = |key: &str| key.split('+').next().unwrap().to_owned();
     assert_eq!(name(&new), name(&old));
-    // The witness knows the old key alone.
+    // The witness knows only the old key.
     let (late, size) = cosigned_denial(&gate, &origin, "/private/b");
     let note = audit(&gate, &["checkpoint", "--cosigned"], 0);
     let lines = note.lines().filter(|line| line.starts_with("— "));

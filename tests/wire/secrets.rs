@@ -169,7 +169,7 @@ fn what_is_confided_stands_in_no_answer_message_record_or_file() {
         }
         let url = origin.url("/private");
         let fields = format!("{}Content-Length: 12\r\n\r\n{SECRET}", confiding("body"));
-        // `request` ends the head; the body in front of that end becomes a request of its own.
+        // `request` ends the head; the body in front of that end becomes a second request.
         answers.push((url.clone(), gate.request("POST", &url, &fields)));
     }
     // Userinfo.

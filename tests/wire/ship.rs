@@ -13,7 +13,7 @@ use crate::support::collector::{Collector, deny};
 use crate::support::peer::{Peer, program};
 use crate::support::{CrawlgateProcess, Origin, RULES, Setup, eventually};
 
-/// What a process says that ends before all is shipped.
+/// The message of a process that ends before all is shipped.
 const LATE: &str = "the last records are not shipped yet";
 
 pub(crate) fn shipping(setup: &mut Setup, name: &str, to: &str) {
@@ -289,7 +289,7 @@ fn three_gates_ship_to_one_service_and_the_collection_has_the_sum_of_their_store
             gate.denied(&gate.get(&origin.url(&format!("/private/{number}/{n}"))));
         }
     }
-    // A token is for one log alone.
+    // A token is for only one log.
     let mut stranger = start("a-not", "t0ken-a");
     stranger.denied(&stranger.get(&origin.url("/private/stranger")));
     eventually("the refusal to be told", || {
@@ -324,7 +324,7 @@ fn three_gates_ship_to_one_service_and_the_collection_has_the_sum_of_their_store
         });
         ids.collect::<BTreeSet<_>>()
     };
-    // The collector has a store of its own in its configuration, which is not there.
+    // The collector's configuration names a store that is not there.
     let collected = all(
         &collector.setup,
         &["--log", "logs.example/a,logs.example/b,logs.example/c"],

@@ -30,7 +30,7 @@ fn a_5xx_is_no_missing_robots_txt_without_evidence() {
     let german = "<h1>Fehler</h1> Diese Seite wurde nicht gefunden.";
     let php = "<b>Warning</b>: include(rules.php): Failed to open stream: file not found";
     // Name, the answer to robots.txt, the answer to missing pages, the result, and the number of probes: evidence for a
-    // missing file is checked once more under crawlgate's name alone.
+    // missing file is checked once more only under crawlgate's name.
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("every missing page gets the same", Reply::status(500, MISSING), Reply::status(500, MISSING), Free, 2),
@@ -64,7 +64,7 @@ fn a_5xx_is_no_missing_robots_txt_without_evidence() {
 fn the_probe_is_a_fetch_like_that_of_robots_txt_and_leaves_its_trace() {
     let gate = CrawlgateProcess::start();
     let origin = site(Reply::status(500, MISSING), Reply::status(500, MISSING));
-    // For a crawler without a name, the gate probes under crawlgate's name alone, once.
+    // For a crawler without a name, the gate probes only under crawlgate's name, once.
     let answer = gate.connect().exchange(format!(
         "GET {} HTTP/1.1\r\nHost: x\r\nCookie: a=b\r\n\r\n",
         origin.url("/open")

@@ -1,5 +1,5 @@
 //! Request targets: OPTIONS for a server as a whole, its count of forwards, and the characters that a target may have; and the
-//! characters of responses that hyper alone would lose. Page: `docs/messages.md`.
+//! characters of responses that hyper by itself would lose. Page: `docs/messages.md`.
 
 use http::{Request, Uri};
 

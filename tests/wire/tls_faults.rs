@@ -223,7 +223,7 @@ fn clients_that_do_not_trust_the_local_ca_are_named_by_the_summary_of_a_run() {
         || -> Value { serde_json::from_str(&std::fs::read_to_string(&summary).unwrap()).unwrap() };
     let file = summary.display().to_string();
     let mut run = setup.command("run");
-    // A client with roots of its own.
+    // A client with its own roots.
     let own = setup.dir().join("origin-ca.pem").display().to_string();
     let curl = ["curl", "-s", "--cacert", &own, &url];
     let output = run.args(["--summary", &file, "--"]).args(curl).output();

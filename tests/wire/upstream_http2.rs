@@ -10,7 +10,7 @@ use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Response};
 /// Longer than an answer may take that is not slow.
 const SLOW: Duration = Duration::from_secs(2);
 
-/// Asks for these URLs at once, each on a connection of its own, and calls `meanwhile`; returns the answers in order.
+/// Asks for these URLs at once, each on a new connection, and calls `meanwhile`; returns the answers in order.
 fn at_once(gate: &CrawlgateProcess, urls: &[String], meanwhile: impl FnOnce()) -> Vec<Response> {
     thread::scope(|scope| {
         let asking: Vec<_> = urls
@@ -25,7 +25,7 @@ fn at_once(gate: &CrawlgateProcess, urls: &[String], meanwhile: impl FnOnce()) -
     })
 }
 
-/// An origin whose paths `/held…` wait for leave to answer.
+/// Returns an origin; its paths `/held…` wait for leave to answer.
 fn holding(origin: Http2Origin, holds: &Holds, count: usize) -> (Http2Origin, Vec<String>) {
     let paths = (0..count).map(|number| format!("/held{number}"));
     let paths: Vec<String> = paths.collect();

@@ -31,7 +31,7 @@ fn large_head(stream: u32) -> Vec<Vec<u8>> {
     frames
 }
 
-/// A head that goes on in parts, and does not end.
+/// A head that continues in parts, and does not end.
 fn endless_head(stream: u32) -> Vec<Vec<u8>> {
     let mut frames = vec![frame(kind::HEADERS, 0, stream, &[OK])];
     frames.extend((0..100_000).map(|_| frame(kind::CONTINUATION, 0, stream, &[])));

@@ -142,7 +142,7 @@ fn responses_without_a_body_have_none() {
             stream.send_empty(200, &[("content-length", "1234")]);
         })
         .on("/late-head", |mut stream| async move {
-            // The end comes in a frame of its own.
+            // The end comes in a separate frame.
             stream
                 .send(200, &[("content-length", "1234")])
                 .send_all(Bytes::new())

@@ -1,4 +1,4 @@
-//! What sites say of the use of their content: withheld pages, tunnels, stamps and records.
+//! The statements of sites about the use of their content: withheld pages, tunnels, stamps and records.
 //! Page: `docs/usage-preferences.md`.
 
 pub(crate) mod tdmrep;
@@ -19,7 +19,7 @@ fn withheld(body: &str) -> Reply {
     Reply::with(200, "Content-Usage: train-ai=n\r\n", body)
 }
 
-/// Returns a gate whose clients train models.
+/// Returns a gate with clients that train models.
 fn training(more: impl FnOnce(&mut Setup)) -> CrawlgateProcess {
     CrawlgateProcess::with(|setup| {
         setup.set("policy", "purposes", "\"train-ai\"");
@@ -286,7 +286,7 @@ fn more_lines_than_a_record_keeps_are_judged_and_the_record_says_so() {
     proven(&gate);
 }
 
-/// Tells whether the log attests a decision alone, and could not derive it again.
+/// Tells whether the log only attests a decision, and could not derive it again.
 #[track_caller]
 fn is_attested(gate: &CrawlgateProcess, record: &Value) -> bool {
     let id = record["id"].as_str().unwrap();

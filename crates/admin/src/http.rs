@@ -1,6 +1,6 @@
 //! The admin side over HTTP: health, metrics, the API, the console, and the decision service.
 //!
-//! The admin side has a listener of its own, off the proxy's port, and never touches a request that the proxy carries:
+//! The admin side has a separate listener, off the proxy's port, and never touches a request that the proxy carries:
 //! it reads the store and counters. Its use of resources is bounded: connections, the octets and the time of a request,
 //! expensive requests, and readers of the live feed.
 //!

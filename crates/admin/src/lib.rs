@@ -10,7 +10,7 @@
 //! either. The socket's mode, 0600, only says the same earlier.
 //!
 //! No client can hold the socket up: connections are bounded, and one without a request in progress makes room for a new
-//! one. The process listens in a task of its own, and a failure here never touches a proxied request.
+//! one. The process listens in a separate task, and a failure here never touches a proxied request.
 
 mod client;
 pub mod http;

@@ -1,4 +1,4 @@
-//! The running process, for the admin side: the work that it alone can do, and how it is.
+//! The running process, for the admin side: the work that only it can do, and its state.
 
 use std::sync::Arc;
 
@@ -145,7 +145,7 @@ impl Process {
         }
     }
 
-    /// Returns the fleet as this process sees it; none if it is alone.
+    /// Returns the fleet as this process sees it; none if it has no fleet.
     pub(super) async fn fleet(&self) -> Option<FleetView> {
         let fleet = self.proxy.gate().fleet()?;
         fleet.observe().await;

@@ -1,8 +1,8 @@
 //! The sockets of `crawlgate run`, beside the store that it writes.
 //!
 //! `[admin] socket` belongs to one process, `crawlgate serve`. Any number of runs may write the same store at the same time, so
-//! each listens at a path of its own, `crawlgate.run-4711.sock` for `crawlgate.db`, where commands that read the store find it.
-//! A run has the routes [`FLUSH`](super::FLUSH) and [`FLUSH_COUNTS`](super::FLUSH_COUNTS) alone.
+//! each listens at its own path, `crawlgate.run-4711.sock` for `crawlgate.db`, where commands that read the store find
+//! it. A run has only the routes [`FLUSH`](super::FLUSH) and [`FLUSH_COUNTS`](super::FLUSH_COUNTS).
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! The process's end of the socket: the pages and the API, and a few routes for the other commands of this program alone.
+//! The process's end of the socket: the pages and the API, and a few routes only for the other commands of this
+//! program.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::future::Future;

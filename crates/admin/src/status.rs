@@ -1,4 +1,4 @@
-//! What a running process tells of itself.
+//! The report of a running process about itself.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Blocks: entries of the decision log in columns, compressed, each octet of them restored on demand.
 //!
-//! A block stands alone: its words are in it, and no table outside is needed to read it. It is a head and sections; each
-//! section is one zstd frame with a checksum:
+//! A block is self-contained: its words are in it, and no table outside is needed to read it. It is a head and
+//! sections; each section is one zstd frame with a checksum:
 //!
 //! | part | content |
 //! |---|---|

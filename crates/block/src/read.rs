@@ -287,7 +287,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Returns the content of a cell, which it reads before if there is none.
+/// Returns the content of a cell, and reads it first if it was not read yet.
 fn on_demand<T>(
     cell: &OnceLock<T>,
     read: impl FnOnce() -> Result<T, BlockError>,

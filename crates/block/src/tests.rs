@@ -30,7 +30,7 @@ fn entries(seed: u64, count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|_| entry(&mut dice)).collect()
 }
 
-/// Counts and searches look for decisions in the columns alone.
+/// Counts and searches look for decisions only in the columns.
 #[test]
 fn each_entry_that_reads_as_a_decision_is_in_the_columns() {
     let mut dice = Dice(9);

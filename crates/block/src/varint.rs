@@ -28,7 +28,7 @@ impl<'a> Input<'a> {
     /// Takes a number.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the input holds no number.
     #[inline]
     pub fn number(&mut self) -> Result<u64, BlockError> {
         self.next_number().ok_or(NO_NUMBER)
@@ -37,7 +37,7 @@ impl<'a> Input<'a> {
     /// Takes a number with a sign.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the input holds no number.
     #[inline]
     pub fn signed(&mut self) -> Result<i64, BlockError> {
         self.next_signed().ok_or(NO_NUMBER)

@@ -1,6 +1,6 @@
 //! A bounded cache of ready TLS configurations, one per host.
 //!
-//! Crawlers name the hosts, so their number has no bound of its own. A full cache drops the oldest entry without use
+//! Crawlers name the hosts, so nothing else bounds their number. A full cache drops the oldest entry without use
 //! since its last inspection (the CLOCK approximation of least recently used): a hit then costs a look-up and, at most,
 //! the setting of one flag.
 

@@ -132,7 +132,7 @@ pub(super) struct Facts {
     pub(super) subject: String,
     pub(super) not_before: Moment,
     pub(super) not_after: Moment,
-    /// The public key alone, as its algorithm encodes it.
+    /// Only the public key, as its algorithm encodes it.
     pub(super) public_key: Vec<u8>,
     pub(super) spki_sha256: Vec<u8>,
     /// The hosts that the authority may sign for.

@@ -185,7 +185,7 @@ impl Authority {
     /// brackets.
     ///
     /// Made on first use, kept, and made anew well before its certificate expires. It speaks TLS 1.2 and 1.3, offers
-    /// `http/1.1` alone (ALPN), and takes no early data, which an attacker could replay. The chain it sends ends in
+    /// only `http/1.1` (ALPN), and takes no early data, which an attacker could replay. The chain it sends ends in
     /// the authority's own certificate, so that a client may trust by that certificate's key.
     ///
     /// # Errors

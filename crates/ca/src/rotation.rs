@@ -132,7 +132,7 @@ pub(super) fn retired(pair: &Pair<'_>, contents: &Contents) -> Result<Vec<Truste
 }
 
 impl Authority {
-    /// Makes the next authority beside the current one, which goes on signing. The authority returned knows both.
+    /// Makes the next authority beside the current one, which continues to sign. The authority returned knows both.
     ///
     /// # Errors
     ///

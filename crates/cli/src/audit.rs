@@ -38,7 +38,7 @@ const WRONG: u8 = 1;
 const NO_CHECKPOINT: &str =
     "there is no checkpoint yet: `crawlgate serve` signs one soon after its first record";
 
-/// Returns the newest checkpoint that a trusted key has signed. `None` if there is none, which is told.
+/// Returns the newest checkpoint that a trusted key has signed. `None` without one, which is told.
 ///
 /// # Errors
 /// When nothing is signed yet, or the store cannot be read.

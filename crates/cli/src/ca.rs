@@ -281,7 +281,7 @@ fn describe(authority: &Authority) -> String {
 
 /// The exported files, for clients that read one file only.
 struct Exports {
-    /// The authority and the others that clients trust, alone.
+    /// Only the authority and the others that clients trust.
     authorities: PathBuf,
     bundle: PathBuf,
     truststore: PathBuf,

@@ -124,7 +124,7 @@ impl CheckArgs {
         }
     }
 
-    /// Returns the logs that it reads: recorded requests alone are in logs.
+    /// Returns the logs that it reads: only recorded requests are in logs.
     pub(super) fn collected(&self) -> Option<&CollectedArgs> {
         self.recorded.is_asked().then_some(&self.collected)
     }

@@ -1,4 +1,4 @@
-//! `crawlgate collect`: files the exported logs of other machines, each in a copy of its own.
+//! `crawlgate collect`: files the exported logs of other machines, each in its own copy.
 
 mod list;
 

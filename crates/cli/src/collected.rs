@@ -104,7 +104,7 @@ impl LogSelection {
         }
     }
 
-    /// Tells whether several logs are asked for, of which there may be one alone.
+    /// Tells whether several logs are asked for, even if only one is found.
     pub(super) fn is_several(&self) -> bool {
         matches!(self, Self::Several(_))
     }

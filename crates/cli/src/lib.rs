@@ -340,7 +340,7 @@ fn tell_holder(holder: &Holder) {
     let _ = writeln!(io::stderr(), "crawlgate: {message}"); // stderr may be closed
 }
 
-/// Returns what `--version` prints after the name; `-V` prints the version alone.
+/// Returns what `--version` prints after the name; `-V` prints only the version.
 fn long_version() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(version::text);
     &TEXT

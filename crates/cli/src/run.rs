@@ -1,6 +1,6 @@
 //! `crawlgate run COMMAND…`: runs one command, held to robots.txt.
 //!
-//! crawlgate starts a proxy of its own on a free loopback port, and the command with all variables that make common
+//! crawlgate starts a separate proxy on a free loopback port, and the command with all variables that make common
 //! clients use the proxy and trust its authority. There are four steps:
 //!
 //! 1. [`ClientFiles::create`] writes the files that clients read (the authority, a bundle, a truststore, …)
@@ -8,8 +8,8 @@
 //! 3. [`fill_placeholders`] serves programs that read no variables
 //! 4. [`start`] starts the command, and [`Running::end`] passes signals on and reports how the command ended
 //!
-//! Variables are a request, which a program may ignore. With `--confine` the kernel lets the command connect to the
-//! proxy alone (`confine`, `namespace`).
+//! Variables are a request, which a program may ignore. With `--confine` the kernel lets the command connect only to
+//! the proxy (`confine`, `namespace`).
 
 mod args;
 mod child;
@@ -357,8 +357,8 @@ fn open_connect_ports(config: &mut Config) {
     }
 }
 
-/// Reports that the command sent nothing through the proxy: it may have bypassed the proxy, and the summary alone would
-/// look fine.
+/// Reports that the command sent nothing through the proxy: it may have bypassed the proxy, and the summary by itself
+/// would look fine.
 fn tell_of_no_traffic(confine: Option<Confine>, summary: &Summary) {
     if let Some(distrust) = summary.distrust() {
         let _ = writeln!(

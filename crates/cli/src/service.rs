@@ -182,14 +182,15 @@ impl BackgroundTasks {
         };
         let (proxy, clock) = (Arc::clone(proxy), self.clock.clone());
         self.tasks.spawn(async move {
-            // A failure is told by the log, and goes on here as soon as it is over.
+            // A failure is told by the log, and this task continues as soon as it is over.
             let _ = proxy.log().flush().await;
             witnesses.asked().await;
             store::maintain(store, key, settings, clock).await;
         });
     }
 
-    /// Returns the state of the admin side, made at the first call. Its token opens the pages at `[admin] address` alone.
+    /// Returns the state of the admin side, made at the first call. Its token opens only the pages at
+    /// `[admin] address`.
     ///
     /// # Errors
     /// When the token is not available: an operator who relies on the console must not miss it.
@@ -288,8 +289,8 @@ impl BackgroundTasks {
         Ok(())
     }
 
-    /// Lets commands that read the store have the records of this run written before. A run that cannot listen goes on: such a
-    /// command misses its records of the last 100 ms.
+    /// Lets commands that read the store have the records of this run written before. A run that cannot listen
+    /// continues: such a command misses its records of the last 100 ms.
     pub async fn listen_as_run(&mut self, proxy: &Arc<Proxy>) {
         let settings = proxy.settings();
         let (Some(store), Some(_)) = (&settings.store.path, &settings.admin.socket) else {

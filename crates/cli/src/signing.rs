@@ -167,7 +167,7 @@ fn list(config: &Config) -> Result<String, Failure> {
     Ok(said)
 }
 
-/// Returns the thumbprint of a key, or the reason that there is none, with its file.
+/// Returns the thumbprint of a key, or the reason why the file has no usable key, with the file.
 fn described(path: &Path) -> String {
     match SigningKey::load(path) {
         Ok(key) => format!("{}  {}", key.thumbprint(), path.display()),

@@ -5,7 +5,7 @@
 //! one log, and one place for settings. The helper itself has no state.
 //!
 //! A request without a decision is not allowed: if the instance is away or refuses to decide, the answer is `BH`, which
-//! matches no `http_access allow`. The helper goes on, and ends when Squid closes its input.
+//! matches no `http_access allow`. The helper continues, and ends when Squid closes its input.
 
 mod line;
 mod service;
@@ -202,7 +202,7 @@ fn read_lines(mut input: impl BufRead, to_ask: &mpsc::Sender<Vec<u8>>) {
             Ok(0) => return,
             Ok(_) if line.last() == Some(&b'\n') => {}
             // The line is too long, or the input ends within it: the rest may look like a whole request. Its first word
-            // alone is no request, but names the channel for the answer.
+            // by itself is no request, but names the channel for the answer.
             Ok(_) => {
                 let word = memchr::memchr(b' ', &line).unwrap_or(line.len());
                 line.truncate(word.min(line::CHANNEL_DIGITS));

@@ -114,7 +114,7 @@ pub(super) enum Unit {
     Octets,
 }
 
-/// Returns the progress bar of long work, which shows on a terminal alone.
+/// Returns the progress bar of long work, which shows only on a terminal.
 pub(super) fn bar(unit: Unit, length: u64) -> ProgressBar {
     let bar = ProgressBar::new(length);
     let style = ProgressStyle::with_template(match unit {

@@ -35,7 +35,7 @@ pub enum ConfigError {
     },
     /// The file or the environment has values that are not allowed.
     Invalid {
-        /// The file, as it was named; empty if there is none.
+        /// The file, as it was named; empty without a file.
         file: PathBuf,
         /// The source of the file's name.
         named_by: NamedBy,

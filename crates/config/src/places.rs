@@ -74,7 +74,7 @@ impl Places {
         }
     }
 
-    /// Tells whether the process is a service with a directory of its own, or was given that of one.
+    /// Tells whether the process is a service with a state directory, or was given that of a service.
     #[must_use]
     pub fn is_of_service(&self) -> bool {
         self.state_directory.is_some()

@@ -236,8 +236,8 @@ impl<'t> Section<'_, 't> {
         }
     }
 
-    /// Gives `read` the section below this one with this name, with its dots; empty if there is none. A value of another type is
-    /// a fault.
+    /// Gives `read` the section below this one with this name, with its dots; an empty one if the file has none. A
+    /// value of another type is a fault.
     pub(crate) fn within(&mut self, name: &'static str, read: impl FnOnce(&mut Section<'_, 't>)) {
         let key = name.rsplit('.').next().unwrap_or(name);
         self.learn(key);

@@ -15,9 +15,9 @@
 //! ```
 //!
 //! A row is the field with its doc, its type, its default, its [`Form`](super::forms::Form), and the time when a change takes
-//! effect. The order of the rows is that of `config show`. rustfmt leaves the rows alone: one line each. In place of a form stands
-//! another [`Key`] where the value is no single one: a [`Part`], [`Tables`], [`NoKey`]. `section! { for TYPE "name" { … } }`, with rows
-//! without defaults, does the same for a struct of another crate.
+//! effect. The order of the rows is that of `config show`. rustfmt does not touch the rows: one line each. In place of
+//! a form stands another [`Key`] where the value is no single one: a [`Part`], [`Tables`], [`NoKey`].
+//! `section! { for TYPE "name" { … } }`, with rows without defaults, does the same for a struct of another crate.
 //!
 //! Rules between keys are functions beside the section, which `apply` calls.
 
@@ -71,7 +71,7 @@ pub(crate) trait Keys {
     fn keep(&mut self, old: &Self);
 }
 
-/// The name of a key, alone or behind that of its section.
+/// The name of a key, by itself or behind that of its section.
 pub(crate) type Name = &'static str;
 
 /// The treatment of a field: that of a [`Form`] for a key with one value, or another one.
@@ -100,7 +100,7 @@ impl<T> Key<T> for Form<T> {
     }
 }
 
-/// A struct with keys of its own.
+/// A struct with several keys.
 pub(crate) enum Part {
     /// They stand in a section below: `[robots.cache]`.
     Nested,

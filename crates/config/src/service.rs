@@ -1,9 +1,9 @@
 //! The store and the authority of the machine's service, for commands in a shell that read them.
 //!
-//! systemd names the service's directory to the service alone. A command in a shell looks at the places of its user: root
-//! has no store there, and `sudo crawlgate log` means the service's. So a command that reads takes the service's directory
-//! where no option or variable names another place, the configuration is the service's, and its user has nothing to read.
-//! A command that serves or runs never does.
+//! systemd names the service's directory only to the service. A command in a shell looks at the places of its user:
+//! root has no store there, and `sudo crawlgate log` means the service's. So a command that reads takes the service's
+//! directory where no option or variable names another place, the configuration is the service's, and its user has
+//! nothing to read. A command that serves or runs never does.
 
 use std::ffi::OsString;
 use std::fs;

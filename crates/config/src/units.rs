@@ -48,7 +48,7 @@ const SIZES: [(&str, u64); 7] = [
 ];
 
 /// Reads a duration such as `30s` or `1h30m`: whole numbers with a unit (`d`, `h`, `m`, `s`, `ms`), from the largest
-/// unit to the smallest, each at most once, at most a hundred years in sum. Zero needs a unit, too: a number alone
+/// unit to the smallest, each at most once, at most a hundred years in sum. Zero needs a unit, too: a bare number
 /// would be ambiguous.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<Duration> {

@@ -158,7 +158,7 @@ impl Shared {
         let by_http1 = (protocols, Protocols::Http1);
         let dialled = self.dial_by(key.clone(), sharing, by_http1, via.clone());
         match dialled.await {
-            // It speaks HTTP/2 alone, however badly.
+            // It speaks only HTTP/2, however badly.
             Err(Failure::NoProtocol) if protocols != Protocols::Http1 => {
                 let again = self.dial_by(key, sharing, (protocols, protocols), via);
                 again.await

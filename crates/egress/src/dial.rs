@@ -42,7 +42,7 @@ pub(super) struct Dialler {
     routes: Vec<KnownRoute>,
     /// Our name in `Via` to upstream proxies.
     name: OnceLock<Box<str>>,
-    /// True if an origin is dialled at the port of its scheme alone.
+    /// True if an origin is dialled only at the port of its scheme.
     default_ports_only: AtomicBool,
 }
 
@@ -103,7 +103,7 @@ impl Dialler {
         self.policy.rcu(|policy| policy.listening_on(own));
     }
 
-    /// Dials each origin at the port of its scheme alone from now on.
+    /// Dials each origin only at the port of its scheme from now on.
     pub(super) fn keep_to_default_ports(&self) {
         self.default_ports_only.store(true, Ordering::Relaxed);
     }

@@ -53,7 +53,7 @@ impl Shared {
         let resource =
             path::read(path.as_str()).map_err(|_| AttemptEnd::Failed(Failure::Unaddressable))?;
         let is_robots = matches!(send_permit, SendPermit::Robots(_));
-        // A fetch of crawlgate asks an FTP server for robots.txt alone: TDMRep is about HTTP.
+        // A fetch of crawlgate asks an FTP server only for robots.txt: TDMRep is about HTTP.
         if is_robots && path.as_str() != "/robots.txt" {
             return Err(AttemptEnd::Failed(Failure::Unaddressable));
         }
@@ -88,7 +88,7 @@ impl Shared {
         let (response, peer) = match answered {
             Ok(answered) => answered,
             Err(SessionEnd::Overtaken) => return Err(AttemptEnd::Overtaken(request)),
-            // The server was asked about the file by then.
+            // The server had been asked about the file.
             Err(SessionEnd::OvertakenLate) => return Err(AttemptEnd::Lost(request)),
             Err(SessionEnd::Refused(refusal, peer)) => (answer::refused(refusal, has_body), peer),
             Err(SessionEnd::Failed(failure)) => return Err(AttemptEnd::Failed(failure)),
@@ -251,7 +251,7 @@ impl Session<'_> {
             return Ok(answer::moved(&self.asked.folder_url()));
         }
         let step = match self.presence {
-            // A robots.txt that is there and not given is unreachable: 550 would say that there is none.
+            // A robots.txt that is there and not given is unreachable: 550 would say that the file is missing.
             Presence::There if is_robots => Step::Transfer,
             Presence::There | Presence::Unasked | Presence::Unknown => Step::Name,
             Presence::Missing => Step::MissingName,

@@ -57,7 +57,7 @@ where
     race_by(addresses, later, connect, || sleep(ALONE)).await
 }
 
-/// Runs [`race`]; `alone` resolves when the next attempt may start.
+/// Runs [`race`]; the future that `alone` returns resolves when the next attempt may start.
 async fn race_by<C, F, A>(
     addresses: Vec<SocketAddr>,
     mut later: Option<LateAddresses>,
@@ -109,7 +109,7 @@ where
                 later = None;
                 rest.extend(found);
                 rest.truncate(MAX);
-                // The present attempt has its time alone first.
+                // The present attempt first gets its time without a rival.
                 is_due = false;
             }
             () = alone(), if has_more => {}
@@ -150,7 +150,7 @@ mod tests {
     /// The next event of a race.
     #[derive(Clone, Copy, Debug)]
     enum Event {
-        /// The latest attempt has been alone for long enough.
+        /// The latest attempt has had its time without a rival.
         Overdue,
         /// This attempt connects.
         Answers(usize),

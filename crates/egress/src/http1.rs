@@ -67,7 +67,7 @@ pub(super) async fn handshake<S: Read + Write + Unpin>(
     let head = Arc::<ResponseHead>::default();
     let io = TokioIo::new(Filtered::new(TokioIo::new(io), Heads::of(&head)));
     let (sender, connection) = Builder::new()
-        // Field names as the crawler writes them, and in the usual case if it sends none of its own.
+        // Field names as the crawler writes them, and in the usual case if it gives no case.
         .preserve_header_case(true)
         .title_case_headers(true)
         // A proxy mends these before it forwards (RFC 9112 5.1 and 5.2); hyper does.

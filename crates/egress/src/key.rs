@@ -10,7 +10,7 @@ pub(super) struct Key {
     origin: Origin,
     /// The client's name, if clients are told apart: one client's requests cannot affect another's answers.
     client: Option<Arc<str>>,
-    /// The number of the crawler connection's pin, if the connection belongs to that alone.
+    /// The number of the crawler connection's pin, if the connection belongs only to that.
     pin: Option<u64>,
 }
 

@@ -8,7 +8,7 @@
 //! be judged again, and so does one for a request that a lost connection took with it. Connections are pooled per
 //! origin, and per client where clients are told apart; TLS sessions are resumed, certificates are always verified. A
 //! request that an origin may read as two (`Sharing`), and each robots.txt, has a connection to itself: no other
-//! request gets an answer that belongs to a part of it. A connection that a login belongs to is its crawler connection's alone
+//! request gets an answer that belongs to a part of it. A connection with a login serves only one crawler connection
 //! ([`Pinned`]).
 //!
 //! Only an address that the [address policy](crawlgate_policy::address_policy) allows is dialled, also for a redirect of a
@@ -191,7 +191,7 @@ impl Egress {
         self.0.dialler.address_policy().own().to_vec()
     }
 
-    /// Dials each origin at the port of its scheme alone from now on, also behind a redirect.
+    /// Dials each origin only at the port of its scheme from now on, also behind a redirect.
     pub fn keep_to_default_ports(&self) {
         self.0.dialler.keep_to_default_ports();
     }
@@ -286,7 +286,7 @@ impl Egress {
         Arc::clone(&self.0.changes)
     }
 
-    /// Sends a page `now` and waits for the response head, without a limit of its own. Method, fields and body are the
+    /// Sends a page `now` and waits for the response head, without its own time limit. Method, fields and body are the
     /// caller's; origin and target are the permit's. Only requests of the crawler's client share the connection; `interim` receives
     /// each interim response.
     ///

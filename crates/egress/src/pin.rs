@@ -53,7 +53,7 @@ enum End {
 pub(super) struct EndGuard(pub(super) Arc<EndsWith>);
 
 impl Pin {
-    /// Makes a pin with a key of its own. `lost` ends its crawler connection.
+    /// Makes a pin with a new key. `lost` ends its crawler connection.
     pub(super) fn new(key: Key, lost: CancellationToken) -> Pin {
         Pin {
             key,

@@ -1,7 +1,7 @@
 //! Connections to origins that belong to one crawler connection, because a login belongs to them.
 //!
 //! NTLM and Negotiate authenticate a connection, not a request (RFC 4559, RFC 9110 3.3): the origin takes all that follows on
-//! it for that user's. So each crawler connection has a pinned connection of its own to such an origin, from the first
+//! it for that user's. So each crawler connection has its own pinned connection to such an origin, from the first
 //! response that offers such a scheme, or the first of its requests that carries such credentials. It is HTTP/1.1, carries one
 //! request at a time, and waits in the pool under a key that no other crawler connection has.
 //!

@@ -209,7 +209,7 @@ impl Lease {
         self.home = None;
     }
 
-    /// Pins the connection: it comes back for requests with the key of this turn alone.
+    /// Pins the connection: it comes back only for requests with the key of this turn.
     pub(super) fn pin(&mut self, turn: Arc<Turn>) {
         if let Some(home) = &mut self.home {
             home.key = turn.key().clone();

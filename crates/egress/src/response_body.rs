@@ -149,7 +149,7 @@ impl Exclusive {
         if frame.is_none()
             && let Some(followed) = &mut self.followed
         {
-            // An end that was not seen is none.
+            // If the end was not seen, more may follow.
             let follows = ready!(Pin::new(followed).poll(cx)).unwrap_or(true);
             self.followed = None;
             return Poll::Ready(follows.then_some(Err(ResponseError::Length)));

@@ -67,7 +67,7 @@ impl Heads {
         }
     }
 
-    /// Mends the octets of heads among these. False if a CR that was passed on stands alone.
+    /// Mends the octets of heads among these. False if no LF follows a CR that was passed on.
     fn mend(&mut self, octets: &mut [u8]) -> bool {
         if matches!(self.place, Place::Outside) {
             if !self.shared.is_expected.swap(false, Ordering::AcqRel) {

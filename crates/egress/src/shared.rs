@@ -1,4 +1,4 @@
-//! What all requests to origins share.
+//! The connections, bounds and settings that all requests to origins share.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Once};

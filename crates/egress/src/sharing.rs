@@ -29,7 +29,7 @@ pub(super) fn say_close(headers: &mut HeaderMap) {
 /// The protocols that a request may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocols {
-    /// HTTP/1.1 alone: it is not encrypted, or asks to switch protocols, which HTTP/2 does otherwise.
+    /// Only HTTP/1.1: the request is not encrypted, or asks to switch protocols, which HTTP/2 does otherwise.
     Http1,
     /// HTTP/1.1, or a stream of a connection that is there already and takes WebSockets (RFC 8441).
     WebSocket,

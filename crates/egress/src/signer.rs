@@ -1,6 +1,6 @@
 //! Signatures of requests (Web Bot Auth), made right before a request leaves.
 //!
-//! Each attempt has a signature of its own: an origin may refuse one that it has seen. A request that carries a signature
+//! Each attempt has a new signature: an origin may refuse one that it has seen. A request that carries a signature
 //! of the crawler's own is left as it is: a second one could break it, and the crawler proves its identity itself.
 
 use std::fmt;

@@ -67,7 +67,7 @@ pub fn tls_config(extra_roots: &[PathBuf]) -> Result<rustls::ClientConfig, Trust
     tls_config_of(trust::upstream_roots(extra_roots)?)
 }
 
-/// Returns TLS settings that verify certificates by these alone.
+/// Returns TLS settings that verify certificates only by these roots.
 pub fn tls_config_of(trusted: Trusted) -> Result<rustls::ClientConfig, TrustError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier = Verifier::new(trusted, Arc::clone(&provider))?;

@@ -51,7 +51,7 @@ impl Counts {
         self.late.add(0, 1);
     }
 
-    /// Counts a refusal without a record of its own.
+    /// Counts a refusal without its own record.
     pub(super) fn repeat(&self) {
         self.repeated.add(0, 1);
     }

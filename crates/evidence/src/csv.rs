@@ -35,7 +35,7 @@ pub const HEADING: [&str; 24] = [
     "note",
 ];
 
-/// Returns a decision in columns; for an unreadable record, its place alone.
+/// Returns a decision in columns; for an unreadable record, only its place.
 pub fn row(decision: &StoredDecision) -> [String; HEADING.len()] {
     let Ok(evidence) = Evidence::read(&decision.record) else {
         let mut row = [const { String::new() }; HEADING.len()];

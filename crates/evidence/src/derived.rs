@@ -10,13 +10,13 @@ use super::queue::{Batch, Queue};
 use crawlgate_record::{Digest, Entry, Objects, write_line};
 use crawlgate_system::clock::Moment;
 
-/// The lines of the batch at hand, and the objects that later batches may name.
+/// The lines of the current batch, and the objects that later batches may name.
 #[derive(Debug, Default)]
 pub(super) struct DerivedLines {
     objects: Bodies,
     text: Vec<u8>,
     is_current: bool,
-    /// Lines of events that the store has appended before the batch at hand, once they are taken.
+    /// Lines of events that the store has appended before the current batch, once they are taken.
     before: Option<Vec<Box<str>>>,
 }
 
@@ -31,7 +31,7 @@ impl Objects for Bodies {
 }
 
 impl DerivedLines {
-    /// Returns the lines of the batch at hand. If the store has the batch, the events that it has appended before come
+    /// Returns the lines of the current batch. If the store has the batch, the events that it has appended before come
     /// first. If the store fails, all its events so far come first.
     pub(super) fn of(&mut self, batch: &Batch, queue: &Queue) -> &[u8] {
         if !self.is_current {
@@ -40,7 +40,7 @@ impl DerivedLines {
         &self.text
     }
 
-    /// Shows the events of the batch at hand, and those before it, to watchers.
+    /// Shows the events of the current batch, and those before it, to watchers.
     pub(super) fn show(&mut self, batch: &Batch, queue: &Queue, live: &Live, now: Moment) {
         let before = self.before.get_or_insert_with(|| queue.take_appended());
         if !live.is_watched() {
@@ -61,7 +61,7 @@ impl DerivedLines {
         }
     }
 
-    /// Discards the lines: the batch at hand has changed.
+    /// Discards the lines: the current batch has changed.
     pub(super) fn discard(&mut self) {
         self.is_current = false;
     }
@@ -97,7 +97,7 @@ impl DerivedLines {
         self.is_current = true;
     }
 
-    /// Ends the batch at hand. Objects that the queue has forgotten are dropped: later entries come with theirs again.
+    /// Ends the current batch. Objects that the queue has forgotten are dropped: later entries come with theirs again.
     pub(super) fn end(&mut self, batch: &Batch) {
         /// Buffers that had to grow far are not kept.
         const SPARE: usize = 1024 * 1024;

@@ -25,7 +25,7 @@ use crawlgate_text::timestamp;
 /// Readable by the group, so that log readers may have another user than crawlgate; closed to all others.
 const MODE: u32 = 0o640;
 
-/// Half a line of ours is shorter; a file with a longer unfinished line is none of ours.
+/// Half a line of ours is shorter; a file with a longer unfinished line is not ours.
 const LONGEST_TORN: u64 = 1024 * 1024;
 
 /// A regular file of whole lines with this process as its only writer.
@@ -180,7 +180,7 @@ fn lock(file: &File) -> io::Result<()> {
     }
 }
 
-/// Moves half a line that a crash has left at the end of `file` into a file of its own, and reports it.
+/// Moves half a line that a crash has left at the end of `file` into a separate file, and reports it.
 fn move_torn_line_aside(path: &Path, file: &File, now: Moment) -> io::Result<()> {
     let whole = end_of_whole_lines(file)?;
     let torn = file.metadata()?.len().saturating_sub(whole);

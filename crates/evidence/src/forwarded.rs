@@ -1,7 +1,7 @@
 //! Counts of requests that were forwarded without a record, by client.
 //!
 //! They become one entry for each hour, and one at the end. A request costs a look into a fixed table and an addition;
-//! it allocates nothing. A client that finds no place in the table is part of the sum alone.
+//! it allocates nothing. A client that finds no place in the table is only part of the sum.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

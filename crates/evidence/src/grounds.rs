@@ -23,7 +23,7 @@ pub const PENDING: &str = "pending";
 pub struct Grounds<'a> {
     /// The override that decided; `None` if no override did.
     pub overridden: Option<&'a Override>,
-    /// The state of the origin's robots.txt, and its last fetch; `None` if there is none behind the decision.
+    /// The state of the origin's robots.txt, and its last fetch; `None` if the decision rests on none.
     pub robots: Option<(&'a State, Option<&'a FetchedAs>)>,
     /// The origin's tdmrep.json, if it was asked and the entry tells of use.
     pub tdmrep: Option<&'a Reservations>,

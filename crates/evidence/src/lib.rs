@@ -27,7 +27,7 @@
 //!
 //! [`export`] has the form in which a log leaves its machine, and brings it into a collected copy.
 //!
-//! Afterwards, [`replay`] makes a decision again from its record alone, and [`verify`] tells whether any record was
+//! Afterwards, [`replay`] makes a decision again from nothing but its record, and [`verify`] tells whether any record was
 //! changed since. [`what_if`] sums up what another robots.txt would have decided.
 
 mod backlog;

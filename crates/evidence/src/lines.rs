@@ -136,7 +136,7 @@ fn whole_lines(text: &[u8]) -> usize {
         .map_or(0, |end| end + 1)
 }
 
-/// Returns the offset of the unfinished last line of `file`; its length if there is none.
+/// Returns the offset of the unfinished last line of `file`; its length if all lines are whole.
 pub(super) fn end_of_whole_lines(file: &File) -> io::Result<u64> {
     let mut end = file.metadata()?.len();
     let mut block = vec![0; PIECE];

@@ -297,7 +297,7 @@ impl Log {
         has_room
     }
 
-    /// Tells whether a decision gets a record of its own.
+    /// Tells whether a decision gets its own record.
     fn admits(&self, writer: &Writer, decision: &Decision<'_>, exceeds: Exceeds) -> bool {
         // A count lives in memory until its minute is over: a refusal with an answer that waits for the disk needs a
         // record.
@@ -405,7 +405,7 @@ impl Log {
         writer.is_some_and(|writer| writer.queue.backlog().holds_up_requests())
     }
 
-    /// Returns the failure that prevents recording at present, if any. The writer goes on trying.
+    /// Returns the failure that prevents recording at present, if any. The writer keeps trying.
     #[must_use]
     pub fn failure(&self) -> Option<LogFailed> {
         self.writer.as_ref()?.queue.failure()
@@ -462,7 +462,7 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// The records cannot be written at present. The writer has reported that when it began, and goes on trying.
+    /// The records cannot be written at present. The writer has reported that when it began, and keeps trying.
     pub async fn flush(&self) -> Result<(), LogFailed> {
         match &self.writer {
             Some(writer) => writer.queue.flush().await,

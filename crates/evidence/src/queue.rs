@@ -46,7 +46,7 @@ pub(super) struct Bounds {
 /// Entries on their way to the writer.
 #[derive(Debug)]
 pub(super) struct Queue {
-    /// A [`State`], for readers without the lock. Changed under the lock of `inner` alone.
+    /// A [`State`], for readers without the lock. Changed only under the lock of `inner`.
     state: AtomicU8,
     /// True if requests are denied while records cannot be written.
     deny: AtomicBool,
@@ -214,7 +214,7 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// Tells whether a refusal gets a record of its own: while its client has single records left in this minute.
+    /// Tells whether a refusal gets its own record: while its client has single records left in this minute.
     /// Counts it otherwise.
     pub(super) fn admits(&self, refusal: &Refusal<'_>, allowance: Allowance) -> bool {
         let mut inner = self.inner.lock();

@@ -98,7 +98,7 @@ impl<'a> Refusal<'a> {
 /// The handling of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// The refusal gets a record of its own.
+    /// The refusal gets its own record.
     Recorded,
     /// The refusal is counted as the first of its minute: its count has to be reported at the end of the minute.
     CountedFirst,
@@ -139,7 +139,7 @@ impl Allowance {
 }
 
 impl Repeats {
-    /// Decides on the handling of a refusal, and counts it unless it gets a record of its own. Gives the entry of an
+    /// Decides on the handling of a refusal, and counts it unless it gets its own record. Gives the entry of an
     /// ended count to `tell`.
     pub(super) fn admits(
         &mut self,

@@ -1,4 +1,4 @@
-//! A repeated decision, made from its record and the evidence that the record names alone.
+//! A repeated decision, made only from its record and the evidence that the record names.
 //!
 //! A record holds the premises of a decision as well as its result: the client and the request, the time, the state of
 //! the origin's robots.txt, the settings, the override. [`replay`] restores the premises, calls the very functions that
@@ -297,7 +297,7 @@ fn answered(mut decision: Decision, evidence: &Evidence<'_>, agent: &Agent) -> D
     decision
 }
 
-/// Decides without robots.txt: by the path alone (RFC 9309 2.2.2), or by the override that the record names.
+/// Decides without robots.txt: only by the path (RFC 9309 2.2.2), or by the override that the record names.
 fn by_path_or_override(
     target: Target,
     evidence: &Evidence<'_>,

@@ -31,7 +31,7 @@ pub(super) struct Stopped {
 }
 
 /// Standard output, or another stream (a pipe, a terminal, a device). A stream takes nothing back, so after a failure
-/// it goes on at the very octet.
+/// it continues at the very octet.
 #[derive(Debug)]
 pub(super) struct Stream {
     file: File,
@@ -43,7 +43,7 @@ impl Stream {
         Self { file, name }
     }
 
-    /// Opens standard output by a descriptor of its own: the standard library's buffer would hide how much was written.
+    /// Opens standard output by a second descriptor: the standard library's buffer would hide how much was written.
     pub(super) fn stdout() -> io::Result<Self> {
         let descriptor = io::stdout().as_fd().try_clone_to_owned()?;
         Ok(Self::new(

@@ -41,7 +41,7 @@ const MAX_SHOWN: usize = 10;
 /// Counts records. Its [`Display`](fmt::Display) is a short text for people, without a line feed at its end.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// Apart from the rest, because this counter alone is on the fast way.
+    /// Apart from the rest, because only this counter is on the fast way.
     forwarded: AtomicU64,
     /// Counted without the lock: each request of a run may be one.
     mismatched: Mismatches,

@@ -45,8 +45,8 @@ pub struct Group {
     pub reason: Reason,
     /// The rule of the other file that decides; `None` if no rule does.
     pub rule: Option<Rule>,
-    /// The grounds of the recorded decision; `None` for requests that were allowed without an exemption, as each has grounds
-    /// of its own.
+    /// The grounds of the recorded decision; `None` for requests that were allowed without an exemption, as each has
+    /// its own grounds.
     pub was: Option<RecordedDenial>,
     /// Number of requests.
     pub count: u64,

@@ -58,7 +58,7 @@ pub enum WitnessError {
     /// The trusted roots cannot be read.
     #[error(transparent)]
     Trust(#[from] TrustError),
-    /// The URL of a witness is none.
+    /// The URL of a witness is invalid.
     #[error("[[audit.witness]] url = {url:?}: {error}")]
     Url {
         /// The configured URL.
@@ -237,7 +237,7 @@ fn usual_client(config: &Config) -> Result<Client, TrustError> {
     Ok(Client::new(egress::tls_config(&config.tls.extra_roots)?))
 }
 
-/// Returns the client for a witness: one that trusts its own CA alone, if it has one.
+/// Returns the client for a witness: one that trusts only the witness's own CA, if it has one.
 fn client_of(witness: &WitnessConfig, usual: &Client) -> Result<Client, TrustError> {
     let Some(path) = &witness.ca else {
         return Ok(usual.clone());
@@ -264,7 +264,7 @@ async fn serve(witness: Arc<Witness>, clock: Clock, left: watch::Sender<usize>) 
         if news.is_some() {
             attempt = 0;
         } else {
-            let _ = timeout(delay(attempt, RETRY, LONGEST), witness.follow()).await; // the time alone ends it
+            let _ = timeout(delay(attempt, RETRY, LONGEST), witness.follow()).await; // only the time ends it
             attempt += 1;
         }
         outcome = witness.offer(clock.now()).await;

@@ -1,7 +1,7 @@
 //! The writing thread.
 //!
 //! Each output gets every batch: the store as a whole or not at all, a sink as far as it takes the lines of the entries.
-//! One output may fail while another succeeds, so each remembers its progress in the batch at hand.
+//! One output may fail while another succeeds, so each remembers its progress in the current batch.
 
 use std::{
     fmt,
@@ -35,20 +35,20 @@ pub(super) struct WriterDelays {
     pub(super) retry: Duration,
 }
 
-/// A destination of batches, with its progress in the batch at hand.
+/// A destination of batches, with its progress in the current batch.
 pub(super) enum Output {
     /// The store.
     Store {
         /// The store.
         store: Arc<Store>,
-        /// True if the store has the batch at hand.
+        /// True if the store has the current batch.
         written: bool,
     },
-    /// A sink, for the lines alone.
+    /// A sink, only for the lines.
     Sink {
         /// The sink.
         sink: Box<dyn Sink>,
-        /// Octets of the batch at hand that the sink has.
+        /// Octets of the current batch that the sink has.
         written: usize,
     },
 }
@@ -209,7 +209,7 @@ impl Output {
         }
     }
 
-    /// Tells whether this output has nothing of the batch at hand.
+    /// Tells whether this output has nothing of the current batch.
     fn has_none(&self) -> bool {
         match self {
             Self::Store { written, .. } => !written,
@@ -229,7 +229,7 @@ impl Output {
             Self::Store { written: true, .. } => Ok(()),
             Self::Store { store, written } => {
                 if batch.is_empty() {
-                    // Lines of events alone, which the store has.
+                    // Only lines of events, which the store has.
                     return Ok(());
                 }
                 let start = clock.tick();

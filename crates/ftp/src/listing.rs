@@ -76,7 +76,7 @@ impl Listing {
         }
     }
 
-    /// Makes it a listing of the directory of the login, whose entries are the first segments of paths.
+    /// Makes it a listing of the directory of the login: its entries are the first segments of paths.
     pub fn of_login(self, is_of_login: bool) -> Listing {
         Listing {
             is_of_login,
@@ -84,7 +84,7 @@ impl Listing {
         }
     }
 
-    /// Reads more octets, and gives each entry whose line is whole to `take`.
+    /// Reads more octets, and gives each entry with a whole line to `take`.
     ///
     /// # Errors
     /// When the listing exceeds its bounds.

@@ -12,7 +12,7 @@ use crawlgate_robots::{digit, split_transfer_type};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name(Vec<u8>);
 
-/// What a path names.
+/// The resource that a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resource {
     /// A file.

@@ -380,7 +380,7 @@ mod tests {
     }
 
     proptest! {
-        /// Where the network cuts octets changes no reply.
+        /// The places where the network cuts octets change no reply.
         #[test]
         fn cuts_change_nothing(octets in proptest::collection::vec(proptest::sample::select(b"2201-- \r\nab".to_vec()), 0..80), cut in 0usize..80) {
             let cut = cut.min(octets.len());

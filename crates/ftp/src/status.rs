@@ -15,7 +15,7 @@
 
 use super::reply::Reply;
 
-/// What a command was about.
+/// The step of a session that a command belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// The greeting and the login.
@@ -31,7 +31,7 @@ pub enum Step {
 /// A refusal of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What was refused.
+    /// The refused step.
     pub step: Step,
     /// The reply.
     pub reply: Reply,

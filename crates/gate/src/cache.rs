@@ -2,7 +2,7 @@
 //! for.
 //!
 //! Promises: however many requests ask for a document of an origin as one identity at once, one fetch runs (*single flight*); it
-//! runs in a task of its own, so a disconnecting crawler cancels nothing; a fetch that panics or is dropped still ends,
+//! runs in a separate task, so a disconnecting crawler cancels nothing; a fetch that panics or is dropped still ends,
 //! as [`Cause::Internal`](crawlgate_origins::access::Cause::Internal), and wakes its waiters; the cache is bounded by count
 //! and by octets, over all identities, and evicts the least recently used origins that are not being fetched.
 //!
@@ -96,7 +96,7 @@ struct Shared {
     persistent: Option<PersistentStates>,
     /// Stored states from fetches before this moment are fetched anew, in milliseconds; 0: none.
     doubted_before: AtomicU64,
-    /// None if this instance is alone.
+    /// None without a fleet.
     sharing: Option<Sharing>,
     /// Only one task evicts at a time. After a pass that left the cache over its bounds, the next one is not before this.
     evicting: Mutex<Option<Uptime>>,
@@ -208,7 +208,7 @@ impl RobotsCache {
         self.lookup_for(origin, crawler, None).await
     }
 
-    /// Like [`RobotsCache::view`], for a client with a `profile` of its own for outages. The profile changes the meaning
+    /// Like [`RobotsCache::view`], for a client with its own `profile` for outages. The profile changes the meaning
     /// of a state, not the state or its fetches.
     pub async fn lookup_for(
         &self,

@@ -51,7 +51,7 @@ pub struct Judgement {
     pub explanation: Option<Explanation>,
     /// The other source that has an opinion.
     pub alternative: Option<Alternative>,
-    /// What the site says of the use of the page; `None` where robots.txt does not allow it.
+    /// The site's statements about the use of the page; `None` if robots.txt does not allow it.
     pub usage: Option<usage::Usage>,
 }
 
@@ -84,7 +84,7 @@ pub struct Evaluator {
     pub overrides: Overrides,
     /// The settings of the decision.
     pub settings: policy::DecisionInputs,
-    /// What the question brings about use.
+    /// The part of the question about use.
     pub asked: usage::UsageQuery,
 }
 

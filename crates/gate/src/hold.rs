@@ -35,7 +35,7 @@ impl Gate {
             // The engine may have to be asked.
             outcome.decision.clone_from(&decision);
         }
-        // Alone, no request enters twice.
+        // Without a fleet, no request enters twice.
         let began = self.fleet.as_ref().map(|_| self.clock.uptime());
         let entered = self
             .clients

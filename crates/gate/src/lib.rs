@@ -45,7 +45,7 @@ pub struct Gate {
     log: Arc<Log>,
     clock: Clock,
     clients: Clients,
-    /// None if this instance is alone.
+    /// None without a fleet.
     fleet: Option<Arc<Fleet>>,
     agents: ArcSwap<Agents>,
     operator: ArcSwap<Operator>,
@@ -304,7 +304,7 @@ impl Gate {
     /// outcome so far. A request that has waited before keeps its `prior` claim.
     ///
     /// The decision ignores changes during the wait: [`Gate::stands`] reports them, and the caller then judges the
-    /// request again, with its client and agent as they are by then.
+    /// request again, with its client and agent as they are after the wait.
     pub async fn clear(
         &self,
         kind: Kind,

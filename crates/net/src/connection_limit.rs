@@ -3,7 +3,7 @@
 //! Each connection is a [`Slot`] that is dropped when it ends, so nothing is counted twice and nothing is forgotten, also
 //! where a task is cancelled. A connection is idle while no exchange is under way on it: in silence between two
 //! requests, in half a head, in half a handshake. So thousands of connections that send nothing, or send slowly, take
-//! each other's slots and no exchange's. A connection that carries silent exchanges alone, such as a tunnel, goes after
+//! each other's slots and no exchange's. A connection that carries only silent exchanges, such as a tunnel, goes after
 //! all that carry none.
 //!
 //! The proxy and the admin side have limits of their own. An [`Owner`] tells the other counts that a connection is part
@@ -22,7 +22,7 @@ const FOUND_AT_ONCE: usize = 64;
 /// Stands for the start of idleness of a connection that is not idle.
 const BUSY: u64 = 0;
 
-/// Flag on the start of idleness: the connection carries silent exchanges alone. It goes after all that carry nothing.
+/// Flag on the start of idleness: the connection carries only silent exchanges. It goes after all that carry nothing.
 const SILENT: u64 = 1 << 63;
 
 /// One silent exchange in [`Shared::exchanges`], beside the exchanges under way in its lower half.
@@ -82,7 +82,7 @@ pub struct Slot<O: Owner> {
 pub enum Candidates {
     /// Each that is not busy: the idle ones, then the silent ones.
     Resting,
-    /// Those with silent exchanges alone.
+    /// Those with only silent exchanges.
     Silent,
 }
 
@@ -110,7 +110,7 @@ impl<O: Owner> ConnectionLimit<O> {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    /// Takes one of `most` slots for a new connection; if there is none, evicts the connection that has been idle for
+    /// Takes one of `most` slots for a new connection; if no slot is free, evicts the connection that has been idle for
     /// longest.
     pub fn slot(self: &Arc<Self>, most: usize) -> Option<Slot<O>> {
         let mut slots = self.slots.lock();
@@ -258,7 +258,7 @@ impl<O: Owner> Slot<O> {
         self.shared.last_end.store(end, Ordering::Relaxed);
     }
 
-    /// Waits until the connection must make room. Its slot has been given away by then.
+    /// Waits until the connection must make room. Its slot has then been given away.
     pub async fn has_to_leave(&self) {
         self.shared.leave.cancelled().await;
     }

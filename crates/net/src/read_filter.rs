@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A look at octets between a stream and its reader.
 pub trait ReadFilter {
-    /// Reads from `inner`, or gives octets of its own, as [`AsyncRead::poll_read`] does.
+    /// Reads from `inner`, or gives other octets, as [`AsyncRead::poll_read`] does.
     fn poll_read(
         &mut self,
         inner: Pin<&mut (impl AsyncRead + Unpin)>,

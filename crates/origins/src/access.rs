@@ -2,7 +2,7 @@
 //!
 //! There are three results. *Successful*: the body's rules hold. *Unavailable*: the origin has no robots.txt, nothing
 //! is restricted. *Unreachable*: the rules are unknown, so everything is disallowed for now. Mixing these up is the
-//! classic bug of this field, so the mapping has a module of its own, without IO.
+//! classic bug of this field, so the mapping has a separate module, without IO.
 
 mod cause;
 mod codings;
@@ -69,7 +69,7 @@ impl AccessResult {
         }
     }
 
-    /// Tells whether the failure is this machine's alone: the origin was not asked.
+    /// Tells whether only this machine caused the failure: the origin was not asked.
     pub fn is_of_this_machine(&self) -> bool {
         matches!(
             self,
@@ -94,7 +94,7 @@ pub enum Absence {
     TooManyRedirects,
     /// A redirect back to a URL already visited.
     RedirectLoop,
-    /// A redirect to a URL that the rules of its own origin disallow to this crawler (Google's RFC 9309 edition).
+    /// A redirect to a URL that the rules of that URL's origin disallow to this crawler (Google's RFC 9309 edition).
     DisallowedHop,
 }
 

@@ -20,7 +20,7 @@ const CHAINS_KEPT: usize = 32;
 
 /// One fetched file, parsed, with the facts about its fetch.
 pub struct Snapshot {
-    /// The parsed robots.txt; it owns the text. The text of a tdmrep.json is none: it is only asked for by
+    /// The parsed robots.txt; it owns the text. A tdmrep.json is no robots.txt: its text is only asked for by
     /// [`Snapshot::tdmrep`].
     pub robots: Robots,
     /// SHA-256 of the part of the text that counts.
@@ -33,7 +33,7 @@ pub struct Snapshot {
     pub final_url: Box<str>,
     rules: RwLock<Compiled<Rules>>,
     rules_bytes: AtomicUsize,
-    /// What the file says of use; never filled where it says nothing.
+    /// The file's statements about use; never filled if it has none.
     statements: RwLock<Compiled<Statements>>,
     statements_bytes: AtomicUsize,
     /// The text as a tdmrep.json, read at its first use.
@@ -113,7 +113,7 @@ impl Snapshot {
     /// Returns the file as a tdmrep.json, read at its first use.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the file is no tdmrep.json.
     pub fn tdmrep(&self) -> Result<&TdmRep, UnusedReason> {
         let read = || match self.robots.is_truncated() {
             true => Err(UnusedReason::TooLong),

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! An outage is only as long as it was observed: from failure to failure, each at most [`OBSERVED`] after the one
-//! before. Its length is the time between two of its own failures, never between a failure and now, so neither a pause
+//! before. Its length is the time between two recorded failures, never between a failure and now, so neither a pause
 //! nor a clock that is set can lengthen it. Failures while the gate reaches no origin at all ([`Reach`]) deny requests
 //! but do not count for the outage.
 
@@ -208,7 +208,7 @@ impl State {
         }
     }
 
-    /// Returns the state of an unreachable document with this copy as the last good one, where it has none of its own.
+    /// Returns the state of an unreachable document with this copy as the last good one, unless it has one.
     #[must_use]
     pub fn with_last_good(self, copy: Arc<Snapshot>) -> State {
         match self {

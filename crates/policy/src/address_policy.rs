@@ -77,7 +77,7 @@ const METADATA_NAMES: [&str; 7] = [
 /// The rule that prohibits a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProhibitedBy {
-    /// The address is none of the public internet.
+    /// The address is not in the public internet.
     Class(Class),
     /// `[egress] deny`.
     Denied,
@@ -85,7 +85,7 @@ pub enum ProhibitedBy {
     Own,
     /// `[egress] connect_ports` does not name the port of a CONNECT.
     Port(u16),
-    /// It is none of a scheme, and this egress dials no other.
+    /// No scheme has this port, and this egress dials only the ports of schemes.
     OtherPort(u16),
 }
 

@@ -41,7 +41,7 @@ impl Destination {
     /// Reads a destination.
     ///
     /// # Errors
-    /// When `text` is none. `*` is none either: a rule for all addresses is written as two networks.
+    /// When `text` is no destination. Nor is `*`: a rule for all addresses is written as two networks.
     pub fn new(text: &str) -> Result<Self, DestinationError> {
         if let Some(network) = network(text) {
             return Ok(Self::network(network, None));

@@ -51,7 +51,7 @@ impl Default for Changes {
 }
 
 impl Changes {
-    /// Returns the generation of a decision that rests on settings alone. Call it before reading the settings.
+    /// Returns the generation of a decision that rests only on settings. Call it before reading the settings.
     #[must_use]
     pub fn generation(&self) -> Generation {
         Generation {

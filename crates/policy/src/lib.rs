@@ -20,7 +20,7 @@
 //! Report mode ([`reporting`]) decides the same, but makes a permit in any case, and the decision says so. Nothing else
 //! lets out a denied request.
 //!
-//! Longer than 400 lines of code because permits are made here alone.
+//! Longer than 400 lines of code because permits are made only here.
 //!
 //! Pure: no clock, no IO. Exactly the judged target leaves: a [`Permit`] owns it and `crawlgate_egress` builds the
 //! upstream request from it, so skipping the check does not compile. A permit carries the [`generation`] of settings
@@ -170,7 +170,7 @@ pub struct DecisionInputs {
     pub signals: Signals,
 }
 
-/// What a client's request was exempted from, and why.
+/// An exemption of a client's request, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exemption {
     /// The reason for which the request would have been denied.
@@ -215,7 +215,7 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Returns an enforced decision that rests on its reason alone.
+    /// Returns an enforced decision that rests only on its reason.
     pub fn bare(reason: Reason, at: Moment) -> Decision {
         Decision {
             reason,

@@ -24,11 +24,11 @@ pub struct Reservations {
     pub state: Arc<State>,
     /// The fetch behind the state.
     pub fetched_as: Option<Arc<FetchedAs>>,
-    /// What counts for the request.
+    /// The stance that counts for the request.
     pub stance: TdmRepStance,
 }
 
-/// What a tdmrep.json means for a request.
+/// The effect of a tdmrep.json on a request.
 #[derive(Debug, Clone)]
 pub enum TdmRepStance {
     /// robots.txt, or an override, keeps the crawler from the file.

@@ -93,18 +93,18 @@ impl Signals {
     }
 }
 
-/// What is known of the use of one page.
+/// The known statements about the use of one page.
 #[derive(Debug, Clone)]
 pub struct Usage {
     /// The purposes that the client declares.
     pub purposes: Purposes,
     /// The origin's tdmrep.json, if it was asked.
     pub tdmrep: Option<Arc<Reservations>>,
-    /// What robots.txt and tdmrep.json say.
+    /// The statements of robots.txt and tdmrep.json.
     pub before: Said,
-    /// What the response says; `None` before it came, and where it says nothing.
+    /// The statements of the response; `None` before it came, and if it has none.
     pub after: Option<Response>,
-    /// What follows from both.
+    /// The judgement that follows from both.
     pub judged: Judged,
     /// When the use was refused.
     pub stage: Option<Stage>,
@@ -119,7 +119,7 @@ pub struct Usage {
 pub struct Response {
     /// The field lines, in order.
     pub lines: KeptLines,
-    /// What they say.
+    /// The statements in these lines.
     pub said: Said,
 }
 

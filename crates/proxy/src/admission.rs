@@ -1,5 +1,5 @@
-//! Admission: a connection takes a slot; a request goes on if its connection has room, its client is known and a request
-//! slot is free; a tunnel on a stream takes a slot like a connection.
+//! Admission: a connection takes a slot; a request continues if its connection has room, its client is known and a
+//! request slot is free; a tunnel on a stream takes a slot like a connection.
 
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ impl Connection {
         let slot = taken.map_err(|reason| {
             let exceeded = LimitExceeded::Connections(reason);
             recorder.decide(limit_exceeded(exceeded, recorder.time()));
-            // The connection that carries it goes on.
+            // The connection that carries it continues.
             NotAdmitted::DECIDED
         })?;
         recorder.state().move_to(&slot);

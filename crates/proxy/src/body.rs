@@ -22,7 +22,7 @@ use crawlgate_policy::usage::Release;
 #[derive(Debug)]
 pub struct Answer {
     content: Content,
-    /// `None` if the recorder goes on elsewhere: with a tunnel or a WebSocket.
+    /// `None` if the recorder has moved elsewhere: with a tunnel or a WebSocket.
     recorder: Option<Box<ExchangeRecorder>>,
     /// Fires when the origin may have been silent for too long.
     silence: Option<Silence>,

@@ -97,7 +97,7 @@ impl ExchangeState {
         }
     }
 
-    /// Notes that a suspended exchange goes on. Changes nothing for one that is under way.
+    /// Notes that a suspended exchange continues. Changes nothing for one that is under way.
     pub fn resume(&self) {
         if let Some(slot) = self.slot()
             && !self.is_counted.swap(true, Ordering::Relaxed)
@@ -106,7 +106,7 @@ impl ExchangeState {
         }
     }
 
-    /// Counts the exchange on a slot of its own from now on: it is a tunnel on a stream.
+    /// Counts the exchange on this slot from now on: it is a tunnel on a stream.
     pub fn move_to(&self, slot: &Arc<ConnectionSlot>) {
         if let Carrier::Http2(http2) = &self.carrier {
             self.suspend();
@@ -187,7 +187,7 @@ impl ExchangeState {
     }
 
     /// Tells whether the connection carries no other request before the rest of this one's body. hyper reads once more
-    /// from the part of a body that has arrived; of a chunked body that is the first chunk alone.
+    /// from the part of a body that has arrived; of a chunked body that is only the first chunk.
     pub fn needs_whole_body(&self, is_chunked: bool) -> bool {
         self.http1()
             .is_some_and(|http1| is_chunked || http1.is_in_body())
@@ -197,7 +197,7 @@ impl ExchangeState {
     pub fn reset(&self) {
         match &self.carrier {
             Carrier::None => {}
-            // The connection carries this answer alone.
+            // The connection carries only this answer.
             Carrier::Http1(_) => self.connection.reset(),
             // An answer that broke off resets its stream in any case.
             Carrier::Http2(_) => {}

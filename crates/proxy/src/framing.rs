@@ -48,7 +48,7 @@ pub struct Bounds {
     pub fields: usize,
 }
 
-/// Reason that a request cannot be read, or is refused for its form alone.
+/// Reason that a request cannot be read, or is refused only for its form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Violation {
     /// A syntax error in the request line or a field.
@@ -61,7 +61,7 @@ pub enum Violation {
     Tls,
     /// A header of the PROXY protocol, at a listener that expects none.
     ProxyHeader,
-    /// A line that ends in LF alone.
+    /// A line that ends in LF without CR.
     BareLineFeed,
     /// Content-Length twice, beside Transfer-Encoding, or not a number.
     ContentLength,
@@ -103,7 +103,7 @@ pub enum Scan {
 enum Recipient {
     /// A proxy. After a CONNECT or a switch of protocols, the octets are another protocol's.
     Proxy,
-    /// An origin server that speaks HTTP alone and checks Host itself. A target has no fragment (RFC 9112 3.2):
+    /// An origin server that speaks only HTTP and checks Host itself. A target has no fragment (RFC 9112 3.2):
     /// readers treat one differently, `http` drops it with all that follows, another proxy may send it on.
     OriginServer,
 }

@@ -1,5 +1,5 @@
 //! HTTP/1.1's part of an exchange: facts that pass between the exchange and its
-//! [`CheckedStream`](super::checked_stream::CheckedStream), which alone knows the octets.
+//! [`CheckedStream`](super::checked_stream::CheckedStream), the only one that knows the octets.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
@@ -102,7 +102,7 @@ impl Http1Exchange {
         shared.wake();
     }
 
-    /// Takes the answer to a request to switch protocols; the connection is woken later if there is none yet.
+    /// Takes the answer to a request to switch protocols; the connection is woken later if the answer is still missing.
     pub fn take_switch(&self, cx: &Context<'_>) -> Option<Switch> {
         let mut shared = self.shared.lock();
         let switch = shared.switch.take();

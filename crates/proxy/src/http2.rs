@@ -276,7 +276,7 @@ where
                     }
                     None => return Http2End::Closed,
                 },
-                // Behind `accept`, which has written all frames by then.
+                // Behind `accept`, which has then written all frames.
                 () = self.shared.flush.asked() => self.shared.flush.done(),
                 end = &mut exceeded => {
                     let client = self.shared.connection.downstream.peer.address;

@@ -73,7 +73,7 @@ impl Http2Exchange {
         self.violation
     }
 
-    /// Counts the exchange on a slot of its own.
+    /// Counts the exchange on a separate slot.
     pub fn set_slot(&self, slot: &Arc<ConnectionSlot>) {
         // A stream becomes a tunnel once.
         let _ = self.slot.set(Arc::clone(slot));

@@ -8,7 +8,7 @@
 //! answered at once, the others are closed. A silent tunnel or WebSocket goes after all idle connections, and when the
 //! request slot that it holds is needed.
 //!
-//! A tunnel on a stream of HTTP/2 has a slot of its own beside its connection's.
+//! A tunnel on a stream of HTTP/2 has a slot beside its connection's.
 //!
 //! A request costs a few additions and one uncontended lock; the shared map is asked once per connection.
 
@@ -128,7 +128,7 @@ impl Limiter {
         }
     }
 
-    /// Takes a slot for a new connection; if there is none, evicts the connection that has been idle for longest.
+    /// Takes a slot for a new connection; if no slot is free, evicts the connection that has been idle for longest.
     pub fn slot(self: &Arc<Self>, most: usize) -> Option<ConnectionSlot> {
         let slot = self.connections.slot(most)?;
         Some(self.give(slot))
@@ -231,7 +231,7 @@ impl ConnectionSlot {
     /// Takes a slot for a request of this client.
     ///
     /// # Errors
-    /// When there is none.
+    /// When no slot is free.
     pub fn request(
         &self,
         client: &Arc<Client>,
@@ -352,7 +352,7 @@ impl ConnectionSlot {
         self.resets.load(Ordering::Relaxed)
     }
 
-    /// Waits until the connection must make room. Its slot has been given away by then.
+    /// Waits until the connection must make room. Its slot has then been given away.
     pub async fn has_to_leave(&self) {
         self.slot.has_to_leave().await;
     }

@@ -1,4 +1,4 @@
-//! Listeners for crawlers: TCP or a Unix socket, plain or TLS, each with rules of its own.
+//! Listeners for crawlers: TCP or a Unix socket, plain or TLS, each with separate rules.
 //!
 //! A [`Listener`] is a [`Bound`] socket with its rules, and not yet accepting. [`Proxy::serve_on`](super::Proxy::serve_on)
 //! turns it into an `ActiveListener`, which accepts connections on a `Socket` of the runtime.

@@ -127,8 +127,8 @@ impl OverrideSync {
         Ok((new, Some(self.reach(fleet, put).await)))
     }
 
-    /// Takes an override out of force here, and tells how far that has reached in the fleet. False if there is none with
-    /// this identifier.
+    /// Takes an override out of force here, and tells how far that has reached in the fleet. False without an override
+    /// with this identifier.
     ///
     /// # Errors
     /// When the removal cannot be kept.
@@ -335,7 +335,7 @@ async fn put_soon(
     put(fleet, one, removal).await
 }
 
-/// Puts an override, or its removal, into the engine. Returns the change that it is; 0 if it is none of a fleet.
+/// Puts an override, or its removal, into the engine. Returns the change that it is; 0 if no fleet shares it.
 async fn put(
     fleet: &Fleet,
     one: &Override,

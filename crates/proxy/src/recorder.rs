@@ -5,8 +5,8 @@
 //! same kind of line. Until a decision is made the record says so. A record that must be on disk before its answer
 //! leaves is [written](ExchangeRecorder::record_now) earlier.
 //!
-//! Its fields are its own: the exchange enters each fact by a method, and its phase alone tells which error it is recorded
-//! with if it breaks off.
+//! Its fields are private: the exchange enters each fact by a method, and only its phase tells which error it is
+//! recorded with if it breaks off.
 
 mod held;
 mod phase;
@@ -325,7 +325,7 @@ impl ExchangeRecorder {
         usage::release(&mut self.decision, head)
     }
 
-    /// Enters a decision made for this reason alone when the exchange began.
+    /// Enters a decision made only for this reason when the exchange began.
     pub fn decide_by(&mut self, reason: Reason) {
         self.decision = Decision::bare(reason, self.time);
     }
@@ -432,7 +432,7 @@ impl ExchangeRecorder {
         self.state.resume();
     }
 
-    /// Discards the record: the exchange was about the proxy alone.
+    /// Discards the record: the exchange was only about the proxy.
     pub fn discard(&mut self) {
         self.phase = Phase::Recorded;
     }

@@ -87,7 +87,7 @@ pub fn read(
         Scope::Plain => {
             if uri.scheme().is_none() {
                 return Err(match uri.authority() {
-                    // authority-form belongs to CONNECT alone.
+                    // Only CONNECT has authority-form.
                     Some(_) => Unreadable::Malformed,
                     None => Unreadable::NotAbsolute,
                 });

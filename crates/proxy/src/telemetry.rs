@@ -119,7 +119,7 @@ fn subscribe(
         LogFormat::Text => output.with_ansi(io::stderr().is_terminal()).boxed(),
         LogFormat::Json => output.json().flatten_event(true).boxed(),
     };
-    // Ours alone: the exporter would also send its own messages, and those would cause further ones.
+    // Only ours: the exporter would also send its own messages, and those would cause further ones.
     let ours = filter::filter_fn(|metadata| metadata.target().starts_with("crawlgate"));
     let sent = otlp.and_then(Otlp::messages);
     Registry::default()

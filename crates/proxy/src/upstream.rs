@@ -62,7 +62,7 @@ pub struct Received {
     /// The continue signal of the request's body, kept while the response's body is read: without it the upload breaks
     /// off, and the connection with it.
     pub continue_signal: Option<Arc<ContinueSignal>>,
-    /// The running timer; the response's body goes on with it.
+    /// The running timer; the response's body continues with it.
     pub timer: Timer,
 }
 

@@ -1,4 +1,4 @@
-//! Prints the line of an entry of a decision log, with `crawlgate_record` alone.
+//! Prints the line of an entry of a decision log, with nothing but `crawlgate_record`.
 //!
 //! ```sh
 //! cargo run -p crawlgate-record --example line -- ENTRY [OBJECT…]
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
 /// Returns the line of the entry in the first file.
 ///
 /// # Errors
-/// When a file cannot be read, the entry is none, or an object is missing.
+/// When a file cannot be read, the entry is invalid, or an object is missing.
 pub fn line(files: &[String]) -> Result<Vec<u8>, String> {
     let read = |file: &String| fs::read(file).map_err(|error| format!("{file}: {error}"));
     let [entry, objects @ ..] = files else {

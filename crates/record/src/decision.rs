@@ -343,7 +343,7 @@ pub struct Rule<'a> {
     pub line: u32,
 }
 
-/// What the operator has exempted a client's request from.
+/// The rules from which the operator has exempted a client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exempt<'a> {
     /// The reason code for which it would have been denied.

@@ -80,7 +80,7 @@ pub enum EventKind<'a> {
         /// The person's reason.
         reason: Text<'a>,
     },
-    /// The log goes on where another one ended.
+    /// The log continues where another one ended.
     Forked {
         /// The name of the other log.
         log: &'a str,

@@ -83,7 +83,7 @@ pub const AS: &str = "as";
 pub const KEYID: &str = "keyid";
 /// Of `signed`: the time in the signature, in seconds.
 pub const CREATED: &str = "created";
-/// Of `signed`: true where the crawler's own signature was left alone.
+/// Of `signed`: true where the crawler's own signature was kept unchanged.
 pub const LEFT: &str = "left";
 /// Of `signed`: true where the request could not be signed.
 pub const UNSIGNABLE: &str = "unsignable";

@@ -4,7 +4,7 @@
 //! default is left out. Any CBOR library reads it. [`Decision::encode`] and [`Event::encode`] write an entry,
 //! [`Entry::read`] reads one and refuses every other form of the same content. An entry holds as values the texts that a
 //! client can vary without bound, and names by their SHA-256 the [objects](Basis) that are bounded by crawlgate's own
-//! work. Numbers that mean something on one machine alone stay outside of entries, so it means the same everywhere.
+//! work. Numbers that mean something on only one machine stay outside of entries, so it means the same everywhere.
 //!
 //! # Keys of a decision
 //!
@@ -57,7 +57,7 @@
 //! | 7 | decision acknowledged | 30, 48; 49 remark: text; 50 index of its entry: uint |
 //! | 8 | entries dropped | 50 first index that stays; 51 cause: 0 keep, 1 size |
 //! | 9 | another key signs | 30, 48, 49; 52 verifier key, 58 the one before: text |
-//! | 10 | the log goes on after another | 30, 49; 53 its name: text; 54 its size: uint; 55 its root: 32 octets |
+//! | 10 | the log continues another | 30, 49; 53 its name: text; 54 its size: uint; 55 its root: 32 octets |
 //! | 11 | requests forwarded without a record | 40, 41, 42; 56 by client: \[\[text or 4 or 16 octets, uint\]…\] |
 //! | 12 | refusals that were counted | 3, 4, 5, 7 with port 0, 8, 30, 40, 41, 42 |
 //! | 13 | a recorded request was answered that it could not be recorded | 57 identifier of the record: 16 octets |

@@ -72,7 +72,7 @@ impl std::error::Error for LineError {}
 /// Appends the line of an entry to `out`.
 ///
 /// # Errors
-/// When an object that the entry names is missing or is none; `out` is then as before.
+/// When an object that the entry names is missing or invalid; `out` is then as before.
 pub fn write_line(
     entry: &Entry<'_>,
     objects: &impl Objects,

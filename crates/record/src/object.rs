@@ -1,6 +1,6 @@
 //! The objects that entries name by their SHA-256: large, and bounded by crawlgate's own work.
 //!
-//! The third kind, the settings behind a verdict, is a JSON text and needs no form of its own.
+//! The third kind, the settings behind a verdict, is a JSON text and needs no separate form.
 
 use super::Digest;
 use super::bounds::Bounds;

@@ -1,4 +1,4 @@
-//! Judges URLs by a robots.txt on disk, with `crawlgate_robots` alone: no proxy, no network, no clock.
+//! Judges URLs by a robots.txt on disk, with nothing but `crawlgate_robots`: no proxy, no network, no clock.
 //!
 //! ```sh
 //! cargo run --example rep -- robots.txt 'Mozilla/5.0 (compatible; ExampleBot/2.1)' https://site.example/private/
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
 /// Writes one line for each URL, with the rule that decides. Returns whether all of them are allowed.
 ///
 /// # Errors
-/// When words are missing, the file cannot be read, or a URL is none.
+/// When words are missing, the file cannot be read, or a URL is invalid.
 pub fn judge(words: &[String], out: &mut impl Write) -> Result<bool, String> {
     let [file, agent, urls @ ..] = words else {
         return Err("usage: rep ROBOTS_TXT USER_AGENT URL...".to_owned());

@@ -45,7 +45,7 @@ const LITERAL: u32 = 1 << 28;
 const PLACE: u32 = LITERAL - 1;
 
 impl CompiledPattern {
-    /// Returns a pattern whose text of `length` octets is in the file at `place`.
+    /// Returns a pattern: its text of `length` octets is in the file at `place`.
     pub(super) fn written(
         kind: RuleKind,
         place: u32,

@@ -277,7 +277,7 @@ mod tests {
             .collect()
     }
 
-    /// Every rule in these files disallows the number of its own line.
+    /// Every rule in these files disallows the number of the line that it stands on.
     #[test]
     fn the_rules_that_apply_to_a_crawler() {
         #[rustfmt::skip] // one row, one case

@@ -41,7 +41,7 @@
 //! holds an empty query takes part where that was dropped (`Allow: /w/load.php?`).
 //!
 //! A server that decodes a path serves one resource for `/a/b` and `/a%2Fb`, so a rule for one holds for the other: a
-//! decoded path is compared with decoded rules ([`Spelling`]). Rules that test for punctuation alone are the exception
+//! decoded path is compared with decoded rules ([`Spelling`]). Rules that test only for punctuation are the exception
 //! (`punctuation`).
 
 mod comparison;

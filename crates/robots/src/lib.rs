@@ -34,7 +34,7 @@
 //!   is more than a million, the path is indexed first (`suffix_array`), so it is O((*n* + *m*) log² *m*) and not
 //!   O(*n* *m*). Usually it asks a handful of patterns, and allocates nothing.
 //!
-//! Where Google's library and the RFC differ, Google's reading of files is followed, because authors test against it,
+//! If Google's library and the RFC differ, Google's reading of files is followed, because authors test against it,
 //! and the RFC's matching, because it is the stricter. The names of the tests say which is which: `rfc9309_…`,
 //! `google_…`, and `ours_…` where neither decides.
 

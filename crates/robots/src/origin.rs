@@ -19,7 +19,7 @@ const MAX_HOST: usize = 253;
 /// Room for the longest origin: `https://` + host + `:65535`.
 const MAX_ORIGIN: usize = MAX_HOST + 16;
 
-/// A scheme whose origins may carry a robots.txt.
+/// A scheme of origins that may carry a robots.txt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scheme {
     /// `http`

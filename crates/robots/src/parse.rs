@@ -113,7 +113,7 @@ impl Robots {
     /// Parses a robots.txt. Any octets are valid; lines that make no sense are skipped.
     ///
     /// The first `options.limit` octets of `text` count; a line that the limit cuts is dropped. Pass one octet beyond
-    /// the limit, if there is one, so that a file that ends at the limit differs from one that goes on.
+    /// the limit, if there is one, so that a file that ends at the limit differs from a longer one.
     pub fn parse(text: &[u8], options: ParseOptions) -> Self {
         // In UTF-8, two octets of UTF-16 may become three.
         let most = if Utf16::new(text).is_some() {

@@ -273,7 +273,7 @@ impl Pattern {
         self.text.get(..self.head).unwrap_or_default()
     }
 
-    /// Tells whether the pattern consists of its head alone.
+    /// Tells whether the pattern consists only of its head.
     pub(super) fn is_prefix(&self) -> bool {
         self.head == self.text.len() && !self.is_anchored
     }

@@ -12,7 +12,7 @@
 //!
 //! No variant makes a slash of an escaped one: `%2F` is not `/` (RFC 9309 section 2.2.2). A rule keeps a crawler out of a
 //! page, so the guard takes the strictest reading of any server; a statement is about the page that was asked for. All
-//! other escapes are decoded. A pattern that tests for punctuation alone counts in every variant, unlike such a rule.
+//! other escapes are decoded. A pattern that tests only for punctuation counts in every variant, unlike such a rule.
 
 use super::guard::{PathVariants, Spelling, tells_slash};
 use super::path::ComparisonPath;

@@ -38,7 +38,7 @@ impl<'a> Utf16<'a> {
         if self.octets.len() <= limit {
             return self;
         }
-        // A single octet is a line end that the caller passed on to say that the text goes on.
+        // A single octet is a line end that the caller passed on to say that the text continues.
         let is_next_line = match beyond {
             [octet] => matches!(octet, b'\n' | b'\r'),
             [one, other, ..] => is_end(self.unit([*one, *other])),

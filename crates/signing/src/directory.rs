@@ -42,7 +42,7 @@ pub struct Directory {
 
 impl Directory {
     /// Returns the directory at this origin; `None` without identities there. If some of them have the well-known URL, which
-    /// is where the directory is served, it lists those alone.
+    /// is where the directory is served, it lists only those.
     #[must_use]
     pub fn at<'a>(
         identities: impl Iterator<Item = &'a Identity> + Clone,

@@ -138,8 +138,8 @@ impl Identities {
         Some(counters)
     }
 
-    /// Returns the directory of the identities with this authority; `None` if there is none. It is made anew when half of
-    /// the time is over for which its proofs count: everyone may ask for it.
+    /// Returns the directory of the identities with this authority; `None` if no identity has it. It is made anew when
+    /// half of the time is over for which its proofs count: everyone may ask for it.
     #[must_use]
     pub fn directory(&self, authority: &str, now: Moment) -> Option<Arc<Directory>> {
         let origin = origin_of(authority)?;

@@ -84,7 +84,7 @@ impl SigningKey {
         }
     }
 
-    /// Loads a key from a file that its owner alone can read.
+    /// Loads a key from a file that only its owner can read.
     ///
     /// # Errors
     /// When the file cannot be read, is open to others, or holds no usable key.
@@ -92,7 +92,7 @@ impl SigningKey {
         SigningKey::from_pem(&read_private(path)?)
     }
 
-    /// Makes a new key, and a file for it that its owner alone can read.
+    /// Makes a new key, and a file for it that only its owner can read.
     ///
     /// # Errors
     /// When there is such a file already, or it cannot be written.

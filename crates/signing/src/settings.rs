@@ -43,7 +43,7 @@ pub enum Cover {
     /// Method, authority, path and query.
     #[default]
     Request,
-    /// The authority alone: an edge may rewrite the path before it is verified.
+    /// Only the authority: an edge may rewrite the path before it is verified.
     Authority,
 }
 

@@ -1,7 +1,7 @@
 //! Files that are in their places whole, or not at all, power cut included.
 //!
 //! [`place`] and [`replace`] write small ones that no other process writes at the same time: keys, states, tokens. A
-//! [`NewFile`] takes any content, and has a name of its own until it is in its place. `read_private` reads a secret.
+//! [`NewFile`] takes any content, and has a temporary name until it is in its place. `read_private` reads a secret.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -33,7 +33,7 @@ pub enum PrivateFileError {
     Unreadable(io::Error),
 }
 
-/// Reads a file that its owner alone can read.
+/// Reads a file that only its owner can read.
 ///
 /// # Errors
 /// When it cannot be read, or others can.
@@ -60,7 +60,7 @@ pub fn read_private(path: &Path) -> Result<String, PrivateFileError> {
     Ok(text)
 }
 
-/// Makes a file that its owner alone can read. False if there is one already.
+/// Makes a file that only its owner can read. False if there is one already.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -75,9 +75,9 @@ pub fn place(path: &Path, text: &str) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Writes a file anew, by way of one beside it (`.new`), for its owner alone. It is on the disk when the call has returned.
-/// A file that root writes into the directory of another user belongs to that user: a service, which could not read it
-/// otherwise.
+/// Writes a file anew, by way of one beside it (`.new`), only for its owner. It is on the disk when the call has
+/// returned. A file that root writes into the directory of another user belongs to that user: a service, which could
+/// not read it otherwise.
 ///
 /// # Errors
 /// When it cannot be written. The old file stays then.
@@ -100,7 +100,7 @@ pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     sync_folder(path)
 }
 
-/// Makes an empty file that its owner alone can read. It is never one that was there before, or that a link leads to.
+/// Makes an empty file that only its owner can read. It is never one that was there before, or that a link leads to.
 fn create_private(path: &Path) -> io::Result<File> {
     let make = || {
         let mut options = File::options();
@@ -123,7 +123,7 @@ pub fn owner_for(path: &Path) -> Option<(Uid, Gid)> {
     is_foreign.then(|| (Uid::from_raw(folder.uid()), Gid::from_raw(folder.gid())))
 }
 
-/// A file under construction beside its place, which its owner alone can read. It goes if it is dropped.
+/// A file under construction beside its place, which only its owner can read. It goes if it is dropped.
 #[derive(Debug)]
 pub struct NewFile {
     file: NamedTempFile,

@@ -2,7 +2,7 @@
 //!
 //! robots.txt is about days and weeks: the age of a copy and the start of an origin's outage must survive a restart. So
 //! rules decide by a [`Moment`], a point of wall-clock time that can be stored and compared, and each function that
-//! needs one takes it as an argument. This file alone reads the real clock (clippy refuses it elsewhere); a program
+//! needs one takes it as an argument. Only this file reads the real clock (clippy refuses it elsewhere); a program
 //! owns one [`Clock`], a test owns one that it moves itself.
 //!
 //! A wall clock can be set. Where a wrong length of time would allow what must be denied, an [`Uptime`] measures the
@@ -193,7 +193,7 @@ impl Clock {
         u64::from_str_radix(first, 16).unwrap_or_default()
     }
 
-    /// Lets time pass on a manual clock and all its clones. The system's clock is left alone.
+    /// Lets time pass on a manual clock and all its clones. The system's clock does not change.
     pub fn advance(&self, by: Duration) {
         if let Source::Manual(hands) = &self.0 {
             for hand in [&hands.wall, &hands.uptime] {
@@ -205,7 +205,8 @@ impl Clock {
         }
     }
 
-    /// Sets a manual clock and all its clones, also backwards, while no time passes. The system's clock is left alone.
+    /// Sets a manual clock and all its clones, also backwards, while no time passes. The system's clock does not
+    /// change.
     pub fn set(&self, to: Moment) {
         if let Source::Manual(hands) = &self.0 {
             hands.wall.store(to.as_millis(), Ordering::Relaxed);

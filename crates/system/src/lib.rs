@@ -1,5 +1,5 @@
-//! What the operating system gives: the [`clock`], files that are replaced as a whole, [`descriptors`], [`metrics`] of the
-//! process; and the delays between tries.
+//! The services of the operating system: the [`clock`], files that are replaced as a whole, [`descriptors`],
+//! [`metrics`] of the process; and the delays between tries.
 
 pub mod atomic_file;
 pub mod clock;

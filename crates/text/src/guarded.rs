@@ -19,7 +19,7 @@ pub fn line(document: &impl Serialize) -> Vec<u8> {
 pub fn text(value: &impl Serialize) -> String {
     let mut out = Vec::new();
     append(value, &mut out);
-    // The serializer writes UTF-8 alone.
+    // The serializer writes only UTF-8.
     String::from_utf8(out).unwrap_or_default()
 }
 

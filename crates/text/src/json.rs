@@ -196,7 +196,7 @@ pub fn text(out: &mut Vec<u8>, foreign: &[u8], most: usize) -> Written {
     cut_text(out, foreign, 0, most)
 }
 
-/// Writes a text as [`text`] would write it whole. Of its end, `beyond` octets are not at hand.
+/// Writes a text as [`text`] would write it whole. The last `beyond` octets are missing here.
 fn cut_text(out: &mut Vec<u8>, foreign: &[u8], beyond: u64, most: usize) -> Written {
     out.push(b'"');
     let (kept, cut) = foreign.split_at(fitting(foreign, beyond, most));

@@ -1,7 +1,7 @@
 //! Proofs about a tree, and their verification: inclusion of one entry, consistency of two sizes.
 //!
 //! The verification is that of RFC 9162, sections 2.1.3.2 and 2.1.4.2, step by step. It trusts nothing in a proof; the
-//! roots and the size come from signed checkpoints. The size alone is not bound by a root: two sizes may give the same
+//! roots and the size come from signed checkpoints. A root does not fix the size: two sizes may give the same
 //! path. A caller takes size and root from one checkpoint.
 
 use thiserror::Error;

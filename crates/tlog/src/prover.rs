@@ -18,7 +18,7 @@ use super::tree::{BUNDLE_LEVEL, SEGMENT_LEVEL};
 
 /// A maker of proofs in the tree of one size.
 ///
-/// The source is a function that returns the hashes of a tile. It is asked for levels 0, 1 and 2 alone: the leaf hashes
+/// The source is a function that returns the hashes of a tile. It is asked only for levels 0, 1 and 2: the leaf hashes
 /// of a bundle, the bundle roots of a segment, the roots of 256 segments. The width of the tile tells how many of them
 /// the tree of this size has; the source may return more.
 ///

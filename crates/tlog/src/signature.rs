@@ -1,6 +1,6 @@
 //! Signatures of a text: how a key makes one, and the line of a note that carries it.
 //!
-//! An Ed25519 key signs the text alone (c2sp.org/signed-note@v1.0.0). A witness cosigns a checkpoint with a time
+//! An Ed25519 key signs only the text (c2sp.org/signed-note@v1.0.0). A witness cosigns a checkpoint with a time
 //! (c2sp.org/tlog-cosignature@v1.0.1). The secret key is an argument of [`Signer`]: this room neither loads nor keeps it.
 
 use std::fmt;

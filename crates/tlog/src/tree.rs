@@ -167,7 +167,7 @@ impl Tree {
 }
 
 /// Returns the heights of the perfect subtrees, none larger than a bundle, that follow a tree of `first` leaves up to
-/// `end`, the end of a bundle. Empty if `end` is none, or not behind `first`.
+/// `end`, the end of a bundle. Empty if `end` is no end of a bundle, or not behind `first`.
 pub fn subtrees(first: u64, end: u64) -> impl Iterator<Item = u32> {
     let is_range = first < end && end.is_multiple_of(BUNDLE);
     let mut at = first;

@@ -95,7 +95,7 @@ pub fn upstream_roots(extra: &[PathBuf]) -> Result<Trusted, TrustError> {
     Ok(trusted)
 }
 
-/// Returns the roots in a file alone, for a service that has a CA of its own. `key` is the one that names the file.
+/// Returns only the roots in a file, for a service with a separate CA. `key` is the one that names the file.
 ///
 /// # Errors
 ///

@@ -35,7 +35,7 @@ pub fn certified(
     })
 }
 
-/// Reads a private key that its owner alone can read.
+/// Reads a private key that only its owner can read.
 ///
 /// # Errors
 /// When the file cannot be used.

@@ -4,7 +4,7 @@
 //! Set-up by options, code or another program is such a comment, to be pasted.
 //!
 //! Each recipe does two things: it points the client to the proxy, and it makes the client trust the authority. A
-//! client that accepts an additional authority gets ours alone; a client with a setting that replaces all others gets
+//! client that accepts an additional authority gets only ours; a client with a setting that replaces all others gets
 //! the bundle.
 
 use std::{fmt, net::SocketAddr};

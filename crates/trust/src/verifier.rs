@@ -4,7 +4,7 @@
 //! `openssl req -x509` makes such ones. Its validity and its names still count. Without subjectAltName, its common name is
 //! the host's name, as such certificates often have no other.
 //!
-//! What does not verify ends in a [`TlsFault`] with its facts, inside the error of rustls: [`tls_fault`] takes it out.
+//! A failed verification ends in a [`TlsFault`] with its facts, inside the error of rustls: [`tls_fault`] takes it out.
 
 use std::sync::Arc;
 

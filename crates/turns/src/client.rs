@@ -71,7 +71,7 @@ impl Client {
     /// Returns the crawler that a request of this client is judged as.
     #[must_use]
     pub fn crawler<'a>(&'a self, agent: &'a Agent) -> Crawler<'a> {
-        // A client that names no User-Agent, identity and token of its own shares what is fetched for all others.
+        // A client without its own User-Agent, identity or tokens shares what is fetched for all others.
         let has_own =
             !agent.tokens.is_empty() || self.user_agent.is_some() || self.signing.is_some();
         Crawler::new(self.name.as_ref().filter(|_| has_own), &agent.tokens)

@@ -1,6 +1,6 @@
 //! Many instances as one gate: a fleet that Valkey or Redis coordinates (`[fleet]`).
 //!
-//! Each instance is a whole gate with a store and a decision log of its own. Beside it stands the engine, which a
+//! Each instance is a whole gate with its own store and decision log. Beside it stands the engine, which a
 //! [`Coordinator`] speaks to: it knows the fetches in progress, the turns at the origins, the operator's overrides and
 //! the members. Nothing in the engine is the only copy of anything: an engine that forgets costs time, and permits
 //! nothing.
@@ -10,8 +10,8 @@
 //! 1. Without `[fleet]` nothing changes: no [`Fleet`] exists.
 //! 2. An ambiguous outcome (a time-out, a kill, a failover) ends on the polite and closed side. A turn that was perhaps
 //!    granted counts as taken; a state that was perhaps published is fetched again.
-//! 3. The engine's clock alone orders things in the engine. Nothing rests on a comparison with a local clock: answers carry
-//!    spans, which begin when the answer arrives. The operator is told of clocks that are apart.
+//! 3. Only the engine's clock orders things in the engine. Nothing rests on a comparison with a local clock: answers
+//!    carry spans, which begin when the answer arrives. The operator is told of clocks that are apart.
 //! 4. An instance that has not heard from the engine for `[fleet] patience` lets nothing out ([`LinkState::CutOff`]):
 //!    it may have missed an override or a state.
 //!

@@ -1,8 +1,8 @@
 //! The history of one origin, and the next time that it may be asked: the law of the pace.
 //!
-//! A gate alone keeps it by its own clock. The engine of a fleet keeps the same law by the engine's clock (`reserve.lua`,
-//! `report_backoff.lua`); tests compare the two. The history survives any change of settings, because settings only
-//! interpret it.
+//! A gate without a fleet keeps it by its own clock. The engine of a fleet keeps the same law by the engine's clock
+//! (`reserve.lua`, `report_backoff.lua`); tests compare the two. The history survives any change of settings, because
+//! settings only interpret it.
 //!
 //! Pure: times go in and come out, in microseconds since 1970. A time of 0 means never.
 
@@ -108,7 +108,7 @@ impl History {
         own.max(self.next_of_group(terms, own))
     }
 
-    /// Returns the bound that decides when the next request may go; `None` if there is none.
+    /// Returns the bound that decides when the next request may go; `None` without a bound.
     pub(crate) fn bound(&self, terms: &Terms<'_>, now: u64) -> Option<Bound> {
         let Trouble {
             gap, rest, length, ..
@@ -166,7 +166,7 @@ impl History {
             if last > 0 {
                 next = next.max(last.saturating_add(interval));
             }
-            // Before a reserved robots.txt, a page may go if its interval ends by then.
+            // Before a reserved robots.txt, a page may go if its interval ends before that.
             let is_before = own.max(next).saturating_add(interval) <= self.robots;
             if self.robots > 0 && !is_before {
                 next = next.max(self.robots.saturating_add(interval));
@@ -175,7 +175,7 @@ impl History {
         next
     }
 
-    /// Returns when a request may go after `ahead` others, `in_line` of them of its own group.
+    /// Returns when a request may go after `ahead` others, `in_line` of them of the same group.
     pub(crate) fn expected(
         &self,
         terms: &Terms<'_>,

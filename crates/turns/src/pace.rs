@@ -33,10 +33,10 @@
 //! requests count by the new pace. At most `limiters::KEPT` origins are kept; beyond that, origins without relevant history are
 //! dropped first, then those asked least recently.
 //!
-//! What is due follows from the origin's history, by one law (`history`): a gate alone keeps the history itself, and grants
-//! turns by it at once. In a fleet, the instances share the pace of each origin: the engine keeps the history, turns are
-//! reserved there (`limiter`), and the past of this instance alone delays nothing. An origin that nothing bounds is asked
-//! about once.
+//! The next turn follows from the origin's history, by one law (`history`): a gate without a fleet keeps it itself, and
+//! grants turns by it at once. In a fleet, the instances share the pace of each origin: the engine keeps the history,
+//! turns are reserved there (`limiter`), and this instance's own past delays nothing. An origin that nothing bounds is
+//! asked about once.
 //!
 //! governor's limiter does not fit: checking it already takes a turn, and a request here needs several turns at once or
 //! none. The limit on all fetches of robots.txt (`fetches`) only takes turns, so it uses governor

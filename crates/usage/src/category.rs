@@ -1,6 +1,6 @@
 //! The categories of use that sites speak about, as one table with a version.
 
-/// The version of the vocabulary: draft-ietf-aipref-vocab, whose three categories are flat; `tdm` is TDMRep's.
+/// The version of the vocabulary: draft-ietf-aipref-vocab, with three flat categories; `tdm` is TDMRep's.
 pub const VOCABULARY: &str = "aipref-vocab-08";
 
 /// A category of use.

@@ -1,5 +1,5 @@
-//! What the fields of a response say about its use: Content-Usage, Content-Signal, `tdm-reservation`, X-Robots-Tag and
-//! Link.
+//! The statements in the fields of a response about its use: Content-Usage, Content-Signal, `tdm-reservation`,
+//! X-Robots-Tag and Link.
 //!
 //! The lines of a field are joined with `, ` before they are parsed (RFC 9110 section 5.3), except X-Robots-Tag, where
 //! a name reaches to the end of its line. A field of more than [`LONGEST`] octets is not used. The same function reads

@@ -13,7 +13,7 @@ pub struct Combined {
     disallowed: Categories,
 }
 
-/// What follows for one fetch.
+/// The judgement of one fetch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
     /// The values of all categories.

@@ -1,4 +1,4 @@
-//! What a site says about the *use* of its content, beside Allow and Disallow: preferences and licences.
+//! The statements of a site about the *use* of its content, beside Allow and Disallow: preferences and licences.
 //!
 //! Content-Usage (draft-ietf-aipref-attach-05, draft-ietf-aipref-vocab-08), Content-Signal, TDMRep, X-Robots-Tag and RSL are
 //! read from robots.txt, from response fields and from `/.well-known/tdmrep.json`. A crawler's declared [`Purposes`] ask for

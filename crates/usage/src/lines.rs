@@ -29,7 +29,7 @@ pub fn of<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> Lines<'a> {
             (None, _) => {}
         }
     }
-    // The type of the content matters to X-Robots-Tag alone.
+    // The type of the content matters only to X-Robots-Tag.
     if lines.iter().any(|(name, _)| *name == FieldName::RobotsTag) {
         let types = first_type.into_iter().chain(more_types);
         lines.extend(types.map(|value| (FieldName::ContentType, value)));
@@ -58,7 +58,7 @@ impl KeptLines {
         self.ends.len()
     }
 
-    /// Tells whether there is none.
+    /// Tells whether there are no lines.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()

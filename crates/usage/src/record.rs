@@ -1,4 +1,4 @@
-//! What was said of the use of one page, as records, answers and `check` show it: one JSON object in a fixed order.
+//! The statements about the use of one page, as records, answers and `check` show it: one JSON object in a fixed order.
 //!
 //! Its text is bounded. Where it would be longer, it is written again with fewer and shorter parts, and says so.
 

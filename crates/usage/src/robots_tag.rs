@@ -8,7 +8,7 @@ use super::category::Category;
 use super::statement::{cut, trimmed};
 use crawlgate_robots::ProductToken;
 
-/// Rules whose name is followed by a colon and a value.
+/// Rules with a colon and a value behind their name.
 const VALUED: [&str; 4] = [
     "max-snippet",
     "max-image-preview",
@@ -16,7 +16,7 @@ const VALUED: [&str; 4] = [
     UNAVAILABLE_AFTER,
 ];
 
-/// The rule whose value is a date, which may hold a comma.
+/// The rule with a date as its value, which may hold a comma.
 const UNAVAILABLE_AFTER: &str = "unavailable_after";
 
 /// The rules that disallow something, as they are usually written.
@@ -88,7 +88,7 @@ fn disallowed(rule: &[u8], is_image: bool) -> &'static [Category] {
     }
 }
 
-/// Tells whether a value is the name of a day alone, as dates of RFC 9110 begin.
+/// Tells whether a value is only the name of a day, as dates of RFC 9110 begin.
 fn is_weekday(value: &[u8]) -> bool {
     let start = value.get(..3).unwrap_or_default();
     value.iter().all(u8::is_ascii_alphabetic)

@@ -1,4 +1,5 @@
-//! What one or more sources say about the use of one page: preferences, licences, and statements that were not used.
+//! The statements of one or more sources about the use of one page: preferences, licences, and statements that were not
+//! used.
 //!
 //! All lists are bounded ([`Said::PREFERENCES`] and others). The bound of preferences never changes a judgement: where
 //! it is reached, statements that repeat others make room ([`Said::prefer`]).
@@ -17,7 +18,7 @@ const TEXT: usize = 1024;
 /// Room for the preferences of most pages that have any.
 const USUAL: usize = 8;
 
-/// What a source says of one category.
+/// The statement of a source about one category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Value {
     /// It names the category, and its word is neither of the others. It denies nothing.
@@ -64,11 +65,11 @@ pub enum Place {
 pub struct Preference {
     /// The category of use.
     pub category: Category,
-    /// What is said of it.
+    /// The statement about it.
     pub value: Value,
-    /// How it is said.
+    /// The way in which it is stated.
     pub signal: Signal,
-    /// Where it is said.
+    /// The place where it is stated.
     pub place: Place,
     /// The line, the field's value, the rule or the entry, lossily decoded, at most 1 KiB.
     pub text: Text,
@@ -101,9 +102,9 @@ pub enum UnusedReason {
 /// A statement that was not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// How it is said.
+    /// The way in which it is stated.
     pub signal: Signal,
-    /// Where it is said.
+    /// The place where it is stated.
     pub place: Place,
     /// The reason.
     pub why: UnusedReason,
@@ -114,11 +115,11 @@ pub struct Invalid {
 pub struct License {
     /// Its URL, as written.
     pub url: Arc<str>,
-    /// Where it is named.
+    /// The place where it is named.
     pub place: Place,
 }
 
-/// What is said about the use of one page. Empty for nearly all pages; then it owns no memory.
+/// The statements about the use of one page. Empty for nearly all pages; then it owns no memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     /// The preferences in force, in order: robots.txt, tdmrep.json, response fields.
@@ -193,7 +194,7 @@ impl Signal {
         }
     }
 
-    /// Returns the operator's treatment of the signal at this place: tdmrep.json has a setting of its own.
+    /// Returns the operator's treatment of the signal at this place: tdmrep.json has a separate setting.
     #[must_use]
     pub fn mode(self, modes: &Modes, place: &Place) -> SignalMode {
         match (self, place) {

@@ -110,7 +110,7 @@ impl Statement {
     }
 }
 
-/// Returns the category of a key of Content-Usage. TDMRep alone speaks of `tdm`.
+/// Returns the category of a key of Content-Usage. Only TDMRep speaks of `tdm`.
 fn usage_category(key: &str) -> Option<Category> {
     Category::from_name(key).filter(|category| *category != Category::Tdm)
 }

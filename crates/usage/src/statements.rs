@@ -1,9 +1,9 @@
-//! What one robots.txt says about use to one crawler: the lines of its groups, compiled once.
+//! The statements of one robots.txt about use, for one crawler: the lines of its groups, compiled once.
 //!
 //! Of Content-Usage and of Content-Signal, each by itself, the lines with the longest matching path count, all of that
 //! length together (attach-05 section 3.1). A line that does not parse is no line, so a shorter one still counts. Lines
-//! before the first user-agent line: of Content-Usage they are nobody's (RFC 9309 section 2.2.1); Content-Signal and
-//! License there count for crawlers with no such line of their own groups.
+//! before the first user-agent line: of Content-Usage they count for no crawler (RFC 9309 section 2.2.1);
+//! Content-Signal and License there count for crawlers with no such line of their own groups.
 //!
 //! The work per request is bounded by [`RankedPaths`]: where a path is too much work, all lines count.
 

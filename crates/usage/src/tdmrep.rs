@@ -27,7 +27,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 #[derive(Debug, Default)]
 pub struct TdmRep {
     paths: RankedPaths,
-    /// What the entries with a pattern say; `None` for one that sets nothing.
+    /// The statements of the entries with a pattern; `None` for one that sets nothing.
     entries: Box<[Option<Preference>]>,
     /// The entries that cannot be read.
     invalid: Box<[Invalid]>,

@@ -60,7 +60,7 @@ fn with(mut place: Json, more: Json) -> Json {
     place
 }
 
-/// Whether robots.txt allows the path, by its rules and the guard.
+/// Tells whether robots.txt allows the path, by its rules and the guard.
 fn allows(robots: &Robots, vector: &Vector, is_guarded: bool) -> bool {
     let rules = robots.rules(robots.selection(&chain(vector)));
     let path = ComparisonPath::new(vector.path().as_bytes());
@@ -69,7 +69,8 @@ fn allows(robots: &Robots, vector: &Vector, is_guarded: bool) -> bool {
     verdict.is_none_or(|rule| rule.kind == RuleKind::Allow) && !is_guarded_against
 }
 
-/// What is said before the request, or `None` where nothing is asked: robots.txt disallows, or an override allows.
+/// Returns the statements before the request, or `None` if no request follows: robots.txt disallows, or an override
+/// allows.
 fn before(vector: &Vector, modes: &Modes, is_guarded: bool) -> Option<Said> {
     let robots = vector.text("robots").unwrap_or_default();
     let robots = Robots::parse(robots.as_bytes(), ParseOptions::default());

@@ -1,4 +1,4 @@
-//! What became of requests, as the pages count and colour it.
+//! The outcomes of requests, as the pages count and colour them.
 
 use super::pages::page;
 use crate::support::{AdminGate, Origin, RULES, Reply};

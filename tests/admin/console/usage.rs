@@ -1,4 +1,4 @@
-//! What a site says of use, on the page of a decision.
+//! The statements of a site about use, on the page of a decision.
 
 use serde_json::json;
 

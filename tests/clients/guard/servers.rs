@@ -358,7 +358,7 @@ pub(crate) fn files() -> tempfile::TempDir {
         let file = root.path().join(resource[1..].replace("%C3%A9", "é"));
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         let text = match resource.ends_with(".php") {
-            // A script with a query is another resource than the script alone.
+            // A script with a query is another resource than the script without one.
             true => format!(
                 "<?php echo \"marker:{resource}\", $_SERVER[\"PATH_INFO\"] ?? \"\", \"\\n\";\n"
             ),

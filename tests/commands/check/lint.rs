@@ -1,4 +1,4 @@
-//! `crawlgate check` on a file alone: what it contains that crawlers do not read as meant.
+//! `crawlgate check` on a file without a URL: its lines that crawlers do not read as meant.
 
 use std::fs;
 use std::io::Write as _;

@@ -13,7 +13,7 @@ mod signals;
 
 use self::signals::{Vector, vectors};
 
-/// Tells whether a question alone says all that decides: `check` asks no gate and applies no override here.
+/// Tells whether a question by itself says all that decides: `check` asks no gate and applies no override here.
 fn is_a_question(vector: &Vector) -> bool {
     let is_plain = ["via", "override", "mode", "robots_state"]
         .iter()

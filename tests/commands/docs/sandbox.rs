@@ -1,4 +1,4 @@
-//! A home directory of its own, the site of the docs, and a running crawlgate.
+//! A separate home directory, the site of the docs, and a running crawlgate.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

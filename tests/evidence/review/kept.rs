@@ -60,7 +60,7 @@ fn checkpoints_are_believed_of_one_key() {
         (2, true),
         "{said:?}"
     );
-    // Both keys of a log whose key was exchanged.
+    // Both keys of a log with an exchanged key.
     let said = db.run(&[
         "audit",
         "verify",

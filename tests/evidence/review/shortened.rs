@@ -39,7 +39,7 @@ fn a_log_that_was_shortened_without_its_key_is_found() {
     for (name, attack, found) in attacks {
         check(name, signed, *attack, found);
     }
-    // No command that writes goes on behind the gap: only a log that states it does.
+    // No command that writes continues behind the gap: only a log that states it does.
     let db = signed();
     let said = db.run(&["store", "check"]);
     assert_eq!(said.code, 0, "{said:?}");

@@ -124,7 +124,7 @@ impl TestStore {
             .unwrap()
     }
 
-    /// Turns whole bundles of old entries into blocks, and drops blocks whose entries are all older than `keep`.
+    /// Turns whole bundles of old entries into blocks, and drops blocks if all their entries are older than `keep`.
     /// Returns the number of dropped entries.
     pub fn prune(&self, keep: Duration, now: Moment) -> u64 {
         let retention = Retention {

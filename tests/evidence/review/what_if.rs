@@ -1,4 +1,4 @@
-//! What another robots.txt would have decided about recorded requests.
+//! The decisions of another robots.txt about recorded requests.
 
 use std::fmt::Write as _;
 use std::time::Duration;

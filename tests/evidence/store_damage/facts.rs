@@ -102,7 +102,7 @@ fn of_the_log() -> Vec<Fact> {
             damage: |place| {
                 sql(
                     place,
-                    // Its row holds this record alone. The first one may have come together with the start.
+                    // Its row holds only this record. The first one may have come together with the start.
                     "UPDATE tail SET entries = substr(entries, 1, length(entries) - 1) \
                      WHERE instr(entries, CAST('/private/77' AS BLOB)) > 0",
                 );
@@ -369,7 +369,7 @@ fn lead_out(place: &Place, fact: &Fact) {
     }
     match place.serve() {
         Serve::Listened => {}
-        // The state file names what was written: no process goes on behind another record.
+        // The state file names what was written: no process continues behind another record.
         Serve::Refused(said) => {
             let is_told = said.contains("or the store was altered");
             assert!(name == "another record" && is_told, "{name}: {said}");

@@ -9,7 +9,7 @@ use crate::support::Setup;
 /// The user and the group of the service.
 const SERVICE: (u32, u32) = (65_534, 65_533);
 
-/// Asserts that all files of the directory belong to the service and are its own alone.
+/// Asserts that all files of the directory belong to the service and are closed to all others.
 #[track_caller]
 fn all_belong_to_the_service(state: &Path, names: &[&str]) {
     let mut found: Vec<String> = Vec::new();

@@ -38,8 +38,8 @@ fn ended(signal: Signal) -> Option<CrawlgateProcess> {
     Some(gate)
 }
 
-/// Runs a command of crawlgate on a copy of the store in a file system of its own, after `first`. Returns its exit code and
-/// all its output, and that of `last` after it.
+/// Runs a command of crawlgate on a copy of the store in a separate file system, after `first`. Returns its exit code
+/// and all its output, and that of `last` after it.
 fn on_disk(gate: &CrawlgateProcess, first: &str, words: &[&str], last: &str) -> (i32, String) {
     let script = format!(
         "set -e; rm -rf plain; cp -a disk plain; mount -t tmpfs -o size=4m tmpfs disk; cp -a plain/. disk/; set +e

@@ -45,7 +45,7 @@ fn the_library_proves_what_it_wrote() {
         );
     }
     assert_eq!(proven.last().unwrap().outcome, Some(Outcome::Same));
-    // Events, too, if their objects are at hand.
+    // Events, too, if their objects are present.
     let events = (0..corpus.entries.len()).filter(|nth| !all.contains(nth));
     let proven = events.filter(|nth| prove(&corpus.one(*nth), &keys).is_ok());
     assert!(proven.count() >= 12);

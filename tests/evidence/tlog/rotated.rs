@@ -43,7 +43,7 @@ fn is_proven_by(file: &str, keys: Keys) -> bool {
     matches!(checker.prove_next(), Ok(Some(_))) && matches!(checker.prove_next(), Ok(None))
 }
 
-/// Proves a file by Python; `None` where there is none.
+/// Proves a file by Python; `None` without Python.
 fn is_proven_by_python(file: &str, key: &VerifierKey) -> Option<bool> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("evidence.json");

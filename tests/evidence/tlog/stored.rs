@@ -149,7 +149,7 @@ impl TestStore {
         let note = Note::parse(&read(Resource::Checkpoint)).unwrap();
         let (checkpoint, _) = Checkpoint::open(&note, &keys).unwrap();
         assert_eq!(checkpoint.size, size);
-        // From the files alone: each hash follows from the tile below, the lowest from the entries.
+        // Only from the files: each hash follows from the tile below, the lowest from the entries.
         for tile in Tile::all(size) {
             let hashes = tile.hashes(&read(Resource::Hashes(tile))).unwrap();
             if tile.level() == 0 {
@@ -230,7 +230,7 @@ fn the_tree_of_a_store_is_written_and_goes_on() {
     let none = db.tiles();
     assert_eq!(none.status.code(), Some(2));
     let mut before = BTreeMap::new();
-    // Entries of the tail alone, of blocks, more than one segment.
+    // Entries of only the tail, of blocks, more than one segment.
     for size in [1, 255, 256, 600, 5_000, 66_100] {
         db.grow(size);
         let places = db.written();
@@ -300,7 +300,7 @@ fn a_directory_of_a_tree_that_the_log_does_not_continue_is_refused() {
         );
     };
 
-    // An older copy of the store is back, and then goes on otherwise.
+    // An older copy of the store is back, and then continues otherwise.
     for name in names {
         fs::copy(older.path().join(name), db.path(name)).unwrap();
     }

@@ -1,4 +1,4 @@
-//! What holds for each refusal: its answer, its record, and what both say.
+//! The promises about each refusal: its answer, its record, and their content.
 
 use super::*;
 

@@ -200,7 +200,7 @@ fn chaos(mut ground: Ground, mut gates: Vec<CrawlgateProcess>) {
         excess(&times, SPREAD / 10),
         excess(&times, SPREAD)
     );
-    // One turn for each request that was stopped on its way, or whose instance was killed together with the engine.
+    // One turn for each request that was stopped on its way, or lost its instance together with the engine.
     let most = counts.stops_and_kills().max(1);
     assert!(excess(&times, SPREAD) <= most, "seed {seed}");
 

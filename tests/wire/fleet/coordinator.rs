@@ -308,7 +308,7 @@ fn one_instance_fetches_and_the_others_take_its_state() {
             }
             other => panic!("{other:?}"),
         }
-        // Whoever has the newest state fetches, with a higher token.
+        // The holder of the newest state fetches, with a higher token.
         match b.acquire_fetch(ask(&key, "b/1", token)).await.unwrap() {
             FetchLease::Acquired { token: next, .. } => assert!(next > token),
             other => panic!("{other:?}"),

@@ -249,7 +249,7 @@ fn an_engine_that_is_restored_from_an_old_dump_takes_nothing_back() {
     assert_eq!(origin.robots_fetches(), fetches + 1, "one for all");
     assert_eq!(origin.seen_but_robots(), before);
     drop(late);
-    // An instance that knows its state from its store alone does not go back to the old one, either.
+    // An instance that knows its state only from its store does not go back to the old one, either.
     gates[0].signal(Signal::TERM);
     gates[0].wait();
     gates[0].start_again();

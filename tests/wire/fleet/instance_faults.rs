@@ -153,7 +153,7 @@ fn an_engine_and_an_instance_that_are_killed_in_one_moment_let_no_turn_go_early(
         setup.set("pace", "requests_per_second", "1");
     });
     for round in 0..4 {
-        // The first alone knows of its turn.
+        // Only the first knows of its turn.
         gates[0].until(200, &origin.url(&format!("/first/{round}")));
         gates[0].signal(Signal::KILL);
         engine.kill();
@@ -232,7 +232,7 @@ fn what_is_altered_in_the_engine_permits_nothing() {
         );
         assert_eq!(origin.seen_but_robots(), [""; 0], "{alteration}");
     }
-    // One octet of each override, and a removal that is none.
+    // One octet of each override, and a removal that is invalid.
     let script = "local set = 'crawlgate:{fleet}:overrides' local all = redis.call('HGETALL', set) \
         for k = 1, #all, 2 do redis.call('HSET', set, all[k], 'x' .. string.sub(all[k + 1], 2)) \
         redis.call('HSET', set .. '_removed', all[k], all[k + 1]) end \

@@ -21,7 +21,7 @@ pub(super) fn fleet(link: &EngineLink, count: usize, patience: &str) -> Vec<Craw
     fleet_from(link, 1, count, patience)
 }
 
-/// Starts instances whose numbers begin with `first`.
+/// Starts instances with numbers from `first` on.
 fn fleet_from(
     link: &EngineLink,
     first: usize,

@@ -142,7 +142,8 @@ fn three_instances_keep_one_rate_and_use_it() {
 fn three_instances_keep_one_crawl_delay_for_each_group() {
     let (_engine, link) = or_skip!(engine_and_link());
     let gates = fleet(&link, &[("crawl_delay", "\"honour\"")]);
-    // A Crawl-delay alone does not end a group (RFC 9309, section 2.1): the next User-agent line would belong to it.
+    // A Crawl-delay by itself does not end a group (RFC 9309, section 2.1): the next User-agent line would belong to
+    // it.
     let rules = "User-agent: slow\nCrawl-delay: 2\nDisallow: /private\n\n\
         User-agent: *\nCrawl-delay: 0.5\nDisallow: /private\n";
     let origin = Origin::with_rules(rules);

@@ -113,7 +113,7 @@ fn the_late_result_of_an_instance_that_was_stopped_is_refused() {
         assert_eq!(members[0]["name"], "a1");
         (silent >= 10_000).then_some(())
     });
-    // The first one goes on: its state is late, and that of the other is in force there, too.
+    // The first one continues: its state is late, and that of the other is in force there, too.
     gates[0].signal(Signal::CONT);
     latch.open();
     gates[0].refused(&wire.response("GET"), 403, "robots_disallow");

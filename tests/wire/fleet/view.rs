@@ -1,4 +1,4 @@
-//! What an operator sees of a fleet: `crawlgate fleet status`, the API, the console, the metrics.
+//! The views that an operator has of a fleet: `crawlgate fleet status`, the API, the console, the metrics.
 
 use serde_json::Value;
 

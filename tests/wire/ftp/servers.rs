@@ -86,7 +86,7 @@ fn vsftpd() -> Option<Peer> {
         ];
         let file = dir.join("vsftpd.conf");
         fs::write(&file, settings.join("\n") + "\n").unwrap();
-        // It takes settings from root's files or its own user's alone.
+        // It takes settings only from root's files or its own user's.
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
         script(&program, folder.as_deref(), "", &file.display().to_string())
     });

@@ -201,7 +201,7 @@ pub fn check(gate: &CrawlgateProcess, place: SocketAddr, plain: &Origin, tls: &O
         BrokenOff => {
             let begun = origin.connections();
             request.begin(&mut frames, 1);
-            // An upload has a connection of its own.
+            // An upload has a separate connection.
             eventually("the upload", || {
                 (origin.connections() > begun).then_some(())
             });

@@ -17,7 +17,7 @@ use super::{TLS, listening};
 use crate::support::http2_frames::{End, block, flag, kind};
 use crate::support::{CrawlgateProcess, Http2, Origin, RULES};
 
-/// What a crawler is told about a request.
+/// The outcome of a request.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     /// A rule denies it. The record has this host.
@@ -30,7 +30,7 @@ enum Outcome {
     Arrives(&'static str),
 }
 
-/// Sends a request on a connection of its own, with exactly these fields behind the method.
+/// Sends a request on a new connection, with exactly these fields behind the method.
 fn exactly(
     gate: &CrawlgateProcess,
     place: SocketAddr,

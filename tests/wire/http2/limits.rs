@@ -101,7 +101,7 @@ fn a_stream_in_progress_counts_as_a_request() {
         for pending in pending {
             assert_eq!(http2.answer(pending).unwrap().status, 204, "{key}");
         }
-        // The connection goes on.
+        // The connection continues.
         eventually("a place to be free", || {
             (http2.get(&origin.url("/fourth")).status == 200).then_some(())
         });

@@ -1,4 +1,4 @@
-//! Tunnels on streams: each has a connection slot of its own.
+//! Tunnels on streams: each has a separate connection slot.
 
 use bytes::Bytes;
 use http::Request;

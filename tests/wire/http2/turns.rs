@@ -24,7 +24,7 @@ fn each_stream_takes_a_turn_of_its_origins_pace() {
     gate.refused(&answer, 429, "paced");
     let seconds: u64 = answer.field("retry-after").unwrap().parse().unwrap();
     assert!((1..=100).contains(&seconds), "{seconds}");
-    // The connection goes on.
+    // The connection continues.
     http2.get(&other.url("/4")).is_origins(200, "page /4");
     assert_eq!(origin.seen_but_robots(), ["GET /1", "GET /2"]);
 }

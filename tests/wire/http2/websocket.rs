@@ -119,7 +119,7 @@ fn an_open_websocket_on_a_stream_ends_when_its_request_would_be_denied() {
         octets
     });
     assert_eq!(end, b"");
-    // Its path is not denied, and the connection goes on.
+    // Its path is not denied, and the connection continues.
     let still = Bytes::from_static(b"still");
     bystander.ours.body.send_data(still, false).unwrap();
     assert_eq!(

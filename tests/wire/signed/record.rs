@@ -1,4 +1,4 @@
-//! What the record of a request says of its signature.
+//! The facts in a request's record about its signature.
 
 use super::verify::{by_http1, signing_gate_with};
 use crate::support::{AdminGate, Origin, Reply};

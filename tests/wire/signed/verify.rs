@@ -1,4 +1,4 @@
-//! What origins were sent, and the verification of its signatures: by hand, and by another program.
+//! The requests that origins were sent, and the verification of their signatures: by hand, and by another program.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -97,7 +97,7 @@ pub fn identity(setup: &Setup, name: &str, more: &str) -> (SigningKey, String) {
     (key, section)
 }
 
-/// A gate whose requests are signed with the key.
+/// Returns a gate that signs requests, and its key.
 pub fn signing_gate(more: &str) -> (CrawlgateProcess, SigningKey) {
     signing_gate_with(more, |_| ())
 }

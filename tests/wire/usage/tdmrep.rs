@@ -1,4 +1,4 @@
-//! tdmrep.json: fetched after robots.txt, by whom, and what follows from each state.
+//! tdmrep.json: its fetch after robots.txt, the identity that it is fetched as, and the effect of each state.
 
 use std::thread;
 
@@ -16,7 +16,7 @@ pub(crate) const PATH: &str = "/.well-known/tdmrep.json";
 /// A file that reserves a folder.
 pub(crate) const RESERVED: &str = r#"[{"location":"/art/","tdm-reservation":1}]"#;
 
-/// Returns a gate with this mode, whose clients mine text and data unless they say otherwise.
+/// Returns a gate with this mode, for clients that mine text and data unless they say otherwise.
 fn gate(mode: &str, more: impl FnOnce(&mut Setup)) -> CrawlgateProcess {
     CrawlgateProcess::with(|setup| {
         setup.set("signals", "tdmrep", &format!("\"{mode}\""));

@@ -1,4 +1,4 @@
-//! What becomes of the connection to an origin with a page that is withheld.
+//! The connection to an origin after one of its pages is withheld.
 
 use super::{is_withheld, training, withheld};
 use crate::metrics::wait;

@@ -49,7 +49,7 @@ fn a_witness_that_knows_more_than_the_store_stops_the_signing() {
     let mut gate = AdminGate::of(gate.process);
     gate.wait_said("NO CHECKPOINT IS SIGNED ANY MORE");
     gate.wait_said(&format!("knows a checkpoint of {known} records"));
-    // Recording goes on; no process signs, so nothing new is proven.
+    // Recording continues; no process signs, so nothing new is proven.
     let id = gate.deny(&origin, "/private/e");
     gate.beside_until("log", &["show", &id], |told| !told.is_empty());
     let (_, error) = gate.ends(2, "audit", &["prove", &id]);

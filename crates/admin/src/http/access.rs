@@ -223,7 +223,7 @@ impl Access {
             Err(Refusal::Busy) => Reason::Busy,
             Ok(_) | Err(Refusal::Missing) => return found,
         };
-        // The name of a known user alone: people type a password into the wrong field.
+        // Only the name of a known user: people type a password into the wrong field.
         let known = user.map(|user| &*user.name);
         self.refusals.refuse(reason, peer, known);
         found

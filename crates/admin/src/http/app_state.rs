@@ -1,4 +1,4 @@
-//! What all pages share: the process, the credentials, the permits for expensive work.
+//! The state that all pages share: the process, the credentials, the permits for expensive work.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -92,7 +92,7 @@ impl AppState {
         self.proxy().log().store()
     }
 
-    /// Returns the store, or the problem that there is none.
+    /// Returns the store, or the problem that it is missing.
     ///
     /// # Errors
     /// 404 if the process has no store.
@@ -153,9 +153,9 @@ impl AppState {
         &self.0.process
     }
 
-    /// Returns the secret in the forms of our own pages, see [`Posted`](super::form::Posted). Each user has one of its own, and
-    /// senders without a name share one: a sender must not know what the forms of a user hold. Empty if there is none: no
-    /// form matches it.
+    /// Returns the secret in the forms of our own pages, see [`Posted`](super::form::Posted). Each user has a different
+    /// one, and senders without a name share one: a sender must not know what the forms of a user hold. Empty without a
+    /// secret: no form matches it.
     pub fn csrf(&self, actor: &Actor) -> String {
         token::secret_of(&self.0.csrf, actor.name())
     }

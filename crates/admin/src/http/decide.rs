@@ -5,7 +5,7 @@
 //! - `GET /decide?url=…&agent=…`, for programs that can build a URL; `squid-helper` asks this way.
 //! - `/ext-authz/…`, as Envoy's `ext_authz` filter asks over HTTP: the request's own method, path and Host, behind a
 //!   path prefix. Envoy takes 5xx for an error, which `failure_mode_allow` makes a yes, so such a refusal is 403 there.
-//! - `/auth`, as nginx's `auth_request` asks: the request in header fields of its own. nginx takes 2xx for yes, 401 and
+//! - `/auth`, as nginx's `auth_request` asks: the request in dedicated header fields. nginx takes 2xx for yes, 401 and
 //!   403 for no and all else for an error, so every refusal is 403 there.
 //!
 //! `guard` decides which programs may ask. `client=` names the client, in `/decide` and in the address that nginx asks
@@ -69,7 +69,7 @@ pub(super) fn is_decide_path(path: &str) -> bool {
 
 /// Tells whether a request for this path describes the crawler's request in header fields, which say nothing about the
 /// asking program. Another site's page can set none of these fields: `/ext-authz` requires X-Forwarded-Proto and
-/// `/auth` a field of its own, and a browser asks by OPTIONS first (CORS), which is refused.
+/// `/auth` a dedicated field, and a browser asks by OPTIONS first (CORS), which is refused.
 pub(super) fn is_described_in_fields(path: &str) -> bool {
     path == "/auth" || borrows_head(path)
 }

@@ -1,5 +1,5 @@
-//! The listener of the admin side: its own port, its own bounds, nothing shared with the proxy's. With a certificate it speaks
-//! TLS alone.
+//! The listener of the admin side: its own port, its own bounds, nothing shared with the proxy's. With a certificate it
+//! speaks only TLS.
 
 use std::convert::Infallible;
 use std::io;

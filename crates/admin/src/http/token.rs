@@ -41,7 +41,7 @@ pub enum TokenError {
         /// The way out.
         advice: &'static str,
     },
-    /// The directory of the file is none.
+    /// The parent of the file is not a directory.
     #[error("[admin] token_file {path}: its parent is not a directory; {UNWRITTEN}")]
     NoDirectory {
         /// The file.
@@ -84,7 +84,7 @@ impl TokenError {
 pub struct Token(TokenDigest);
 
 impl Token {
-    /// Returns the token in the file at `path`, made if there is none.
+    /// Returns the token in the file at `path`, made if the file is missing.
     ///
     /// # Errors
     /// When the token can neither be read nor made, others may read it, or it can be guessed.

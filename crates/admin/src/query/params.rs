@@ -55,7 +55,7 @@ impl Params {
     /// Takes one of a few words.
     ///
     /// # Errors
-    /// When the value is none of them.
+    /// When the value is not one of them.
     pub fn word(&mut self, name: &str, words: &[&str]) -> Result<Option<String>, InvalidParam> {
         let text = self.text(name)?;
         super::one_of(name, &text, words)
@@ -88,7 +88,7 @@ impl Params {
     /// Takes the conditions on decisions.
     ///
     /// # Errors
-    /// When one is given twice or is none of its words. [`Conditions::query`] finds other errors.
+    /// When one is given twice or has an unknown word. [`Conditions::query`] finds other errors.
     pub fn conditions(&mut self) -> Result<Conditions, InvalidParam> {
         Ok(Conditions {
             since: self.text("since")?,

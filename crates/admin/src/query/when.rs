@@ -21,7 +21,7 @@ pub enum Edge {
 /// Reads `2026-11-20`, `2026-11-20T12:00`, `2026-11-20T12:00:00Z`, `2h` or `2h ago`, `now`.
 ///
 /// # Errors
-/// When the text is none of these; the message gives the text and the valid forms.
+/// When the text has another form; the message gives the text and the valid forms.
 pub fn moment(text: &str, edge: Edge, now: Moment) -> Result<Moment, ReadError> {
     let wrong = || {
         ReadError(format!(

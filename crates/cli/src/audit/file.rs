@@ -141,7 +141,7 @@ fn keys(args: &FileArgs, config: &Config) -> Result<(Keys, Vec<VerifierKey>), Fa
 }
 
 /// Returns the rotations of the key beside the store, for a file from before them. Without a store that can be read, the
-/// present key alone counts.
+/// only the present key counts.
 fn rotations(config: &Config) -> Result<Vec<Rotation>, Failure> {
     let Ok(store) = store::open(config, Access::Read) else {
         return Ok(Vec::new());

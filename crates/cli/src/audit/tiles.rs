@@ -166,7 +166,7 @@ async fn write_bundles(
                     bottom.lose(tile);
                     continue;
                 }
-                // The tree goes on by the root that is kept.
+                // The tree continues by the root that is kept.
                 Err(error) if known.is_some() && error.is_of_lost() => {
                     bottom.lose(tile);
                     continue;

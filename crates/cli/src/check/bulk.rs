@@ -1,6 +1,6 @@
 //! Judges in bulk: each line of input gets its answer on a line of output, in the same order.
 //!
-//! The answer is the protocol's, so [`rep`](crawlgate_robots) alone gives it: even a URL that no request could carry is
+//! The answer is the protocol's, so only [`rep`](crawlgate_robots) gives it: even a URL that no request could carry is
 //! judged. The path guard's opinion is added to the answer.
 //!
 //! A thread reads; one task judges, writes, and waits for the fetches of lines that bring no robots.txt. Lines behind a
@@ -79,7 +79,7 @@ fn read(input: impl io::Read, batches: &mpsc::Sender<io::Result<Vec<Line>>>) {
     }
 }
 
-/// A line whose answer is not written yet.
+/// A line without a written answer yet.
 enum QueuedAnswer {
     Answered(Vec<u8>),
     Fetching(Arc<PendingLine>, JoinHandle<Documents>),

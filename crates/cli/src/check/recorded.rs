@@ -1,6 +1,7 @@
-//! What if: which recorded requests of an origin another robots.txt decides otherwise.
+//! The recorded requests of an origin that another robots.txt would decide otherwise.
 //!
-//! The store is read page by page, so memory does not grow with it. Nothing is fetched, and a running service goes on.
+//! The store is read page by page, so memory does not grow with it. Nothing is fetched, and a running service
+//! continues.
 
 mod shown;
 
@@ -102,7 +103,7 @@ pub(super) enum Format {
     Text,
     /// One object.
     Json,
-    /// Each request that would be decided otherwise, on a line of its own.
+    /// Each request that would be decided otherwise, one per line.
     Jsonl,
 }
 

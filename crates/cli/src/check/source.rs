@@ -42,7 +42,7 @@ impl Source {
 /// The robots.txt that an answer may rest on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
-    /// The copies in the store, by which the gate here judges. Where there is none, or it is due, it is fetched.
+    /// The copies in the store, by which the gate here judges. A missing one, or one that is due, is fetched.
     Stored,
     /// None: each is fetched.
     Nothing,
@@ -69,7 +69,7 @@ pub(super) fn cache(
     Ok(Arc::new(cache))
 }
 
-/// Returns the configuration with the identity of `[agent]` alone, or without any if this user cannot read its key.
+/// Returns the configuration with only the identity of `[agent]`, or without any if this user cannot read its key.
 fn as_readable(config: &Config) -> Config {
     let mut config = config.clone();
     let name = config.agent.signing.clone();

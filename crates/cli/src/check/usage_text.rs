@@ -1,4 +1,5 @@
-//! What a site says of use, for people: each preference with its place, licences, and what follows for each purpose.
+//! The statements of a site about use, for people: each preference with its place, licences, and what follows for each
+//! purpose.
 
 use super::escaped::Escaped;
 use super::page::Page;

@@ -16,7 +16,7 @@ pub(super) struct KeyArgs {
     file: PathBuf,
 }
 
-/// Makes a key in a new file, which its owner alone can read.
+/// Makes a key in a new file, which only its owner can read.
 pub(super) fn run(args: &KeyArgs) -> Result<(), Failure> {
     let path = &args.file;
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());

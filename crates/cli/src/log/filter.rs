@@ -66,7 +66,7 @@ impl FilterArgs {
         *self != times
     }
 
-    /// Tells whether acknowledged decisions alone are meant.
+    /// Tells whether only acknowledged decisions are meant.
     pub(super) fn is_of_acknowledged(&self) -> bool {
         self.acknowledged
     }

@@ -36,7 +36,7 @@ enum Layout {
 /// Width below which a table leaves out the year, the scheme, the agent and the rule.
 const ROOMY: usize = 160;
 
-/// Width below which a URL gets a line of its own: behind the other cells, its path would not fit.
+/// Width below which a URL gets a separate line: behind the other cells, its path would not fit.
 const TIGHT: usize = 110;
 
 const TIME: usize = 19;
@@ -250,7 +250,7 @@ impl LogPrinter {
                 let url = url.split_once("://").map_or(&*url, |(_, rest)| rest);
                 let url = with_path(url, width.saturating_sub(used + 1).max(8));
                 let reason = fitted(&reason, REASON);
-                // The status alone: an error is in the wider tables.
+                // Only the status: an error is in the wider tables.
                 let status = answer.split(' ').next().unwrap_or_default();
                 let answer = fitted(status, STATUS);
                 format!(

@@ -1,6 +1,6 @@
 //! The command itself: starts it, passes signals on, waits for its end.
 //!
-//! `tests/child.rs` tests it in a process of its own: signals go to the whole process, and once caught stay caught.
+//! `tests/child.rs` tests it in a separate process: signals go to the whole process, and once caught stay caught.
 
 use std::{
     error::Error,
@@ -58,7 +58,7 @@ impl From<ExitStatus> for CommandEnd {
 pub enum Reachable {
     /// Anywhere, as far as the command's own user may.
     Anywhere,
-    /// This port alone: the proxy's.
+    /// Only this port: the proxy's.
     Port(u16),
 }
 

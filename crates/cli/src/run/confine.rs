@@ -1,10 +1,10 @@
 //! `run --confine`: the command and its children open TCP connections to the proxy and nowhere else.
 //!
-//! Two means of the kernel take no privilege and restrict a thread and its children, for good. So a thread of its own is
+//! Two means of the kernel take no privilege and restrict a thread and its children, for good. So a new thread is
 //! restricted, and starts the command: no code runs between fork and exec, and the rest of this process stays
 //! unrestricted.
 //!
-//! - Landlock lets connect(2) lead to the proxy's port alone. It knows TCP only.
+//! - Landlock lets connect(2) lead only to the proxy's port. It knows TCP only.
 //! - A filter of system calls leaves the command no other socket than TCP, Unix and netlink ones, and no way around
 //!   connect(2): no UDP (DNS, QUIC), no Multipath TCP, no raw packets, no Fast Open of sendto(2), no `io_uring`.
 //!
@@ -67,7 +67,7 @@ impl Refusal {
 ///
 /// The outer one if the kernel does not confine the command, the inner one if it cannot be started. Nothing runs then.
 pub(super) fn spawn(command: &mut Command, port: u16) -> Result<io::Result<Child>, Refusal> {
-    // The runtime watches the child, and the new thread has no runtime of its own.
+    // The runtime watches the child, and the new thread has no runtime.
     let runtime = Handle::current();
     thread::scope(|scope| {
         let restricted = scope.spawn(|| {
@@ -124,7 +124,7 @@ fn filter() -> Result<BpfProgram, BackendError> {
         .collect::<Result<_, _>>()?,
     )?];
     for family in [libc::AF_INET, libc::AF_INET6] {
-        // The kind is in the lowest four bits; SOCK_STREAM is the lowest of them alone.
+        // The kind is in the lowest four bits; SOCK_STREAM has only the lowest of them.
         let other_kinds =
             [(1, 0), (2, 2), (4, 4), (8, 8)].map(|(bit, value)| is(1, bits(bit), value));
         for kind in other_kinds {
@@ -191,7 +191,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let trace = directory.path().join("trace");
         let runtime = Handle::current();
-        // A thread of its own, whose restrictions end with it.
+        // A separate thread: its restrictions end with it.
         let refusal = thread::scope(|scope| {
             let layered = scope.spawn(|| {
                 let _runtime = runtime.enter();

@@ -286,8 +286,8 @@ fn java_options(proxy: &str, truststore: &Path) -> String {
 }
 
 /// Replaces `{proxy}`, `{ca}` and `{spki}` in `arguments` by the proxy's URL, the path of the authority's certificate
-/// and the digest of its key: for programs that read options instead of variables. An argument that is not UTF-8 is
-/// left alone.
+/// and the digest of its key: for programs that read options instead of variables. An argument that is not UTF-8 stays
+/// unchanged.
 pub fn fill_placeholders(arguments: &mut [OsString], proxy: &str, ca: &Path, spki: &str) {
     for argument in arguments {
         if let Some(text) = argument.to_str()

@@ -1,6 +1,6 @@
-//! `run --confine=net`: the command gets a network of its own with only the proxy in it.
+//! `run --confine=net`: the command gets a separate network with only the proxy in it.
 //!
-//! A socket stays in the network namespace of its creation. So a process of its own makes the namespace and the proxy's
+//! A socket stays in the network namespace of its creation. So a separate process makes the namespace and the proxy's
 //! socket, hands the socket over to the proxy and then becomes the command; the proxy accepts inside and dials outside.
 //! A user namespace lets an ordinary user do so, and takes all privileges outside from the command. It requires a
 //! process with one thread, so the program starts itself.
@@ -132,7 +132,7 @@ pub fn run(args: &ConfinedArgs) -> ExitCode {
     ExitCode::from(error.exit_code())
 }
 
-/// Moves this process, which must have one thread, into a user and a network namespace of its own.
+/// Moves this process, which must have one thread, into a new user and a new network namespace.
 fn enter() -> Result<(), Refusal> {
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).map_err(refused)?;

@@ -1,4 +1,4 @@
-//! What a gate tells of itself when it starts and after a reload.
+//! The messages of a gate about itself when it starts and after a reload.
 
 use tracing::{info, warn};
 

@@ -123,7 +123,7 @@ fn take(sockets: &mut ListenFd, index: usize) -> Result<Bound, ListenError> {
     let failed = |error| ListenError::Passed { index, error };
     let taken = match sockets.take_tcp_listener(index) {
         Ok(taken) => taken.map(Bound::Tcp),
-        // Not a TCP socket: try a Unix socket, and report that error if it is none.
+        // Not a TCP socket: try a Unix socket, and report that error if it is not one either.
         Err(_) => sockets
             .take_unix_listener(index)
             .map_err(failed)?

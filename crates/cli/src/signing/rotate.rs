@@ -1,7 +1,7 @@
 //! The steps of a rotation: each moves files, and says what is due next.
 //!
-//! The names of the files tell the step, so a rotation that was cut off goes on where it stood. The private key is never
-//! missing: the next one takes its place in one step.
+//! The names of the files tell the step, so a rotation that was cut off continues where it stood. The private key is
+//! never missing: the next one takes its place in one step.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -209,7 +209,7 @@ impl Iterator for Words<'_> {
             }
         };
         self.0 = octets.as_slice();
-        // Half a word is none.
+        // Half a word does not count.
         ended.then_some(word)
     }
 }

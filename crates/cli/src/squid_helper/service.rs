@@ -169,7 +169,7 @@ impl Service {
                         .into()
                 }
                 StatusCode::BAD_REQUEST => {
-                    // The error concerns this request alone.
+                    // The error concerns only this request.
                     let message = detail(body).await;
                     return Ok(Outcome::Undecided(message));
                 }

@@ -88,7 +88,7 @@ impl AdminConfig {
         self.token_file.is_none() && self.had_users && self.users.is_empty()
     }
 
-    /// Tells whether programs of this machine alone reach the address.
+    /// Tells whether only programs of this machine reach the address.
     #[must_use]
     pub fn is_on_loopback(&self) -> bool {
         self.address

@@ -11,7 +11,7 @@ section! {
     /// `[fleet]`
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct FleetConfig "fleet" {
-        /// The engine; `None`: the sentinels name it, or this instance is alone.
+        /// The engine; `None`: the sentinels name it, or this instance has no fleet.
         engine: Option<Endpoint> = None, unless("", service(|text| EngineAddress::from_str(text).map(|it| it.endpoint))), AtRestart;
         /// Sentinels that name the engine's primary.
         sentinels: Vec<Endpoint> = Vec::new(), one_or_list(|| service(Endpoint::from_str)), AtRestart;

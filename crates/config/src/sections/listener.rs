@@ -1,4 +1,4 @@
-//! `[[listener]]`: addresses and sockets besides `[listen] address` where crawlers connect, each with rules of its own.
+//! `[[listener]]`: addresses and sockets besides `[listen] address` where crawlers connect, each with separate rules.
 
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 

@@ -12,7 +12,7 @@ section! {
     /// `[ship]`
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct ShipConfig "ship" {
-        /// The place; `None`: the log is in the store alone.
+        /// The place; `None`: the log is only in the store.
         to: Option<ShipTo> = None, unless("", place()), AtRestart;
         /// The least time between two passes.
         every: Duration = secs(10), duration(ONE_MS * 10..=secs(3_600)), AtRestart;
@@ -24,7 +24,7 @@ section! {
 /// A place for the files of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ShipTo {
-    /// A directory of this log alone.
+    /// A directory only for this log.
     Folder(PathBuf),
     /// The URL of a service that takes files by PUT, without a slash at its end. The name of the log follows.
     Url(String),

@@ -200,7 +200,7 @@ impl Transfer {
         }
     }
 
-    /// Goes on after the confirmation, which has come before the last octets.
+    /// Takes note of the confirmation, which has come before the last octets.
     fn confirm(&mut self) {
         self.state = match std::mem::replace(&mut self.state, State::Ended) {
             State::Open(data, control) => State::OpenConfirmed(data, control),
@@ -244,7 +244,7 @@ impl Transfer {
         }
     }
 
-    /// Goes on after the last octet of the data connection.
+    /// Continues after the last octet of the data connection.
     fn close(&mut self) -> Result<Option<Bytes>, Cut> {
         match self.payload {
             Payload::File(BodyEnd::End(Some(1..)) | BodyEnd::Octet(_)) => {

@@ -43,7 +43,7 @@ impl Drop for Aborted {
 }
 
 impl<H> Body<H> {
-    /// Splits a response to a request by `method` into its head and its body, which holds `held`. An upload goes on
+    /// Splits a response to a request by `method` into its head and its body, which holds `held`. An upload continues
     /// beside it. True beside `held`: octets of a response that has none make it invalid.
     pub(in super::super) fn of(
         method: &Method,
@@ -159,7 +159,7 @@ impl<H: Unpin> http_body::Body for Body<H> {
     }
 }
 
-/// Tells whether `h2` has reset the stream alone, because it breaks the protocol.
+/// Tells whether `h2` has reset only the stream, because it breaks the protocol.
 fn is_of_this_stream(error: &h2::Error) -> bool {
     error.is_library() && error.is_reset() && error.reason() == Some(Reason::PROTOCOL_ERROR)
 }

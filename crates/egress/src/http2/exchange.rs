@@ -1,4 +1,4 @@
-//! One exchange on a stream of its own, up to the head of the response.
+//! One exchange on a new stream, up to the head of the response.
 
 use std::future::{Future as _, poll_fn};
 use std::pin::Pin;
@@ -45,7 +45,7 @@ pub(in super::super) enum Rejected {
     Failed(Failure),
 }
 
-/// A response head, and the upload if that goes on.
+/// A response head, and the upload if that continues.
 pub(in super::super) struct Opened {
     pub(in super::super) response: Response<RecvStream>,
     pub(super) upload: Option<Sending<RequestBody>>,

@@ -7,8 +7,8 @@ use http::HeaderMap;
 /// Most octets of the fields of a head or of trailers, each with 32 more (RFC 9113 6.5.2).
 pub(super) const FIELDS: usize = 256 * 1024;
 
-/// The kind of the error that ends a connection with a longer section: `h2` keeps the kind alone, and no other error of a
-/// socket has it.
+/// The kind of the error that ends a connection with a longer section: `h2` keeps only the kind, and no other error of
+/// a socket has it.
 pub(in super::super) const TOO_LONG: io::ErrorKind = io::ErrorKind::FileTooLarge;
 
 /// Tells whether fields have more than [`FIELDS`] octets.

@@ -1,5 +1,5 @@
-//! What `h2` does not tell of an origin's frames: it drops the last fields of trailers that are too long, and keeps the last
-//! stream that a GOAWAY names to itself.
+//! Facts that `h2` does not tell of an origin's frames: it drops the last fields of trailers that are too long, and
+//! keeps the last stream that a GOAWAY names to itself.
 
 use std::io;
 use std::pin::Pin;
@@ -15,8 +15,8 @@ use crawlgate_net::http2_frames::{CONTINUATION, FrameReader, GOAWAY, HEADERS};
 use crawlgate_net::read_filter::{Filtered, ReadFilter};
 
 /// Most octets of a field section on the wire. No section with [`FIELDS`] octets has as many: a code has at most as many
-/// octets as its text in a reasonable encoding. Of a single field that `h2` drops, the value alone has twice as many as
-/// [`FIELDS`], and its shortest code five bits for an octet (RFC 7541, appendix B).
+/// octets as its text in a reasonable encoding. Of a single field that `h2` drops, the value by itself has twice as
+/// many as [`FIELDS`], and its shortest code five bits for an octet (RFC 7541, appendix B).
 const MAX: usize = FIELDS + FIELDS / 4;
 
 /// A connection that ends before the end of a section that is too long.

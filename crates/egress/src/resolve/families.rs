@@ -51,7 +51,7 @@ async fn first_of(
     let now = match first {
         Ok(lookup) => addresses(&lookup),
         Err(error) => {
-            // The other family alone decides.
+            // Only the other family decides.
             let first_error = DnsError::from(error);
             return match other.await {
                 Ok(lookup) => Ok(addresses(&lookup).into()),

@@ -208,7 +208,7 @@ impl<R: Read> Checker<R> {
         ])
     }
 
-    /// Makes the decision again from the file alone.
+    /// Makes the decision again from nothing but the file.
     fn decide(
         &self,
         entry: &Entry<'_>,

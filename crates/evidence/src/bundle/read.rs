@@ -46,7 +46,7 @@ pub(super) struct Claimed {
 pub struct Reader<R: Read> {
     values: StreamDeserializer<'static, IoRead<R>, Json>,
     header: Header,
-    /// The record of a file that has one alone.
+    /// The record of a file with only one.
     only: Option<Json>,
     /// True if each further value is a record.
     is_lines: bool,

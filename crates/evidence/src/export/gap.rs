@@ -1,8 +1,8 @@
 //! The statement that entries are missing: hashes in their place, which lead to the signed root.
 //!
 //! The entries of a gap could not be read, or were other than the signed ones. A file of a gap holds the roots of the perfect subtrees
-//! over them, none larger than a bundle. A reader goes on behind them, and the signed root proves that the log has nothing else there. The
-//! statement has no signature of its own: a carrier that takes entries away can state a gap, too.
+//! over them, none larger than a bundle. A reader continues behind them, and the signed root proves that the log has
+//! nothing else there. The statement has no signature: a carrier that takes entries away can state a gap, too.
 
 use crawlgate_tlog::{BUNDLE, Hash, Tree, Unaligned, subtrees};
 

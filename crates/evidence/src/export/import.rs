@@ -3,9 +3,10 @@
 //! Nothing of the export is believed but what the signature of a trusted key covers: entries are hashed as they come, the
 //! root over them and over the copy must be the signed one, and bodies must have the digests that name them.
 //!
-//! What lies between two checkpoints is filed in one transaction, unless it is long: then it is first read and hashed up to
-//! the signed root, and filed in parts afterwards, each of which must lead to the root that was found there. So the room for
-//! a transaction has a bound, and a copy holds nothing but what a signature covers; a run that was cut off is continued.
+//! The part between two checkpoints is filed in one transaction, unless it is long: then it is first read and hashed up
+//! to the signed root, and filed in parts afterwards, each of which must lead to the root that was found there. So the room
+//! for a transaction has a bound, and a copy holds nothing but what a signature covers; a run that was cut off is
+//! continued.
 
 mod fault;
 mod step;
@@ -81,7 +82,7 @@ struct SignedCheckpoint {
 /// The treatment of collected records that lie in one bundle with missing ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PastGaps {
-    /// The copy gives them up, and goes on behind the gap.
+    /// The copy gives them up, and continues behind the gap.
     Go,
     /// The copy keeps them, and stops before the gap.
     Stop,

@@ -1,4 +1,4 @@
-//! Whether a file that is there already says the same as the one that was to be put there.
+//! The comparison of a file that is there already with the one that was to be put there.
 //!
 //! Compressed octets may differ where another version of crawlgate has written them, a checkpoint may have got further
 //! cosignatures meanwhile, and a log another key. Such files are the same.

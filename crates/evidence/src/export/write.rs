@@ -204,7 +204,8 @@ impl Export<'_> {
         Ok(())
     }
 
-    /// Writes the checkpoints by which a new key has replaced another one: a reader who knows the old key goes on by them.
+    /// Writes the checkpoints by which a new key has replaced another one: a reader who knows the old key continues by
+    /// them.
     async fn rotations(&self, size: u64) -> Result<(), WriteError> {
         let rotations = self.store.rotations().await?;
         for one in rotations.iter().filter(|one| one.seq <= size) {

@@ -53,7 +53,7 @@ pub(super) struct Inner {
     pub(super) lost: Tally,
     /// Requests that were answered `log_failed` and have no record of their own.
     pub(super) refused: Tally,
-    /// Lines of events that the store has appended and no sink has yet, with a mark at the place of the batch at hand.
+    /// Lines of events that the store has appended and no sink has yet, with a mark at the place of the current batch.
     pub(super) appended: VecDeque<Appended>,
     /// Records of requests that were answered `log_failed` instead, with the batch of their record taken already.
     pub(super) withdrawn: Vec<DecisionId>,
@@ -66,7 +66,7 @@ pub(super) struct Inner {
 /// The delay of records on their way to the store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Delay {
-    /// True while the batch at hand is late: requests wait.
+    /// True while the current batch is late: requests wait.
     pub(super) is_late: bool,
     /// True from the first long delay until a batch is in time again.
     pub(super) is_behind: bool,

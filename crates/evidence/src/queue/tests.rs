@@ -244,7 +244,7 @@ fn a_withdrawn_record_is_dropped_or_contradicted_by_an_event() {
         "{event:?}"
     );
     queue.wrote(&batch, Moment::default());
-    // A flush does not wait for a withdrawn record that is alone in the queue.
+    // A flush does not wait for a withdrawn record that is the only one in the queue.
     put(ids[1]);
     queue.withdraw(ids[1], Moment::default());
     queue.close();

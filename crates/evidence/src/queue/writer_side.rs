@@ -123,7 +123,7 @@ impl Queue {
         })
     }
 
-    /// Looks how long the batch at hand has waited: when it is late, requests wait with it; when its write is stuck,
+    /// Looks how long the current batch has waited: when it is late, requests wait with it; when its write is stuck,
     /// requests are refused. Returns the time until the next look.
     pub(crate) fn look(&self, batch: &Batch, clock: &Clock) -> Option<Duration> {
         let now = clock.uptime();
@@ -166,7 +166,8 @@ impl Queue {
         })
     }
 
-    /// Takes the lines of events that the store has appended before the batch at hand, or of all if it has not written that.
+    /// Takes the lines of events that the store has appended before the current batch, or of all if it has not written
+    /// that.
     pub(crate) fn take_appended(&self) -> Vec<Box<str>> {
         let mut inner = self.inner.lock();
         let mut lines = Vec::new();
@@ -181,7 +182,7 @@ impl Queue {
         self.inner.lock().refused.add(now);
     }
 
-    /// Takes the records of the batch at hand that were withdrawn.
+    /// Takes the records of the current batch that were withdrawn.
     pub(crate) fn take_withdrawn(&self) -> Vec<DecisionId> {
         mem::take(&mut self.inner.lock().withdrawn)
     }
@@ -211,7 +212,7 @@ impl Queue {
         (recovered || unrecorded.lost > 0).then_some(unrecorded)
     }
 
-    /// Marks the batch at hand as failed for now. True the first time.
+    /// Marks the current batch as failed for now. True the first time.
     pub(crate) fn failed(&self, failure: LogFailed) -> bool {
         let mut inner = self.inner.lock();
         let is_news = inner.failure.replace(failure).is_none();
@@ -242,7 +243,7 @@ impl Queue {
 }
 
 impl Inner {
-    /// Notes that the batch at hand is written.
+    /// Notes that the current batch is written.
     fn end_delay(&mut self) {
         let delay = &mut self.delay;
         if mem::take(&mut delay.is_late) {

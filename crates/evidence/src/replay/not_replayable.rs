@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The reason why a decision cannot be made again. The record alone attests it.
+/// The reason why a decision cannot be made again. Only the record attests it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NotReplayable {
     /// The request was malformed or contradictory, and was refused without a judgement.

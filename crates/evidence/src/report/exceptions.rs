@@ -18,7 +18,7 @@ pub(super) fn is_of_a_process(event: &Noted) -> bool {
     )
 }
 
-/// Returns the exceptions. `names` are those of the logs, without a name if there is one alone.
+/// Returns the exceptions. `names` are those of the logs, without a name if there is only one.
 pub(super) fn exceptions(figures: &Figures, names: &[Option<String>], limit: usize) -> Exceptions {
     let mut reported: BTreeMap<&str, u64> = BTreeMap::new();
     for ((mode, verdict, reason), of) in &figures.reasons {

@@ -13,7 +13,7 @@ pub struct Gathering {
     pub(super) question: ReportQuery,
     pub(super) parts: Vec<Part>,
     pub(super) figures: Figures,
-    /// The log at hand.
+    /// The current log.
     at: usize,
 }
 
@@ -34,7 +34,7 @@ impl Gathering {
     /// Begins to count. Entries that come later are left out.
     ///
     /// # Errors
-    /// When there is one log alone, and it cannot be read.
+    /// When there is only one log, and it cannot be read.
     pub async fn begin(logs: &Logs, question: ReportQuery) -> Result<Self, StoreError> {
         let mut parts = Vec::new();
         for log in logs {
@@ -67,7 +67,7 @@ impl Gathering {
     /// that cannot be read to its end, nothing is counted.
     ///
     /// # Errors
-    /// When there is one log alone, and it cannot be read.
+    /// When there is only one log, and it cannot be read.
     pub async fn step(&mut self, logs: &Logs) -> Result<Option<u64>, StoreError> {
         let is_alone = self.parts.len() == 1;
         loop {

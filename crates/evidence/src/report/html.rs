@@ -40,7 +40,7 @@ impl Report {
         let json = serde_json::to_string_pretty(self)?;
         let mut out = String::with_capacity(json.len() + 1);
         for c in json.chars() {
-            // Such a character can stand in a string alone, where an escape means the same.
+            // Such a character can stand only in a string, where an escape means the same.
             if c == '\n' || !misleads(c) {
                 out.push(c);
                 continue;
@@ -67,7 +67,7 @@ impl Report {
         file.render()
     }
 
-    /// Returns the sections of the file, as HTML for a page with a style of its own.
+    /// Returns the sections of the file, as HTML for a page that has its own style.
     ///
     /// # Errors
     /// When they cannot be written.

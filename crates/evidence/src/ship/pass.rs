@@ -1,7 +1,7 @@
 //! One pass: what is new, up to a checkpoint.
 //!
-//! It runs on a thread of its own, because a disk or a network file system may let it wait. The store is read in pages, so no
-//! transaction is long.
+//! It runs on a separate thread, because a disk or a network file system may let it wait. The store is read in pages,
+//! so no transaction is long.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -148,7 +148,7 @@ impl Client {
 /// Reads the token of a service.
 ///
 /// # Errors
-/// When it cannot be read, or is none.
+/// When the file cannot be read, or holds no token.
 pub(super) fn token(path: &Path) -> Result<HeaderValue, TokenError> {
     let text = fs::read_to_string(path).map_err(|error| TokenError::Unreadable {
         path: path.to_owned(),
@@ -179,7 +179,7 @@ impl Service<'_> {
         format!("{}/{name}", self.url)
     }
 
-    /// Returns a file. `None` if there is none.
+    /// Returns a file. `None` if the service does not have it.
     pub(super) async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ServiceError> {
         match self.ask(Method::GET, name, Bytes::new()).await? {
             (StatusCode::OK, body) => Ok(Some(body.to_vec())),

@@ -1,4 +1,4 @@
-//! How far a place has the log, for the API and `/metrics`.
+//! The part of the log that a place has, for the API and `/metrics`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,14 +17,14 @@ use crawlgate_system::metrics::{Collector, Unit, show};
 /// Faults that are remembered as told.
 const MAX_KNOWN_FAULTS: usize = 256;
 
-/// How far a place has the log.
+/// The part of the log that a place has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The place.
     pub to: String,
     /// Number of records that it has, with a checkpoint over them.
     pub shipped: u64,
-    /// Time of that checkpoint; `None` if there is none, or the store does not have it any more.
+    /// Time of that checkpoint; `None` without one, or the store does not have it any more.
     pub shipped_at: Option<Moment>,
     /// Number of signed records that it does not have.
     pub behind: u64,

@@ -97,7 +97,7 @@ async fn each_checkpoint_is_shipped_with_what_it_covers_and_the_place_is_noted()
     gate.signed(10).await;
     assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(620)));
     assert_eq!(exported(&gate.there()), (vec![600, 620], Some(0)));
-    // Another process goes on where this one has ended.
+    // Another process continues where this one has ended.
     let next = gate.shipper().await;
     assert_eq!(next.status().shipped, 620);
     assert_eq!(passed(&next).await, Ok(PassResult::Whole(620)));

@@ -135,7 +135,7 @@ async fn record(store: &Store, seq: u64) -> Result<Option<StoredDecision>, Store
     Ok(records.into_iter().find(|record| record.seq == seq))
 }
 
-/// Tells whether a text is that of an entry, which may have kept its beginning alone.
+/// Tells whether a text is that of an entry, which may have kept only its beginning.
 fn is_text(text: &str, kept: Text<'_>) -> bool {
     match kept.cut {
         0 => text == kept.kept,

@@ -77,13 +77,13 @@ pub struct LogResult {
     pub counts: DecisionCounts,
     /// The log and its checkpoints.
     pub verification: LogVerification,
-    /// What contradicts the log.
+    /// The facts that contradict the log.
     pub faults: Vec<LogFault>,
     /// The newest checkpoint.
     pub last: Option<StoredCheckpoint>,
 }
 
-/// How far the walk is.
+/// The progress of the walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// There are so many records.

@@ -109,7 +109,7 @@ impl LogStatus {
 pub enum CaseVerdict {
     /// The decision follows from stored evidence.
     Proven,
-    /// The record alone attests the decision.
+    /// Only the record attests the decision.
     Attested,
     /// Evidence contradicts the decision.
     Broken,
@@ -271,8 +271,8 @@ impl Trusted {
     /// Returns the named keys, each a verifier key or a file, or else the one beside the store, with those of lost logs that
     /// it continues; of a collected log, those that the collection trusts.
     ///
-    /// A key that the present one has replaced is none of them: only the proof of that says up to which size it counts
-    /// ([`Keys::follow`]).
+    /// A key that the present one has replaced is not among them: only the proof of that says up to which size it
+    /// counts ([`Keys::follow`]).
     ///
     /// # Errors
     /// When one cannot be read.
@@ -332,7 +332,7 @@ impl Trusted {
     /// Returns the newest checkpoint that covers the entry `index` and that a trusted key has signed.
     ///
     /// # Errors
-    /// When there is none.
+    /// When no checkpoint is such.
     pub fn covering(
         &self,
         index: u64,

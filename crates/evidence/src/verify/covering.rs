@@ -22,7 +22,7 @@ impl CoveringCheckpoint {
     }
 
     /// Returns the same, but rather an older checkpoint that witnesses have cosigned than a newer one without them: they
-    /// vouch for it as the log alone cannot.
+    /// vouch for it as the log by itself cannot.
     #[must_use]
     pub fn witnessed(index: u64, checkpoints: &[StoredCheckpoint], keys: &Keys) -> Option<Self> {
         Self::first_by(index, checkpoints, keys, |one| {

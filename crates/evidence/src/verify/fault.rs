@@ -50,7 +50,7 @@ pub enum LogFault {
         /// The first entry present.
         first: u64,
     },
-    /// Entries are not at hand, and neither are all roots of them.
+    /// Entries are missing, and not all roots of them are present.
     Roots {
         /// The first.
         from: u64,

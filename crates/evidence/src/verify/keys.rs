@@ -42,7 +42,7 @@ impl Keys {
     /// of the same log.
     ///
     /// A key that was replaced leads to no other successor, and its predecessors count no longer than it does: a person who
-    /// has it alone can sign such rotations.
+    /// has only this key can sign such rotations.
     pub fn follow(&mut self, rotations: &[Rotation]) {
         loop {
             while rotations.iter().any(|one| self.go_back(one)) {}
@@ -160,7 +160,7 @@ mod tests {
         keys.follow(&rotations);
         assert_eq!(keys.at(30), std::slice::from_ref(&stranger));
 
-        // A person who has a replaced key alone signs rotations of it, to another key of that person and from one.
+        // A person who has only a replaced key signs rotations of it, to another key of that person and from one.
         let forged = [
             rotation(5, &a, &stranger),
             rotation(90, &stranger, &a),

@@ -51,7 +51,7 @@ pub struct LogVerification {
     pub agreeing: u64,
     /// Number of those that do not.
     pub differing: u64,
-    /// Sizes of trusted checkpoints that were not compared: they end in ground of which roots alone are left.
+    /// Sizes of trusted checkpoints that were not compared: they end among entries of which only roots are left.
     pub unreached: Vec<u64>,
 }
 
@@ -74,7 +74,7 @@ pub struct LogVerifier {
 }
 
 impl LogVerifier {
-    /// Begins a walk that trusts the keys of `known` alone. `dropped` has the roots of what retention has dropped.
+    /// Begins a walk that trusts only the keys of `known`. `dropped` has the roots of what retention has dropped.
     pub fn new(
         known: &Known<'_>,
         dropped: impl IntoIterator<Item = Subtree>,
@@ -101,7 +101,7 @@ impl LogVerifier {
     }
 
     /// Takes the first entry that the store has now, with the roots below it: retention may drop entries while a walk
-    /// goes on. An entry must still say so.
+    /// continues. An entry must still say so.
     pub fn learn(&mut self, first: u64, dropped: impl IntoIterator<Item = Subtree>) {
         self.learned = self.learned.max(Some(first));
         self.log_tree.expect(dropped);
@@ -148,7 +148,7 @@ impl LogVerifier {
         self.after(taken, faults);
     }
 
-    /// Goes on behind entries that the caller leaves out, by their stored roots alone. The index is the first of a
+    /// Continues behind entries that the caller leaves out, by nothing but their stored roots. The index is the first of a
     /// bundle.
     pub fn skip_to(&mut self, index: u64, faults: &mut Vec<LogFault>) {
         self.has_skipped = true;
@@ -157,7 +157,7 @@ impl LogVerifier {
         }
     }
 
-    /// Passes entries that are not at hand, by stored roots.
+    /// Passes missing entries, by stored roots.
     fn pass(&mut self, to: u64, are_roots_due: bool, faults: &mut Vec<LogFault>) {
         let from = self.log_tree.size();
         while self.log_tree.size() < to {

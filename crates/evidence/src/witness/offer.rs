@@ -119,7 +119,7 @@ impl Witness {
     /// Returns the checkpoints of the store, and notes what they say of this witness.
     pub(super) async fn look(&self) -> Result<Vec<StoredCheckpoint>, StoreError> {
         let mut checkpoints = self.store.checkpoints().await?;
-        // A log that was lost and forked leaves checkpoints of its own name.
+        // A log that was lost and forked leaves checkpoints under its old name.
         let is_ours = |one: &StoredCheckpoint| {
             let content = one.content();
             content.is_some_and(|content| content.origin == *self.key.name())

@@ -4,7 +4,7 @@
 //! too: the flight of that identity then joins or starts the flight of `*`, within its own deadline, and the stricter
 //! answer counts. So one fetch confirms the refusals of any number of identities.
 //!
-//! Where `*` itself is signed, a verifier that refuses the signature refuses both. So a refusal to a signed fetch that
+//! If `*` itself is signed, a verifier that refuses the signature refuses both. So a refusal to a signed fetch that
 //! `*` cannot confirm is confirmed by one without a signature, and the stricter answer counts.
 
 use std::sync::Arc;
@@ -128,7 +128,7 @@ fn is_recent(state: &State, now: Moment) -> bool {
 }
 
 impl FetchTask {
-    /// Returns the answer that counts: for a refusal that may concern this identity alone, the stricter one of it and
+    /// Returns the answer that counts: for a refusal that may concern only this identity, the stricter one of it and
     /// the answer to `*`.
     pub(super) async fn confirmed(
         &self,

@@ -1,4 +1,4 @@
-//! One origin in memory: a slot for each document and identity with a state of its own.
+//! One origin in memory: a slot for each document and identity that has its own state.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -124,7 +124,7 @@ enum Room {
     New,
     /// The slot at this index, which was unused for long, or is one of too many of another client.
     InPlaceOf(usize),
-    /// No slot of its own: it shares that of `*`.
+    /// No separate slot: it shares that of `*`.
     Shared,
     /// No slot at all: nothing is known, and nothing is fetched.
     Nowhere,
@@ -140,7 +140,7 @@ impl Slots {
         }
     }
 
-    /// Returns the slot that `crawler` has or shares, made if there is room; `None` if there is none for it. `change`
+    /// Returns the slot that `crawler` has or shares, made if there is room; `None` if no slot is left for it. `change`
     /// receives each slot that is added or removed for that.
     pub(super) fn slot(
         &mut self,

@@ -415,7 +415,7 @@ fn refused(cause: Cause, headers: &HeaderMap, clock: &Clock) -> AccessResult {
 pub fn retry_after(headers: &HeaderMap, clock: &Clock) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !value.is_empty() && value.bytes().all(|octet| octet.is_ascii_digit()) {
-        // Digits alone fail to parse only if there are too many.
+        // A value of digits fails to parse only if there are too many.
         let seconds = value.parse::<u32>().unwrap_or(u32::MAX);
         return Some(Duration::from_secs(u64::from(seconds)));
     }

@@ -67,7 +67,7 @@ impl FetchTask {
                 let (result, fetch) = self.fetched(&settings).await;
                 self.end(result, fetch);
             }
-            // Boxed: a fleet should not burden the fetches of an instance that is alone.
+            // Boxed: a fleet should not burden the fetches of an instance without one.
             Some(sharing) => Box::pin(self.run_in_fleet(sharing, &settings)).await,
         }
         drop(self);
@@ -100,7 +100,7 @@ impl FetchTask {
         Some(published)
     }
 
-    /// Ends the flight without a fetch of its own.
+    /// Ends the flight without a fetch.
     pub(super) fn end_without_fetch(&mut self) {
         self.stage = Stage::Completed;
         // A slot with a flight is never removed.
@@ -272,7 +272,7 @@ impl FetchTask {
     }
 }
 
-/// Tells whether a state rests on failures alone.
+/// Tells whether a state rests only on failures.
 fn is_bare(state: &State) -> bool {
     matches!(
         state,

@@ -10,7 +10,7 @@
 //! | an override allows the URL | is made | has the rules that the hop leads to |
 //! | an override denies the URL | is not made | *unreachable*: the assertion is not about this origin, and must not open it |
 //! | the rules allow the URL, or there is no robots.txt | is made | has the rules that the hop leads to |
-//! | the rules disallow the URL, and are fresh | is not made | *unavailable* (Google's RFC 9309 edition), if `*` is answered so, too, and no copy of its own file is held for any crawler; else *unreachable* |
+//! | the rules disallow the URL, and are fresh | is not made | *unavailable* (Google's RFC 9309 edition), if `*` is answered so, too, and no copy of the origin's own file is held for any crawler; else *unreachable* |
 //! | the rules allow the URL as written, but not as a server may read it (path guard) | is not made | *unreachable* |
 //! | the rules cannot be had | is not made | *unreachable* |
 //!
@@ -20,7 +20,7 @@
 //! be judged. A chain of fetches, each for a hop of the one before, ends after [`DEEPEST`]. Then the first origin of the
 //! chain is unreachable until its next attempt, so for it the order of visits still matters, on the closed side. The
 //! origins in the middle keep their states: foreign origins that redirect into an origin cannot shut it, because a
-//! request there begins a chain of its own.
+//! request there begins a new chain.
 
 use parking_lot::Mutex;
 

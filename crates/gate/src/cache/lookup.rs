@@ -247,7 +247,7 @@ impl Shared {
         }
     }
 
-    /// Returns the flight of a slot. If there is none, starts one, which counts against the client that asks.
+    /// Returns the flight of a slot. Without one, starts one, which counts against the client that asks.
     pub(super) fn join(
         self: &Arc<Self>,
         entry: &Arc<Entry>,

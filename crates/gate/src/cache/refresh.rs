@@ -30,7 +30,7 @@ impl RobotsCache {
     }
 
     /// Does the same as [`RobotsCache::refresh`], after another instance of the fleet has: takes over its state, and fetches
-    /// only if there is none.
+    /// only if that instance has none.
     ///
     /// # Errors
     /// When the store cannot load the earlier states.
@@ -86,7 +86,7 @@ impl RobotsCache {
     }
 
     /// Drops the states of `origin`, of one identity or of all, from memory and from the store; the next request treats
-    /// the origin as new. Tells whether there were any. A fetch in progress goes on and makes the first new state.
+    /// the origin as new. Tells whether there were any. A fetch in progress continues and makes the first new state.
     ///
     /// # Errors
     /// When the store cannot drop them. Nothing is forgotten then.

@@ -292,7 +292,7 @@ impl FetchTask {
                         true => {}
                         false => refused = state.token,
                     }
-                    // Its next fetch is due already, or it is none of ours: ask for the lease.
+                    // Its next fetch is due already, or this instance cannot read it: ask for the lease.
                     continue;
                 }
                 Ok(FetchLease::Held { .. })

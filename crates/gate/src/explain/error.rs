@@ -41,7 +41,7 @@ pub enum UrlError {
     /// The URL has characters that no request line may have.
     #[error("no request can carry this spelling: write {0}")]
     Spelling(String),
-    /// The path is none, however it is written.
+    /// The path is invalid, however it is written.
     #[error(transparent)]
     Path(InvalidUri),
     /// A path without scheme and host.
@@ -53,7 +53,7 @@ pub enum UrlError {
     /// Other than two slashes behind the scheme.
     #[error("not a URL: write two slashes behind its scheme, as {0}")]
     Slashes(String),
-    /// The origin is none.
+    /// The origin is invalid.
     #[error(transparent)]
     Origin(OriginError),
 }

@@ -43,7 +43,7 @@ pub struct Sitemap {
     pub line: u32,
     /// The value of the line, lossily decoded.
     pub url: String,
-    /// Whether the crawler may fetch it.
+    /// The crawler's access to it.
     pub access: Access,
 }
 
@@ -73,7 +73,7 @@ struct Known {
     is_stale: bool,
 }
 
-/// What one part of the list has read.
+/// The reading so far for one part of the list.
 #[derive(Default)]
 struct Reading {
     items: Vec<Sitemap>,
@@ -192,7 +192,7 @@ impl Sitemaps {
     }
 
     /// Returns the numbers and values of the lines of a state's file after a line: one more than fits tells that the list
-    /// goes on.
+    /// continues.
     async fn lines(
         &self,
         found: &StoredOrigin,

@@ -1,5 +1,5 @@
-//! What a site says of the use of a page, in questions: by its robots.txt, and by a response and a tdmrep.json that the
-//! user brings.
+//! The statements of a site about the use of a page, in questions: by its robots.txt, and by a response and a
+//! tdmrep.json that the user brings.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crawlgate_usage::{
     judge_response, lines, tdmrep,
 };
 
-/// What a question brings besides the robots.txt.
+/// The part of a question besides the robots.txt.
 #[derive(Clone, Debug, Default)]
 pub struct UsageQuery {
     /// The purposes of the fetch.
@@ -49,16 +49,16 @@ pub enum File {
     Pending,
 }
 
-/// What is said of the use of a page, and what follows.
+/// The statements about the use of a page, and the judgement that follows.
 #[derive(Clone, Debug)]
 pub struct Usage {
     /// The purposes of the fetch.
     pub purposes: Purposes,
-    /// What robots.txt, tdmrep.json and the response say.
+    /// The statements of robots.txt, tdmrep.json and the response.
     pub said: Said,
     /// The lines of robots.txt that match the path and do not count for it.
     pub shadowed: Vec<Shadowed>,
-    /// What follows.
+    /// The judgement that follows.
     pub judged: Judged,
     /// The reason for which the use is refused, if it is.
     pub refusal: Option<Reason>,
@@ -143,7 +143,7 @@ impl Usage {
 }
 
 impl File {
-    /// Parses a tdmrep.json. A text that is none says so.
+    /// Parses a tdmrep.json. Any other text becomes `Unusable`.
     pub fn parse(text: &[u8]) -> File {
         match TdmRep::parse(text) {
             Ok(file) => File::Usable(file),

@@ -1,4 +1,4 @@
-//! What an answer says of the codings of its body, where they cannot be undone.
+//! The codings that an answer names for its body, where they cannot be undone.
 
 use std::fmt;
 

@@ -27,7 +27,7 @@ impl State {
         match copy {
             Some(copy) if is_kept => Stance::Rules(Arc::clone(copy)),
             _ if outage.is_of_the_document() => Stance::AllowAll,
-            // Nobody has asked the origin, so it may reserve something.
+            // The origin was not asked, so it may reserve something.
             _ => Stance::Unknown,
         }
     }

@@ -33,8 +33,8 @@ use crawlgate_origins::access::tls_fault::alert_name;
 use crawlgate_policy::{Decision, Ruling};
 use crawlgate_robots::{Origin, Scheme};
 
-/// What follows a tunnel's first octets, to the tunnel's end. Apart from [`intercept`], so that the state of a handshake
-/// does not stay for as long as the session.
+/// The work after a tunnel's first octets, to the tunnel's end. Apart from [`intercept`], so that the state of a
+/// handshake does not stay for as long as the session.
 type Rest = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Ends the TLS session of a tunnel, or reads the plain HTTP in it, and returns the rest of the tunnel. The CONNECT's

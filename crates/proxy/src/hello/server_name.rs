@@ -9,8 +9,9 @@ const CLIENT_HELLO: u8 = 1;
 /// The extension.
 const SERVER_NAME: &[u8] = &[0, 0];
 
-/// Returns the one host name that a ClientHello asks for; `None` if there is none, or the message is not whole. A name that rustls
-/// takes is none: it refused that message for another fault, and the origin may read the message otherwise.
+/// Returns the one host name that a ClientHello asks for; `None` without such a name, or if the message is not whole. A
+/// name that rustls takes does not count: it refused that message for another fault, and the origin may read the
+/// message otherwise.
 pub(super) fn in_records(mut records: &[u8]) -> Option<String> {
     let mut message = Vec::new();
     while let Some((TLS_HANDSHAKE, rest)) = records.split_first().map(|(kind, rest)| (*kind, rest))

@@ -112,8 +112,8 @@ pub fn join_cookies(headers: &mut HeaderMap) {
     }
 }
 
-/// Names the framing of a body of unknown length as HTTP/1.1 does: a body without either field is none there, whatever
-/// the method (RFC 9112 6.3), and the origin would be sent the request without it.
+/// Names the framing of a body of unknown length as HTTP/1.1 does: without either field a request has no body there,
+/// whatever the method (RFC 9112 6.3), and the origin would be sent the request without it.
 pub fn frame(headers: &mut HeaderMap, has_ended: bool) {
     if !has_ended && !headers.contains_key(CONTENT_LENGTH) {
         headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));

@@ -1,7 +1,7 @@
 //! WebSockets on a stream of HTTP/2 (RFC 8441), as the HTTP/1.1 handshake that they stand for.
 //!
 //! The extended CONNECT becomes the GET that RFC 6455 asks for. So it is judged, sent, recorded and judged again like
-//! any other handshake, and the origin may speak HTTP/1.1 alone.
+//! any other handshake, and the origin may speak only HTTP/1.1.
 
 use aws_lc_rs::rand;
 use base64::Engine as _;
@@ -25,7 +25,7 @@ pub(super) enum NoWebSocket {
 }
 
 /// Turns an extended CONNECT into the GET that it stands for, and returns the `Sec-WebSocket-Accept` of a server that
-/// understands it: HTTP/2 has neither key nor answer (RFC 8441 5). `None` if the request is none.
+/// understands it: HTTP/2 has neither key nor answer (RFC 8441 5). `None` for any other request.
 pub(super) fn translate(parts: &mut Parts) -> Option<Result<Box<str>, NoWebSocket>> {
     let protocol = parts.extensions.remove::<Protocol>()?;
     if !protocol.as_str().eq_ignore_ascii_case("websocket") {

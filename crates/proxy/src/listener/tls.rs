@@ -67,7 +67,8 @@ pub(super) fn config(
     Ok(Arc::new(config))
 }
 
-/// Builds the TLS settings of a listener for HTTP/1.1 alone, which shows this certificate and asks for no client certificate.
+/// Builds the TLS settings of a listener only for HTTP/1.1, which shows this certificate and asks for no client
+/// certificate.
 ///
 /// # Errors
 /// When a file cannot be used.
@@ -113,7 +114,7 @@ pub fn certificate(session: &ServerConnection) -> Option<PeerCertificate> {
     let der = session.peer_certificates()?.first()?;
     let hash = digest(&SHA256, der);
     let sha256 = <[u8; 32]>::try_from(hash.as_ref()).ok()?;
-    // The verifier has accepted a certificate that this reader cannot parse; its fingerprint alone identifies it.
+    // The verifier has accepted a certificate that this reader cannot parse; only its fingerprint identifies it.
     let names = match X509Certificate::from_der(der) {
         Ok((_, certificate)) => names(&certificate),
         Err(_) => Vec::new(),

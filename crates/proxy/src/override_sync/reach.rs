@@ -1,4 +1,4 @@
-//! How far a change has reached in a fleet, for people and for programs.
+//! The reach of a change in a fleet, for people and for programs.
 
 use std::fmt;
 use std::time::Duration;
@@ -136,7 +136,7 @@ impl OverrideSync {
                 sleep(LOOK).await;
             }
         };
-        // Those that have it not by then are named.
+        // Those that do not have it after this time are named.
         let _ = timeout(WAIT, looking).await;
         let (mut members, missing): (Vec<Member>, Vec<String>) = match seen {
             Ok(rows) => {

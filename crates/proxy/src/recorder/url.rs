@@ -34,7 +34,7 @@ impl Url {
         (method, Url::Excerpt(target.into()))
     }
 
-    /// Returns the URL with another origin in place of its own. `found` may lack a scheme.
+    /// Returns the URL with another origin. `found` may lack a scheme.
     pub(super) fn at(&self, found: &str, own: Option<&Origin>) -> Url {
         let path = match self {
             Url::Whole(uri) | Url::Inside(_, uri) => uri.path_and_query(),
@@ -51,7 +51,7 @@ impl Url {
         Url::Excerpt(url.into_bytes().into())
     }
 
-    /// Returns the path alone.
+    /// Returns only the path.
     pub(super) fn path(&self) -> &str {
         match self {
             Url::Whole(uri) | Url::Inside(_, uri) => uri.path(),

@@ -30,7 +30,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// Returns the problem of a reason, with a detail of its own.
+    /// Returns the problem of a reason, with this detail.
     fn of(reason: Reason, detail: String) -> Problem {
         let answer = &reason.info().answer;
         Problem {

@@ -1,4 +1,4 @@
-//! What stands for OpenTelemetry in a build without it: types without values, so that nothing can be traced or sent.
+//! Stand-ins for OpenTelemetry in a build without it: types without values, so that nothing can be traced or sent.
 
 use http::HeaderMap;
 use tokio::runtime::Handle;
@@ -9,15 +9,15 @@ use super::trace::Exchange;
 use crawlgate_config::{Config, TelemetryConfig};
 use crawlgate_system::clock::Tick;
 
-/// The connection to a collector: there is none.
+/// The connection to a collector, which this build never has.
 #[derive(Debug)]
 pub(super) enum Otlp {}
 
-/// A maker of spans: there is none.
+/// A maker of spans, which this build never has.
 #[derive(Clone, Debug)]
 pub enum Tracer {}
 
-/// The trace of an exchange: there is none.
+/// The trace of an exchange, which this build never has.
 #[derive(Debug)]
 pub enum Trace {}
 

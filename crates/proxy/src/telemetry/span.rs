@@ -1,8 +1,8 @@
 //! The span of one exchange, and its trace.
 //!
 //! The span of an exchange is made at its end, from the facts of the recorder. It contains the decision and, if the
-//! request was sent, a span of its own for the origin's part. The crawler's own `traceparent` (W3C Trace Context) is
-//! its parent, and goes on to the origin as it came: crawlgate does not attach upstream services to its own spans.
+//! request was sent, a second span for the origin's part. The crawler's own `traceparent` (W3C Trace Context) is
+//! its parent, and is passed to the origin as it came: crawlgate does not attach upstream services to its own spans.
 
 use http::{HeaderMap, Method};
 use opentelemetry::propagation::TextMapPropagator as _;

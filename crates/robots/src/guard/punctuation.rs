@@ -15,7 +15,7 @@ pub(in super::super) struct Punctuation(u16);
 const RESERVED: &[u8; 15] = b"/?:[]@!&'()+,;=";
 
 impl Punctuation {
-    /// The slash alone: the first of the reserved characters.
+    /// Only the slash: the first of the reserved characters.
     pub(in super::super) const SLASH: Self = Self(1);
 
     /// Returns the set of one reserved octet; the empty set for all others.

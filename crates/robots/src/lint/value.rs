@@ -16,7 +16,8 @@ pub(super) fn invisible_end(text: &[u8]) -> Option<char> {
     ends.into_iter().flatten().find(|end| is_invisible(*end))
 }
 
-/// Tells whether nothing shows a character. White space of ASCII does not count at the end of a line, and is none here.
+/// Tells whether nothing shows a character. ASCII white space does not count at the end of a line, so it does not count
+/// here.
 fn is_invisible(character: char) -> bool {
     !character.is_ascii_whitespace()
         && (character.is_whitespace()

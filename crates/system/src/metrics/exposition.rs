@@ -2,7 +2,7 @@
 //!
 //! The text of Prometheus (0.0.4) is universal and readable in a terminal; OpenMetrics 1.0 is its successor; only the
 //! protobuf of Prometheus has room for native histograms. The library writes the latter two; the text differs from
-//! OpenMetrics in its comments alone, and is derived from it here, line by line. Protobuf is part of the feature
+//! OpenMetrics only in its comments, and is derived from it here, line by line. Protobuf is part of the feature
 //! `telemetry`: its compiler takes long to build.
 
 use std::fmt;

@@ -44,7 +44,7 @@ impl Log {
         Tree::root_of(&self.leaves[..size as usize])
     }
 
-    /// Returns the prover of a size, which reads kept parts alone.
+    /// Returns the prover of a size, which reads only kept parts.
     fn prover(&self, size: u64) -> Prover<impl FnMut(Tile) -> Result<Vec<Hash>, String>> {
         Prover::new(size, move |tile: Tile| {
             self.asked.borrow_mut().push(tile);

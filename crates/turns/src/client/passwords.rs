@@ -166,7 +166,7 @@ impl Passwords {
         Outcome::Wrong
     }
 
-    /// Checks the hash of a claim, and gives the attempt back unless the password is wrong. In a task of its own: a
+    /// Checks the hash of a claim, and gives the attempt back unless the password is wrong. In a separate task: a
     /// crawler that disconnects meanwhile uses up no attempt with a right password, and no fewer with wrong ones.
     async fn hash(&self, claim: &Claim<'_>, attempt: Attempt) -> Outcome {
         let hashes = Arc::clone(&self.hashes);
@@ -217,7 +217,7 @@ impl Hashes {
         self.hashed.fetch_add(1, Ordering::Relaxed);
         let hashing = tokio::task::spawn_blocking(move || {
             let is_right = verify(&stored, &password);
-            // Here, not above: the hash goes on if its crawler disconnects.
+            // Here, not above: the hash continues if its crawler disconnects.
             drop(slot);
             is_right
         });
@@ -244,7 +244,7 @@ pub enum HashError {
     /// The system has no randomness, or the password cannot be hashed.
     #[error("the password cannot be hashed: {0}")]
     Unhashed(#[from] password_hash::Error),
-    /// The hash is none that the configuration takes.
+    /// The configuration does not take the hash.
     #[error("{0}")]
     Form(&'static str),
 }
@@ -256,7 +256,7 @@ pub fn verify(stored: &PasswordHash, password: &[u8]) -> bool {
         .is_ok_and(|hash| Argon2::default().verify_password(password, &hash).is_ok())
 }
 
-/// Hashes a new password, with a salt of its own.
+/// Hashes a new password, with a new salt.
 ///
 /// # Errors
 /// When the system has no randomness, or the password cannot be hashed.

@@ -180,7 +180,7 @@ impl Clients {
     }
 
     /// Re-identifies the client of an open connection after a reload: the same entry if its name and conditions are
-    /// unchanged, otherwise the client that its address alone would get.
+    /// unchanged, otherwise the client that its address by itself would get.
     ///
     /// # Errors
     /// When the connection belongs to no client any more.

@@ -102,7 +102,7 @@ pub struct Observed {
     pub members: Vec<MemberRow>,
 }
 
-/// What an engine tells of itself.
+/// The report of an engine about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EngineReport {
     /// Its address.

@@ -1,7 +1,7 @@
 //! Valkey and Redis as the engine of a fleet.
 //!
-//! Every change is one script, so it happens whole or not at all, by the engine's own clock. The scripts use commands of
-//! Redis 7.0 alone.
+//! Every change is one script, so it happens whole or not at all, by the engine's own clock. The scripts use only
+//! commands of Redis 7.0.
 //!
 //! The engine may be started anew, restored or replaced by a replica, and has then lost what it was told last. The key
 //! `{fleet}:generation` holds the `run_id` of the engine that began the generation: a heartbeat at an engine with another

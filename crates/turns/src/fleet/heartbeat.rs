@@ -11,7 +11,7 @@ use super::coordinator::{Call, CoordinatorError, Heartbeat, HeartbeatReply};
 use super::member::Report;
 use super::{Fleet, LinkState};
 
-/// The time between heartbeats: what one instance announces is in force at the others by then.
+/// The time between heartbeats: within it, what one instance announces takes effect at the others.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The time between questions for what the engine tells of itself and of the members.

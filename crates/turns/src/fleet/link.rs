@@ -1,7 +1,7 @@
 //! The state of the link to the engine: the time since the last heartbeat that the engine has answered, and its meaning.
 //!
 //! The time counts from the sending of that heartbeat, by the clock that is never set, so it is never too short. A stopped
-//! process (SIGSTOP) finds itself cut off when it goes on.
+//! process (SIGSTOP) finds itself cut off when it continues.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

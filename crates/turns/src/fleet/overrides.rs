@@ -45,7 +45,7 @@ struct End {
     until: Option<u64>,
 }
 
-/// Returns the sealed form of an override, or of its removal, under its identifier; `None` if it is none of a fleet.
+/// Returns the sealed form of an override, or of its removal, under its identifier; `None` if no fleet shares it.
 #[must_use]
 pub fn seal(
     key: &FleetKey,

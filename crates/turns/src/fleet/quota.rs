@@ -10,8 +10,8 @@ pub const REPORTED: Duration = Duration::from_secs(5);
 
 /// Returns the span that is counted at a time in the span `present`, after `last` was counted.
 ///
-/// A clock that is set back gives no quota anew. Over the end of a span, the later one goes on. After a longer step,
-/// because the clock may have been years ahead, the usage of the later span counts in the present one.
+/// A clock that is set back gives no quota anew. Across the end of a span, counting stays in the later one. After a
+/// longer step, because the clock may have been years ahead, the usage of the later span counts in the present one.
 pub(crate) fn span_after(last: u64, present: u64) -> u64 {
     match present.checked_add(1) == Some(last) {
         true => last,

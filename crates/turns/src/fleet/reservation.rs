@@ -96,7 +96,7 @@ pub struct Reserved {
     pub next: Duration,
     /// True if requests in flight, and not the time, delay the next turn.
     pub is_full: bool,
-    /// True if the group alone delays the next turn.
+    /// True if only the group delays the next turn.
     pub is_of_group: bool,
     /// The back-off from the origin.
     pub backoff: OriginBackoff,

@@ -86,7 +86,7 @@ pub enum ServerFault {
     /// It refuses a command without which there is nothing to tell.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// Its answer is none that this command has.
+    /// This command has no such answer.
     #[error("a strange answer")]
     Strange,
     /// It does not answer within this time.

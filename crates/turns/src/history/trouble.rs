@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::micros;
 
-/// A gap below this is none.
+/// A gap below this counts as no gap.
 const LEAST: u64 = 200_000;
 
 /// A gap is forgotten after this time without a sign.

@@ -1,4 +1,4 @@
-//! What the limiters of all origins and addresses have in common.
+//! The things that the limiters of all origins and addresses have in common.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

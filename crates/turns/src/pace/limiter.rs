@@ -4,8 +4,8 @@
 //! only then, one task drives the queue (`driving`): it sleeps until the next one is due and hands it its turn. An undelivered turn
 //! is given back.
 //!
-//! The limiter of a gate alone grants turns by its own history. In a fleet it hands out those that the engine has reserved
-//! (`reserving`), and its own history delays nothing: it tells new requests how long they wait at least.
+//! The limiter of a gate without a fleet grants turns by its own history. In a fleet it hands out those that the engine
+//! has reserved (`reserving`), and its own history delays nothing: it tells new requests how long they wait at least.
 
 pub(super) mod ahead;
 mod driving;
@@ -50,7 +50,7 @@ pub(super) struct OriginLimiter {
     is_driven: AtomicBool,
     /// Wakes the task when the state has changed.
     changed: Notify,
-    /// A queue for prioritised requests: the first of them alone checks whether it is due.
+    /// A queue for prioritised requests: only the first of them checks whether it is due.
     pub(super) ahead: tokio::sync::Mutex<()>,
     /// The origin for a fleet that reserves its turns.
     fleet_origin: Option<Arc<FleetOrigin>>,
@@ -396,7 +396,7 @@ impl OriginLimiter {
     /// Records that a request has ended.
     pub(super) fn end(&self) {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
-        // In a fleet, requests wait for the engine's word alone.
+        // In a fleet, requests wait only for the engine's word.
         if self.fleet_origin.is_none() && self.is_driven.load(Ordering::Acquire) {
             self.changed.notify_one();
         }

@@ -14,7 +14,7 @@ use crawlgate_system::clock::Moment;
 #[derive(Debug)]
 pub(super) struct PaceSettings {
     pub(super) config: PaceConfig,
-    /// The operator's own interval; zero if there is none.
+    /// The operator's own interval; zero without one.
     pub(super) own_interval: Duration,
     /// The operator's own rate, in microseconds.
     rate: Option<Rate>,

@@ -68,7 +68,7 @@ pub trait SharedPace: Clone + Send + Sync + 'static {
     fn give_back(&self, turn: Self::Turn);
 
     /// Records that an origin has answered with this status and `Retry-After`. `is_telling` is true if the
-    /// answer's time depends on the origin alone: the request had no body.
+    /// answer's time depends only on the origin: the request had no body.
     fn answered(
         &self,
         turn: &Self::Turn,

@@ -22,7 +22,7 @@ pub struct Turn {
     pub(super) at: Moment,
     /// Its number at its origin limiter.
     pub(super) number: u64,
-    /// Boxed: without a fleet there is none.
+    /// Boxed: only a fleet has reservations.
     pub(super) reservation: Option<Box<Reservation>>,
 }
 

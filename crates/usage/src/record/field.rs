@@ -65,7 +65,7 @@ impl<'a> FieldRecord<'a> {
     }
 
     /// Returns the line. Of a line that is cut, the octets left out have others in their places, as many as matter: it was
-    /// too long to be read. `None` if not even its length is known, or the text is none that this program wrote.
+    /// too long to be read. `None` if not even its length is known, or this program did not write the text.
     #[must_use]
     pub fn line(&self) -> Option<Vec<u8>> {
         let mut line = match self.latin1 {

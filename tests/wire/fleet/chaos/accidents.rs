@@ -12,7 +12,7 @@ use super::Random;
 use super::crawl::Crawl;
 use crate::support::{CrawlgateProcess, Engine, EngineLink, Sentinels, Transfer};
 
-/// What the fleet stands on.
+/// The engines that the fleet stands on.
 pub(super) enum Ground {
     One {
         engine: Engine,
@@ -114,7 +114,7 @@ impl Ground {
     }
 }
 
-/// An accident of an engine that is alone.
+/// An accident of a single engine.
 fn single(
     which: u64,
     engine: &mut Engine,

@@ -16,7 +16,7 @@ use crate::support::{Origin, Response, program};
 /// The time after which an answer counts as missing: far above each hold, of which the longest is `[pace] max_hold` by default.
 const HUNG: Duration = Duration::from_secs(60);
 
-/// What crawlers and operator share.
+/// The state that crawlers and operator share.
 pub(super) struct Crawl {
     /// One that nothing bounds, and one with a crawl delay.
     pub(super) origins: [Origin; 2],
@@ -157,7 +157,7 @@ impl Crawl {
     }
 }
 
-/// Requests a page on a connection of its own; `None` if the connection fails. Panics if no answer comes.
+/// Requests a page on a new connection; `None` if the connection fails. Panics if no answer comes.
 pub(in crate::fleet) fn request(gate: SocketAddr, url: &str) -> Option<Response> {
     let mut stream = TcpStream::connect(gate).ok()?;
     stream.set_read_timeout(Some(HUNG)).unwrap();

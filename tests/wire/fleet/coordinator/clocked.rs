@@ -1,7 +1,7 @@
 //! A real engine with a clock in hand.
 //!
-//! A way of its own to the engine puts a prelude (`clocked.lua`) before each script that an instance loads. By it, the time is a key
-//! that the test writes, and keys expire by this time. All other commands are the engine's.
+//! A separate way to the engine puts a prelude (`clocked.lua`) before each script that an instance loads. By it, the
+//! time is a key that the test writes, and keys expire by this time. All other commands are the engine's.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener};

@@ -1,5 +1,5 @@
-//! What a stranger writes into the engine, value by value: it may delay and forget. It gives no turn early and no token
-//! that is not exact, and no call ends in a panic or without an answer.
+//! The writing of a stranger into the engine, value by value: it may delay and forget. It gives no turn early and no
+//! token that is not exact, and no call ends in a panic or without an answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +81,7 @@ const PLACES: &[Place] = &[
 ];
 
 impl Place {
-    /// Plants a value here. A value that the engine itself refuses is none.
+    /// Plants a value here. A value that the engine itself refuses does not count.
     fn plant(self, engine: &Engine, value: &str) {
         match self {
             Place::Text(key) => engine.ask(&["SET", key, value]),

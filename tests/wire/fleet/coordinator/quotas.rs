@@ -28,7 +28,7 @@ fn charge() -> ChargeQuota<'static> {
     }
 }
 
-/// What stands behind a question: the span of its totals, or none.
+/// The value behind a question: the span of its totals, or none.
 const ON_TOP: bool = false;
 const OF_SPAN: bool = true;
 

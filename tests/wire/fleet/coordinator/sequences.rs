@@ -4,8 +4,8 @@
 //!
 //! - A real engine grants nothing in the first second of a generation, and a generation begins with the first heartbeat. Here that
 //!   heartbeat comes at once, and its generation begins a second earlier.
-//! - A real engine drops an origin about which it was not asked for minutes. By then, no report of an earlier request comes,
-//!   no instance knows of a gap, and an origin that nothing bounds stays so.
+//! - A real engine drops an origin about which it was not asked for minutes. After that, no report of an earlier
+//!   request comes, no instance knows of a gap, and an origin that nothing bounds stays so.
 //!
 //! The sequences are the same in each run. `PROPTEST_CASES` sets their number, and makes them new ones.
 

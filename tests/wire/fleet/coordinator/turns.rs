@@ -60,7 +60,7 @@ fn robots() -> Reserve<'static> {
     }
 }
 
-/// All times of these tests are multiples of it. A real engine's clock goes on between two questions, by less.
+/// All times of these tests are multiples of it. A real engine's clock moves on between two questions, by less.
 const STEP: u64 = 5;
 
 /// Returns the times of the turns, in seconds.

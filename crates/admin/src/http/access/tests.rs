@@ -126,7 +126,7 @@ async fn after_the_last_user_no_request_is_let_in() {
     assert_eq!(ask(&after, &[]).await, Err(Refusal::Missing));
     let token = format!("Bearer {OF_PROM}");
     assert_eq!(ask(&after, &[token]).await, Err(Refusal::Wrong));
-    // An answer that goes on.
+    // An answer that continues.
     for (name, admin, stands) in [
         ("never", &never, true),
         ("with", &with, false),

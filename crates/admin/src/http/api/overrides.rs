@@ -171,7 +171,7 @@ impl AppState {
     /// Takes the override with this identifier out of force, before this resolves.
     ///
     /// # Errors
-    /// When there is none with this identifier, it stands in the configuration, or the store cannot be written.
+    /// When no override has this identifier, it stands in the configuration, or the store cannot be written.
     pub async fn remove_override(
         &self,
         id: &str,

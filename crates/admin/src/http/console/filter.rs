@@ -295,7 +295,7 @@ impl FieldErrors {
     }
 }
 
-/// Leaves a condition out that can make no sense; false if this is none.
+/// Leaves a condition out that can make no sense; false for another name.
 fn leave_out(conditions: &mut Conditions, name: &str) -> bool {
     let field = match name {
         "since" => &mut conditions.since,

@@ -1,8 +1,8 @@
-//! A page for everyone: the verdict on a URL, at an address of its own (`[admin] public_try`).
+//! A page for everyone: the verdict on a URL, at a separate address (`[admin] public_try`).
 //!
 //! It tells what the robots.txt of a public site says, and nothing of the operator: no records, overrides, clients or
 //! states of the proxy reach it. It serves GET and HEAD of one page and its style, and knows no cookie and no token. It is
-//! no tool against other networks: it fetches from public addresses alone, whatever `[egress] allow` opens to crawlers
+//! no tool against other networks: it fetches only from public addresses, whatever `[egress] allow` opens to crawlers
 //! (`sites`), at the ports of the schemes. Each peer asks at a limited rate (`peers`), and few questions are answered at
 //! once.
 

@@ -19,7 +19,7 @@ const NAME: &str = "crawlgate_reviewer";
 /// Seconds for which the browser remembers the name.
 const AGE: u32 = 365 * 86_400;
 
-/// The remembered name; empty if there is none.
+/// The remembered name; empty without one.
 pub(super) struct Reviewer(pub(super) String);
 
 impl<S: Sync> FromRequestParts<S> for Reviewer {
@@ -53,7 +53,7 @@ pub(super) fn remembered(
     is_typed.then(|| [(SET_COOKIE, cookie(by, app.has_tls()))])
 }
 
-/// Returns the cookie with the name, for TLS alone if the browser has come by TLS.
+/// Returns the cookie with the name, only for TLS if the browser has come by TLS.
 fn cookie(by: &str, has_tls: bool) -> String {
     let (value, secure) = (encoded(by), if has_tls { "; Secure" } else { "" });
     format!("{NAME}={value}; Path=/; Max-Age={AGE}; HttpOnly; SameSite=Strict{secure}")

@@ -20,7 +20,7 @@ use crawlgate_trust::recipes::{CLIENTS, Recipe, Setup, proxy_url};
 #[template(path = "setup.html", config = "src/http/console/askama.toml")]
 pub(super) struct SetupPage {
     layout: Layout,
-    /// None if crawlers connect at Unix sockets alone, which the settings of these clients cannot name.
+    /// None if crawlers connect only at Unix sockets, which the settings of these clients cannot name.
     proxy: Option<String>,
     /// Unix sockets where crawlers connect.
     sockets: Vec<String>,

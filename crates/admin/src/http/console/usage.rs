@@ -1,4 +1,4 @@
-//! What a site says of the use of a page, as a table.
+//! The statements of a site about the use of a page, as a table.
 
 use super::format::{Fact, line};
 use crawlgate_evidence::replay::evidence::Robots;

@@ -63,7 +63,7 @@ pub enum ImportError {
         /// Number of records that the copy would give up.
         given_up: u64,
     },
-    /// A record is none.
+    /// A record is invalid.
     #[error("record {record} cannot be read here: {error}")]
     Entry {
         /// Its number.

@@ -83,7 +83,7 @@ pub enum WriteError {
     },
 }
 
-/// The reason why nothing shows how a bundle goes on.
+/// The reason why nothing shows how a bundle continues.
 #[derive(Debug, Error)]
 pub enum NoProof {
     /// The store gives no proof.

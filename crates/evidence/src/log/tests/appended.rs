@@ -100,7 +100,7 @@ async fn a_sink_that_failed_gets_the_events_of_the_store_once_it_works() {
     log.flush().await.unwrap_err();
     store.add_override(denial_of("/x")).await.unwrap();
     record(&log, "b");
-    // The first line alone at first.
+    // Only the first line at first.
     sink.make_room(1);
     log.flush().await.unwrap_err();
     store.add_override(denial_of("/y")).await.unwrap();

@@ -99,7 +99,7 @@ async fn unrecorded_decisions_are_reported_once_by_the_caller_or_the_log() {
         );
         record(&log, "a");
         log.flush().await.unwrap_err();
-        // For this thread alone, so without the writer's messages.
+        // Only for this thread, so without the writer's messages.
         let _subscriber = tracing::subscriber::set_default(
             tracing_subscriber::fmt()
                 .with_writer(CapturedLogs(Arc::clone(&said)))

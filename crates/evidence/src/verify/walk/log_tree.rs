@@ -55,7 +55,7 @@ struct Trees {
 }
 
 impl Trees {
-    /// Appends the root of entries that are not at hand. `None` if it does not fit.
+    /// Appends the root of missing entries. `None` if it does not fit.
     fn with<T>(&self, mut push: impl FnMut(&mut Tree) -> Option<T>) -> Option<(Self, Vec<T>)> {
         let mut trees = self.clone();
         let both = std::iter::once(&mut trees.entries).chain(&mut trees.roots);
@@ -147,7 +147,7 @@ impl LogTree {
         Taken { size: self.size }
     }
 
-    /// Goes on towards `to` without entries, by stored roots.
+    /// Continues towards `to` without entries, by stored roots.
     pub(super) fn pass(&mut self, to: u64, faults: &mut Vec<LogFault>) -> Taken {
         let end_of_bundle = bundle_of(self.size) + BUNDLE;
         if self.trees.is_some() {
@@ -241,7 +241,7 @@ impl LogTree {
         }
     }
 
-    /// Goes on with the tree that a checkpoint confirms, or with both, and tells of the doubts so far.
+    /// Continues with the tree that a checkpoint confirms, or with both, and tells of the doubts so far.
     pub(super) fn settle(&mut self, agreement: Agreement, faults: &mut Vec<LogFault>) {
         if matches!(agreement, Agreement::Entries | Agreement::Roots) {
             let all = [&mut self.trees, &mut self.at_bundle, &mut self.at_segment];

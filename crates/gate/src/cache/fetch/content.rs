@@ -63,8 +63,8 @@ fn is_text_name(name: &str) -> bool {
     OF_TEXT.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// Tells whether the end of the connection alone ends the body (RFC 9112 section 6.3): a server that stops before the first
-/// octet of a coded file sends the same.
+/// Tells whether only the end of the connection ends the body (RFC 9112 section 6.3): a server that stops before the
+/// first octet of a coded file sends the same.
 fn ends_with_connection(head: &Parts) -> bool {
     let names_length = |name| head.headers.contains_key(name);
     head.version < Version::HTTP_2

@@ -1,7 +1,7 @@
 //! Detects that the process stood still during an operation.
 //!
 //! A process that is stopped (SIGSTOP, a suspended laptop, a frozen container) finds all its deadlines past and its
-//! connections dead when it goes on. That says nothing about an origin, so a failed fetch is tried again.
+//! connections dead when it continues. That says nothing about an origin, so a failed fetch is tried again.
 
 use std::pin::pin;
 use std::time::Duration;

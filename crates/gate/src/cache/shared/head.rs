@@ -2,7 +2,7 @@
 //! lie in one value, packed together: a second value costs the engine as much as a whole head.
 //!
 //! Pure. Moments are those of the instance that wrote them, beside the engine's time at that moment, so that an instance
-//! with another clock reads them as moments of its own.
+//! with another clock reads them as moments by its own clock.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crawlgate_system::clock::Moment;
 use crawlgate_text::{from_hex, hex};
 use crawlgate_turns::fleet::coordinator::{EngineTime, StateKey};
 
-/// The version of the form. A head of another one is none of ours.
+/// The version of the form. A head with another version is not ours.
 const VERSION: u32 = 3;
 
 /// The most octets of a head: the longest URLs and fields leave it far below.
@@ -39,7 +39,7 @@ pub(super) struct Content {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
     version: u32,
-    /// The identity with its document: the place of a state names it by a digest alone.
+    /// The identity with its document: the place of a state names it only by a digest.
     identity: String,
     /// The engine's time when it was written, in microseconds.
     at: u64,
@@ -211,7 +211,7 @@ impl Head {
     }
 
     /// Returns its content with moments by this machine's clock, which shows `now` when the engine's shows `at`. `None` if
-    /// the origin was forgotten, or a word is none of ours.
+    /// the origin was forgotten, or a word is not ours.
     pub(super) fn content(self, at: EngineTime, now: Moment) -> Option<Content> {
         let age = Duration::from_micros(at.0.saturating_sub(self.at));
         let clock = Shift::between(Moment::from_millis(self.local), now - age);

@@ -9,7 +9,7 @@ use crawlgate_policy::overrides::{Action, Override, OverrideId, Overrides};
 enum Answer {
     /// A file that disallows `/x` to all.
     File,
-    /// A file that disallows `/x` to `one` alone.
+    /// A file that disallows `/x` only to `one`.
     FileForOne,
     /// A file that disallows `/x` to all but `two`.
     FileButForTwo,

@@ -21,7 +21,7 @@ async fn beyond_the_count_the_least_recently_used_goes() {
 async fn an_origin_in_flight_is_not_evicted() {
     let lab = Harness::with(|config| config.cache.origins = 1);
     let [a, b, c] = ["a", "b", "c"].map(origin);
-    // No request waits for it any more: the flight alone keeps it.
+    // No request waits for it any more: only the flight keeps it.
     assert!(poll(&mut Box::pin(lab.stance(&a))).is_pending());
     lab.until(|lab| lab.fetches() == 1).await;
     for origin in [&b, &c] {

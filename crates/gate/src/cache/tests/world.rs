@@ -52,7 +52,7 @@ impl World {
         ProcessLife { lab, log }
     }
 
-    /// Sends one request in a process of its own; the fetch, if there is one, ends with `result`. Returns the stance
+    /// Sends one request in a new process; the fetch, if there is one, ends with `result`. Returns the stance
     /// and the number of fetches.
     pub(super) async fn once(&self, origin: &Origin, result: AccessResult) -> (Stance, usize) {
         let life = self.life();

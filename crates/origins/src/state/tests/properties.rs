@@ -59,7 +59,7 @@ fn befalls() -> impl Strategy<Value = Befalls> {
     ]
 }
 
-/// An outside record of a life, by true time alone: the observed length of the failures, the latest failure, and the
+/// An outside record of a life, only by true time: the observed length of the failures, the latest failure, and the
 /// number of gaps that only the wall clock measured.
 #[derive(Default)]
 struct Memory {

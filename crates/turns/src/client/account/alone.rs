@@ -129,8 +129,8 @@ impl Counters {
         }
     }
 
-    /// Takes the first turn that is free, and returns the wait and the turn; if the wait is too long, returns the wait
-    /// alone.
+    /// Takes the first turn that is free, and returns the wait and the turn; if the wait is too long, returns only
+    /// the wait.
     fn take_turn(
         &mut self,
         rate: &Rate,

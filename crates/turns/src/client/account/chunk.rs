@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_secs(1);
 /// The age at which what is known of the octets at the others is too old for a request.
 const OLD: Duration = Duration::from_secs(2);
 
-/// The time for which octets are counted here alone.
+/// The time for which octets are counted only here.
 const UNREPORTED: Duration = Duration::from_millis(500);
 
 /// One instance's part of a quota.

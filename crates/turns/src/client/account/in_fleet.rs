@@ -1,7 +1,7 @@
 //! A client's usage that the instances of a fleet keep together, in the engine.
 //!
 //! The rate has turns there, as an origin has them: each request that waits reserves a turn. A quota is taken in
-//! chunks. While the engine does not answer, what is at hand is used up, and then requests are held.
+//! chunks. While the engine does not answer, the rest of the chunk is used up, and then requests are held.
 
 mod waits;
 
@@ -107,7 +107,7 @@ impl FleetAccount {
         max_hold: Duration,
     ) -> Result<Reservation<'_>, NotEntered> {
         let until = self.clock.uptime() + max_hold;
-        // Dropped with its request, it gives back what was taken by then.
+        // Dropped with its request, it gives back what it has taken so far.
         let mut entered = Reservation {
             entry: None,
             hold: Duration::ZERO,
@@ -305,7 +305,7 @@ impl FleetAccount {
             let now = self.clock.uptime();
             let question = self.chunk.lock().ask(quota, guard.count(), now);
             let (this, quota_then) = (Arc::clone(self), *quota);
-            // Of its own, so that what the engine gives stays at hand when the client disconnects meanwhile.
+            // A separate task, so that what the engine gives is kept if the client disconnects meanwhile.
             let charged = tokio::spawn(async move {
                 let charged = this.charge(&quota_then, question).await;
                 drop(one);
@@ -472,7 +472,7 @@ impl Turns {
         self.learn_next(now, reserved);
     }
 
-    /// Takes in the time of the next turn alone.
+    /// Takes in only the time of the next turn.
     fn learn_next(&mut self, now: Uptime, reserved: &Reserved) {
         self.next = Some((now + reserved.next, now + ENGINE_RETRY));
     }

@@ -287,7 +287,7 @@ async fn a_right_password_uses_up_no_attempt_if_its_crawler_disconnects() {
         let polled = futures_poll(checking.as_mut()).await;
         assert!(polled.is_none(), "{n}: it waits for its hash");
         drop(checking);
-        // The hash goes on, and its attempt with it.
+        // The hash continues, and so does its attempt.
         while Arc::strong_count(&lab.passwords.attempts) > 1 {
             tokio::task::yield_now().await;
         }

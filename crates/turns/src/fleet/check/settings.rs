@@ -59,7 +59,7 @@ const MAX_LAG: Rule = Rule {
     breaks: TWO_PACES,
 };
 
-/// Judges the settings of an engine, and of one with replicas or sentinels those that keep it alone.
+/// Judges the settings of an engine; with replicas or sentinels, also those that keep it the only one to take writes.
 pub(super) fn settings(
     checker: &mut Checker<'_>,
     facts: &EngineFacts,

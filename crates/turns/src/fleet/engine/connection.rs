@@ -251,7 +251,7 @@ impl Engine {
 }
 
 impl Settings {
-    /// Opens a connection to an engine, or to a sentinel, which has users of its own.
+    /// Opens a connection to an engine, or to a sentinel, which has separate users.
     pub(super) async fn open(&self, at: &Endpoint, is_engine: bool) -> Result<Opened, ServerFault> {
         let stream = TcpStream::connect((at.host.as_str(), at.port)).await?;
         stream.set_nodelay(true)?;

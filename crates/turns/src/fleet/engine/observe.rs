@@ -16,7 +16,7 @@ use crawlgate_config::Endpoint;
 use crawlgate_system::clock::Moment;
 
 impl Engine {
-    /// Asks the engine over a connection of its own.
+    /// Asks the engine over a separate connection.
     ///
     /// # Errors
     /// When it does not answer, or refuses.

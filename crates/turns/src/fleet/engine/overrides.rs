@@ -54,7 +54,7 @@ pub(super) fn rows(mut list: Reply) -> Result<Vec<MemberRow>, CoordinatorError> 
     Ok(rows)
 }
 
-/// Reads the fields of a hash. A name that is no text is none of ours.
+/// Reads the fields of a hash. A name that is no text is not ours.
 fn pairs(mut list: Reply) -> Result<Vec<(String, Vec<u8>)>, CoordinatorError> {
     let mut pairs = Vec::new();
     while !list.is_empty() {

@@ -1,9 +1,9 @@
 //! The questions for turns, several of them in one call.
 //!
-//! A question in company costs the engine and this process less than one alone: one command, one write, one answer. The
-//! first question after a pause goes at once, sent by its own task: to wake another one costs more than the call. Those
-//! that follow within [`GATHER`] wait for its end and go together, so a turn is reserved later, and a question may take
-//! longer than `[fleet] timeout`, by no more than that.
+//! A question in company costs the engine and this process less than a single one: one command, one write, one answer.
+//! The first question after a pause goes at once, sent by its own task: to wake another one costs more than the call.
+//! Those that follow within [`GATHER`] wait for its end and go together, so a turn is reserved later, and a question
+//! may take longer than `[fleet] timeout`, by no more than that.
 
 use std::sync::Arc;
 use std::time::Duration;

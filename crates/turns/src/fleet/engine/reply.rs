@@ -77,7 +77,7 @@ pub(super) fn is_lost(values: &[Value]) -> bool {
     matches!(values, [Value::BulkString(word)] if word == b"LOST")
 }
 
-/// Returns a value as text; `None` if it is none.
+/// Returns a value as text; `None` for any other value.
 pub(super) fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(octets) => String::from_utf8(octets.clone()).ok(),

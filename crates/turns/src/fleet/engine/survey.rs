@@ -25,7 +25,7 @@ const SETTINGS: [&str; 5] = [
 ];
 
 impl Engine {
-    /// Asks the engine and the sentinels, over connections of its own.
+    /// Asks the engine and the sentinels, over separate connections.
     pub async fn survey(&self) -> Survey {
         let settings = &self.settings;
         let mut sentinels = Vec::new();

@@ -1,4 +1,4 @@
-//! What becomes of turns at the origins, by scripts, and the signs that the origins give.
+//! The turns at the origins, by scripts, and the signs that the origins give.
 
 use std::time::Duration;
 

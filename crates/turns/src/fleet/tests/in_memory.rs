@@ -1,5 +1,5 @@
 //! The engine of a fleet within one process, for tests: the same answers as Valkey and Redis give. Its turns follow the
-//! law that a gate alone keeps, too ([`history`](crate::history)).
+//! law that a gate without a fleet keeps, too ([`history`](crate::history)).
 
 mod limiters;
 mod quotas;

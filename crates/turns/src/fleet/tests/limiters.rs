@@ -57,7 +57,7 @@ impl Limiters {
         if let Some(slots) = ask.slots {
             // A later one is from before the clock was set back.
             let resumed = Some(resumed.0).filter(|resumed| *resumed <= now);
-            // By then each instance has renewed the slots that the engine may have lost.
+            // At this time each instance has renewed the slots that the engine may have lost.
             let renewed = history.began.max(resumed.unwrap_or_default());
             earliest = earliest.max(renewed.saturating_add(micros(SLOT_LIFE) / 3));
             if ask.kind == TurnKind::Page {
@@ -265,7 +265,7 @@ impl Turns {
     }
 }
 
-/// Tells whether a group alone delays the next turn.
+/// Tells whether only a group delays the next turn.
 fn is_of_group(history: &History, terms: &Terms<'_>, earliest: u64) -> bool {
     let without = Terms {
         rate: terms.rate,

@@ -38,7 +38,7 @@ enum Step {
     AskEngine(Question),
 }
 
-/// What the next request of a group waits for.
+/// The event that the next request of a group waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     /// Nothing: it may go.
@@ -57,7 +57,7 @@ struct View<'a> {
     settings: &'a PaceSettings,
     history: &'a History,
     grants: &'a Grants,
-    /// Whether the engine of the fleet answers; `None` without a fleet.
+    /// True if the engine of the fleet answers; `None` without a fleet.
     is_connected: Option<bool>,
     now: Moment,
     at: Uptime,

@@ -1,4 +1,4 @@
-//! An origin in trouble is left alone.
+//! An origin in trouble gets a rest, then fewer requests.
 
 use super::*;
 

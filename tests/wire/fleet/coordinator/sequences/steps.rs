@@ -12,14 +12,14 @@ const STEPS: usize = 80;
 /// The instances.
 pub(super) const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// The origins. In a long sequence, trouble alone bounds the first, and something bounds the others always.
+/// The origins. In a long sequence, only trouble bounds the first, and something bounds the others always.
 pub(super) const ORIGINS: [&str; 3] = [
     "https://free.example",
     "https://b.example",
     "https://c.example",
 ];
 
-/// Intervals in microseconds, and bursts; the first is none.
+/// Intervals in microseconds, and bursts; the first is no interval.
 pub(super) const RATES: [(u64, u32); 5] = [
     (0, 1),
     (1_000_000, 1),

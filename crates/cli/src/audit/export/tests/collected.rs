@@ -11,7 +11,7 @@ use crawlgate_store::sqlite::collected::Collected;
 use crawlgate_store::sqlite::repair;
 use crawlgate_store::{StoredCheckpoint, StoredDecision, public_keys};
 
-/// The copy of a log, in a directory of its own.
+/// The copy of a log, in a separate directory.
 pub(super) struct Copy {
     folder: TempDir,
 }

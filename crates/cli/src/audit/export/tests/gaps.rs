@@ -1,4 +1,4 @@
-//! Records that are damaged before they are exported: the export goes on behind them, and states the gap.
+//! Records that are damaged before they are exported: the export continues behind them, and states the gap.
 
 use super::collected::Copy;
 use super::*;

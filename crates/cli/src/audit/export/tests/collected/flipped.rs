@@ -47,7 +47,7 @@ async fn a_flipped_octet_is_found_or_harms_nothing() {
                 assert!(is_signed, "{name} at {at}, {SEED}={seed}: {error}");
             }
         }
-        // The copy goes on from what was filed, once the file is right again.
+        // The copy continues from what was filed, once the file is right again.
         fs::write(gate.to().join(name), octets).unwrap();
         if round % 12 == 0 {
             copy.import(&gate, &gate.to()).unwrap();

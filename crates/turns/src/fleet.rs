@@ -40,7 +40,6 @@ pub mod reservation;
 mod seal;
 mod status;
 mod survey;
-mod time;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,7 +8,6 @@
 
 use std::time::Duration;
 
-use super::time::EngineTime;
 pub use crate::history::Sign;
 
 /// The horizon of all turns but the first: an instance reserves no more than it uses within this time.
@@ -19,6 +18,10 @@ pub const SLOT_LIFE: Duration = Duration::from_secs(15);
 
 /// The time between two renewals of a slot.
 pub const SLOT_RENEWAL: Duration = Duration::from_secs(3);
+
+/// A moment by the engine's clock, in microseconds. Only the engine compares it with its present time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct EngineTime(pub u64);
 
 /// The use of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

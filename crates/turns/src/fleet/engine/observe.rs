@@ -21,22 +21,10 @@ impl Engine {
     /// # Errors
     /// When it does not answer, or refuses.
     pub async fn observe_once(&self) -> Result<Observed, CoordinatorError> {
-        let opening = async {
-            let at = match &self.settings.engine {
-                Some(engine) => engine.clone(),
-                None => self.settings.primary().await?,
-            };
-            match self.settings.open(&at, true).await {
-                Ok(opened) => Ok((at, opened)),
-                Err(fault) => Err(ConnectError::server(&at, fault)),
-            }
-        };
-        let opened = timeout(CONNECT, opening).await;
+        let opened = timeout(CONNECT, self.settings.open_primary()).await;
         let opened = opened.unwrap_or(Err(ConnectError::Late));
         let (at, mut opened) = opened.map_err(CoordinatorError::unreachable)?;
-        let observed = self.observe_over(&mut opened.link, &at).await;
-        opened.driver.abort();
-        observed
+        self.observe_over(&mut opened.link, &at).await
     }
 
     /// Asks the engine at `at` over this connection.

@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, Value};
 use tokio::time::timeout;
 
-use super::connection::CONNECT;
+use super::connection::{CONNECT, endpoint};
 use super::reply::text_of;
 use super::script::Script;
 use super::{Engine, Settings, words};
@@ -55,7 +55,7 @@ impl Engine {
 
     async fn survey_engine(&self, at: &Endpoint) -> Result<EngineFacts, ServerFault> {
         let opened = self.settings.open(at, true).await?;
-        let mut link = opened.link;
+        let mut link = opened.link.clone();
         let info = ask(&mut link, redis::cmd("INFO")).await?;
         let info = info.map(|info| fields_of_info(&text_of(&info).unwrap_or_default()));
         let role = ask(&mut link, redis::cmd("ROLE")).await?;
@@ -74,9 +74,8 @@ impl Engine {
         let mut write = redis::cmd("SET");
         write.arg(&self.keys.absent).arg("").arg("XX");
         let write = ask(&mut link, write).await?.err();
-        opened.driver.abort();
         Ok(EngineFacts {
-            tls: opened.tls,
+            tls: opened.tls.clone(),
             info,
             role: role.map(|role| role_of(&role)),
             settings: settings.map(|value| pairs(&value)),
@@ -91,16 +90,10 @@ impl Engine {
 
 impl Settings {
     async fn survey_sentinel(&self, at: &Endpoint) -> Result<SentinelFacts, ServerFault> {
-        let opened = self.open(at, false).await?;
-        let mut link = opened.link;
-        let about = |word: &str| {
-            let mut command = redis::cmd("SENTINEL");
-            command.arg(word).arg(&self.master);
-            command
-        };
-        let primary = ask(&mut link, about("GET-MASTER-ADDR-BY-NAME")).await??;
-        let primary = match &primary {
-            Value::Array(place) => super::sentinel::endpoint(place),
+        let link = &mut self.open(at, false).await?.link;
+        let primary = self.about_master("GET-MASTER-ADDR-BY-NAME");
+        let primary = match &ask(link, primary).await?? {
+            Value::Array(place) => endpoint(place),
             _ => None,
         };
         let mut facts = SentinelFacts {
@@ -108,11 +101,10 @@ impl Settings {
             ..SentinelFacts::default()
         };
         if facts.primary.is_some() {
-            let fields = pairs(&ask(&mut link, about("MASTER")).await??);
+            let fields = pairs(&ask(link, self.about_master("MASTER")).await??);
             let down_after = fields.get("down-after-milliseconds");
             facts.down_after = down_after.and_then(|after| after.parse().ok());
         }
-        opened.driver.abort();
         Ok(facts)
     }
 }
@@ -185,7 +177,8 @@ pub(super) fn pairs(value: &Value) -> BTreeMap<String, String> {
     pairs.collect()
 }
 
-fn role_of(value: &Value) -> Role {
+/// Reads the answer to `ROLE`.
+pub(super) fn role_of(value: &Value) -> Role {
     let Value::Array(words) = value else {
         return Role::Other("?".to_owned());
     };

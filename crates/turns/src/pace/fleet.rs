@@ -7,14 +7,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::context::FleetPace;
-use super::grants::ENGINE_RETRY;
 use super::limiter::OriginLimiter;
 use super::limiter::ahead::Ahead;
 use super::limiter::trouble::TROUBLED;
 use super::wait::OnTimeout;
 use super::{Pace, Shared, Turn};
 use crate::fleet::coordinator::Call;
-use crate::fleet::reservation::TurnKind;
+use crate::fleet::reservation::{ENGINE_RETRY, TurnKind};
 use crate::fleet::{HeartbeatListener, HeartbeatReply, LinkState};
 use crawlgate_robots::Origin;
 

@@ -115,9 +115,10 @@ impl Heads {
                 is_interim,
             } if is_end => {
                 let is_interim = *is_interim;
-                self.place = match is_interim {
-                    true => Place::Status(Vec::new()),
-                    false => Place::Outside,
+                self.place = if is_interim {
+                    Place::Status(Vec::new())
+                } else {
+                    Place::Outside
                 };
                 return is_interim;
             }
@@ -148,9 +149,10 @@ impl ReadFilter for Heads {
         let before = buf.filled().len();
         ready!(inner.poll_read(cx, buf))?;
         let fresh = buf.filled_mut().get_mut(before..).unwrap_or_default();
-        Poll::Ready(match fresh.is_empty() || self.mend(fresh) {
-            true => Ok(()),
-            false => Err(io::ErrorKind::InvalidData.into()),
+        Poll::Ready(if fresh.is_empty() || self.mend(fresh) {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::InvalidData.into())
         })
     }
 }

@@ -223,9 +223,10 @@ impl Usage {
         let disallows = |one: &&Preference| one.value == Value::Disallow;
         let all = self.said().flat_map(|said| &said.preferences);
         all.filter(disallows)
-            .take(match self.judged.refused.is_empty() {
-                true => 0,
-                false => MAX_ANSWERED,
+            .take(if self.judged.refused.is_empty() {
+                0
+            } else {
+                MAX_ANSWERED
             })
     }
 

@@ -340,9 +340,10 @@ impl Said {
         if self.licenses.iter().any(is_known) {
             return;
         }
-        match self.licenses.len() < Said::LICENSES {
-            true => self.licenses.push(license),
-            false => self.more_licenses = self.more_licenses.take().or(Some(license.place)),
+        if self.licenses.len() < Said::LICENSES {
+            self.licenses.push(license)
+        } else {
+            self.more_licenses = self.more_licenses.take().or(Some(license.place))
         }
     }
 }

@@ -239,15 +239,14 @@ fn a_constrained_authority_signs_only_for_permitted_hosts() {
     ] {
         assert_eq!(authority.covers(host), within, "{host}");
         let config = authority.server_config(host);
-        match within {
-            true => drop(config.unwrap()),
-            false => {
-                let error = config.unwrap_err();
-                assert!(
-                    matches!(error, CaError::Outside { .. }),
-                    "{host}: {error:?}"
-                );
-            }
+        if within {
+            drop(config.unwrap())
+        } else {
+            let error = config.unwrap_err();
+            assert!(
+                matches!(error, CaError::Outside { .. }),
+                "{host}: {error:?}"
+            );
         }
     }
     let (_directory, free, _) = self::authority();

@@ -97,9 +97,10 @@ impl Shared {
                 // Nothing goes without the engine, however long that takes.
                 (LinkState::Doubtful | LinkState::CutOff, _) => Ahead::Again(ENGINE_RETRY),
                 (LinkState::Connected, is_late) => {
-                    let kind = match is_late {
-                        true => TurnKind::Now,
-                        false => TurnKind::Robots,
+                    let kind = if is_late {
+                        TurnKind::Now
+                    } else {
+                        TurnKind::Robots
                     };
                     limiter
                         .reserve_ahead(&self.context, fleet, &settings, kind, left)

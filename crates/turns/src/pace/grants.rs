@@ -191,9 +191,10 @@ impl Grants {
             return;
         }
         of_group.next = now + reserved.next;
-        let horizon = match reserved.is_of_group {
-            true => asked.horizon.min(NEAR),
-            false => asked.horizon,
+        let horizon = if reserved.is_of_group {
+            asked.horizon.min(NEAR)
+        } else {
+            asked.horizon
         };
         of_group.question = match (reserved.turns.is_empty(), reserved.is_full) {
             (false, false) => QuestionState::NotBefore(now, false),

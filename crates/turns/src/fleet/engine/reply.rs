@@ -16,9 +16,10 @@ impl Reply {
         let Value::Array(values) = value else {
             return Err(foreign());
         };
-        match is_lost(&values) {
-            true => Err(CoordinatorError::Lost),
-            false => Ok(Reply(values.into_iter())),
+        if is_lost(&values) {
+            Err(CoordinatorError::Lost)
+        } else {
+            Ok(Reply(values.into_iter()))
         }
     }
 

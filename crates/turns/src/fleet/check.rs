@@ -3,7 +3,6 @@
 //! Judges answers that `Engine::survey` has collected: one finding for each matter, with the consequence and the command
 //! that mends it. A setting that the engine's user may not read is no failure, but is said.
 
-mod sentinels;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -68,7 +67,7 @@ pub fn judge(survey: &Survey, config: &FleetConfig) -> Vec<Finding> {
         tool: String::new(),
         findings: Vec::new(),
     };
-    sentinels::sentinels(&mut checker, survey);
+    settings::sentinels(&mut checker, survey);
     let Some(at) = &survey.at else {
         let says = "no sentinel names the primary";
         let mend = "start the sentinels, or correct [fleet] sentinels and master";

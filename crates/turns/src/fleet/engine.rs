@@ -13,9 +13,7 @@
 
 mod calls;
 mod connection;
-mod observe;
 mod questions;
-mod reply;
 mod script;
 mod survey;
 
@@ -32,8 +30,8 @@ use tokio_rustls::TlsConnector;
 
 use self::connection::Connection;
 use self::questions::Questions;
-use self::reply::{Reply, is_lost};
 use self::script::Script;
+use self::script::{Reply, is_lost};
 use super::coordinator::{CoordinatorError, StateKey};
 use super::counts::{Counts, Outcome};
 use super::link::DOUBTFUL;

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::reply::{Reply, foreign};
 use super::script::Script;
+use super::script::{Reply, foreign};
 use super::{Engine, FAILOVER, LOSS};
 use crate::fleet::coordinator::{
     AcquireFetch, Call, Coordinator, CoordinatorError, EngineTime, FetchLease, Heartbeat,

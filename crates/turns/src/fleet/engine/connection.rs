@@ -15,8 +15,8 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
-use super::reply::text_of;
 use super::script::Script;
+use super::script::text_of;
 use super::survey::role_of;
 use super::{Engine, NO_CLUSTER, Settings, words};
 use crate::fleet::survey::{

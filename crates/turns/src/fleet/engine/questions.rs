@@ -14,8 +14,8 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::Engine;
-use super::reply::{Reply, foreign};
 use super::script::Script;
+use super::script::{Reply, foreign};
 use crate::fleet::coordinator::{CoordinatorError, EngineTime};
 use crate::fleet::reservation::{
     NEAR, OriginBackoff, Reserve, Reserved, ReservedTurn, SLOT_LIFE, TurnKind,

@@ -125,7 +125,7 @@ fn a_directory_that_the_user_may_not_enter_is_told() {
     closed(0o700);
     // Root enters any directory.
     if rustix::process::geteuid().is_root() {
-        assert_eq!(holder, Holder::Service(directory))
+        assert_eq!(holder, Holder::Service(directory));
     } else {
         assert_eq!(holder, Holder::Closed(directory));
         assert_eq!(config.store.path, Some(system.places.store().0));

@@ -341,9 +341,9 @@ impl Said {
             return;
         }
         if self.licenses.len() < Said::LICENSES {
-            self.licenses.push(license)
+            self.licenses.push(license);
         } else {
-            self.more_licenses = self.more_licenses.take().or(Some(license.place))
+            self.more_licenses = self.more_licenses.take().or(Some(license.place));
         }
     }
 }

@@ -99,9 +99,9 @@ fn rewritten_path(form: &[u8], mut write: impl FnMut(&[u8], &mut Vec<u8>)) -> Op
 fn write(character: char, made: &mut Vec<u8>) {
     for octet in character.encode_utf8(&mut [0; 4]).bytes() {
         if is_unreserved(octet) {
-            made.push(octet)
+            made.push(octet);
         } else {
-            Unit::Escaped(octet).write(made)
+            Unit::Escaped(octet).write(made);
         }
     }
 }

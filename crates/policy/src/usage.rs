@@ -123,23 +123,14 @@ pub struct Response {
     pub said: Said,
 }
 
-/// The time of a refusal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// No request was sent.
-    Before,
-    /// The origin's response had come.
-    After,
-}
-
-impl Stage {
-    /// Returns its word in records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Stage::Before => "before",
-            Stage::After => "after",
-        }
+crawlgate_text::spelled! {
+    /// The time of a refusal.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Stage {
+        /// No request was sent.
+        Before = "before",
+        /// The origin's response had come.
+        After = "after",
     }
 }
 

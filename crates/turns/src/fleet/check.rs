@@ -33,27 +33,17 @@ pub struct Finding {
     pub mend: Option<String>,
 }
 
-/// The gravity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    /// It is as it should be.
-    Ok,
-    /// No promise breaks, but a person should know it; or it could not be read.
-    Warning,
-    /// A promise of the fleet breaks.
-    Failure,
-}
-
-impl Level {
-    /// Returns its name in the output.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Level::Ok => "ok",
-            Level::Warning => "warning",
-            Level::Failure => "failure",
-        }
+crawlgate_text::spelled! {
+    /// The gravity of a finding.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Level {
+        /// It is as it should be.
+        Ok = "ok",
+        /// No promise breaks, but a person should know it; or it could not be read.
+        Warning = "warning",
+        /// A promise of the fleet breaks.
+        Failure = "failure",
     }
 }
 

@@ -231,9 +231,10 @@ pub fn unpack(frame: &[u8], raw: usize) -> Result<Vec<u8>, BlockError> {
             decompressor.decompress_to_buffer(frame, &mut out)
         })
         .map_err(failed)?;
-    match out.len() == raw {
-        true => Ok(out),
-        false => Err(BlockError("a section of another length")),
+    if out.len() == raw {
+        Ok(out)
+    } else {
+        Err(BlockError("a section of another length"))
     }
 }
 

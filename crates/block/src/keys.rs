@@ -126,9 +126,10 @@ impl Keys {
     /// Returns the place of a decision in the block.
     #[must_use]
     pub fn place(&self, nth: usize) -> Option<u32> {
-        match self.other_places.is_empty() {
-            true => u32::try_from(nth).ok().filter(|_| nth < self.len()),
-            false => self.places.get(nth).copied(),
+        if self.other_places.is_empty() {
+            u32::try_from(nth).ok().filter(|_| nth < self.len())
+        } else {
+            self.places.get(nth).copied()
         }
     }
 

@@ -22,9 +22,10 @@ impl Block<'_> {
                 self.rebuild(nth, &row, out)?;
             }
         }
-        match out.len() - start <= entry::MAX {
-            true => Ok(()),
-            false => Err(BlockError("an entry that is too long")),
+        if out.len() - start <= entry::MAX {
+            Ok(())
+        } else {
+            Err(BlockError("an entry that is too long"))
         }
     }
 
@@ -100,8 +101,9 @@ fn two(word: &[u8], first: bool, second: bool) -> Result<(&[u8], &[u8]), BlockEr
     if second {
         item(&mut reader)?;
     }
-    match reader.is_done() {
-        true => Ok(word.split_at(end)),
-        false => Err(wrong),
+    if reader.is_done() {
+        Ok(word.split_at(end))
+    } else {
+        Err(wrong)
     }
 }

@@ -194,9 +194,10 @@ pub(super) fn split<'e>(entry: &'e [u8], shape: &mut Vec<u8>) -> Result<Parts<'e
     }
     reader.end()?;
     shape.extend_from_slice(entry.get(from..).ok_or(OTHER)?);
-    match parts.holes.has(key::ID) && parts.holes.has(key::CLIENT) {
-        true => Ok(parts),
-        false => Err(OTHER),
+    if parts.holes.has(key::ID) && parts.holes.has(key::CLIENT) {
+        Ok(parts)
+    } else {
+        Err(OTHER)
     }
 }
 

@@ -243,31 +243,20 @@ fn foreign_octets_are_refused_before_they_are_unpacked() {
     let frame = zstd::bulk::compress(b"abc", 1).unwrap();
     let twice = [&frame[..], &frame[..]].concat();
     let mb = 1024 * 1024;
+    #[rustfmt::skip] // one row, one case
     let cases: &[(&str, Vec<u8>)] = &[
         ("nothing", Vec::new()),
         ("another kind", b"cgb2\0\0\0\0\x01".to_vec()),
         ("no entries", foreign(0, &[])),
         ("too many entries", foreign(16_385, &[])),
         ("a bomb", foreign(1, &[(1, 80 * mb, &bomb)])),
-        (
-            "a bomb in two",
-            foreign(1, &[(1, 40 * mb, &frame), (2, 40 * mb, &frame)]),
-        ),
+        ("a bomb in two", foreign(1, &[(1, 40 * mb, &frame), (2, 40 * mb, &frame)])),
         ("a bomb that says less", foreign(1, &[(1, 3, &bomb)])),
-        (
-            "a frame that says more",
-            foreign(1, &[(1, 64 * mb, &frame)]),
-        ),
+        ("a frame that says more", foreign(1, &[(1, 64 * mb, &frame)])),
         ("two frames", foreign(1, &[(1, 3, &twice)])),
         ("no frame", foreign(1, &[(1, 3, b"abcdefgh")])),
-        (
-            "a section twice",
-            foreign(1, &[(1, 3, &frame), (1, 3, &frame)]),
-        ),
-        (
-            "sections in another order",
-            foreign(1, &[(2, 3, &frame), (1, 3, &frame)]),
-        ),
+        ("a section twice", foreign(1, &[(1, 3, &frame), (1, 3, &frame)])),
+        ("sections in another order", foreign(1, &[(2, 3, &frame), (1, 3, &frame)])),
         ("a reserved section", foreign(1, &[(6, 3, &frame)])),
         ("section 0", foreign(1, &[(0, 3, &frame)])),
         ("an empty section", foreign(1, &[(1, 0, &[])])),

@@ -87,9 +87,10 @@ impl<'a> Input<'a> {
     /// Reads a number of things that are there: octets, or values in a column.
     pub fn length(&mut self) -> Result<usize, BlockError> {
         let length = usize::try_from(self.number()?).unwrap_or(usize::MAX);
-        match length <= super::frame::MAX_RAW {
-            true => Ok(length),
-            false => Err(BlockError("a length beyond the block")),
+        if length <= super::frame::MAX_RAW {
+            Ok(length)
+        } else {
+            Err(BlockError("a length beyond the block"))
         }
     }
 

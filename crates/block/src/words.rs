@@ -196,9 +196,10 @@ impl<'w> Places<'w> {
 
     /// Refuses words that no entry has.
     pub(super) fn end(self) -> Result<(), BlockError> {
-        match self.next as usize == self.words.len() {
-            true => Ok(()),
-            false => Err(BlockError("a word without an entry")),
+        if self.next as usize == self.words.len() {
+            Ok(())
+        } else {
+            Err(BlockError("a word without an entry"))
         }
     }
 }

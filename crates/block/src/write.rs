@@ -361,9 +361,10 @@ fn put_predicted(
         return put(column, Predicted::AS_LAST);
     }
     let (place, is_new) = words.place(word);
-    let number = match is_new {
-        true => Predicted::NEW,
-        false => u64::from(place) + Predicted::FIRST,
+    let number = if is_new {
+        Predicted::NEW
+    } else {
+        u64::from(place) + Predicted::FIRST
     };
     *last = Some(place);
     put(column, number);

@@ -204,9 +204,10 @@ pub(super) enum Access {
 }
 
 fn read_if_there(path: &Path) -> Result<Option<(Vec<u8>, Moment)>, CaError> {
-    match is_there(path) {
-        true => read(path, Access::Public).map(Some),
-        false => Ok(None),
+    if is_there(path) {
+        read(path, Access::Public).map(Some)
+    } else {
+        Ok(None)
     }
 }
 

@@ -78,9 +78,10 @@ fn variable(name: &str, value: &str) -> Option<Variable> {
         .join(".");
     let is_toml =
         !value.contains(['\n', '\r', '#']) && DeTable::parse(&format!("x = {value}")).is_ok();
-    let value = match is_toml {
-        true => value.to_owned(),
-        false => quoted(value),
+    let value = if is_toml {
+        value.to_owned()
+    } else {
+        quoted(value)
     };
     Some(Variable {
         name: name.to_owned(),

@@ -113,9 +113,12 @@ pub(crate) fn service<T: Display + 'static, E: Display>(
     parse: impl Fn(&str) -> Result<T, E> + 'static,
 ) -> Form<T> {
     let read = move |value: &Value<'_>, _: &Context| match value.get_ref().as_str() {
-        Some(text) => parse(text).map_err(|error| match text.contains('@') {
-            true => Refusal::secret(value, error.to_string()),
-            false => Refusal::new(value, error.to_string()),
+        Some(text) => parse(text).map_err(|error| {
+            if text.contains('@') {
+                Refusal::secret(value, error.to_string())
+            } else {
+                Refusal::new(value, error.to_string())
+            }
         }),
         None => Err(Refusal::secret(value, TEXT)),
     };
@@ -314,9 +317,10 @@ pub(crate) fn list<T: 'static>(form: Form<T>) -> Form<Vec<T>> {
                 Err(refusals) => refused.extend(refusals),
             }
         }
-        match refused.is_empty() {
-            true => Ok(taken),
-            false => Err(refused),
+        if refused.is_empty() {
+            Ok(taken)
+        } else {
+            Err(refused)
         }
     };
     Form::new(read, move |items| {

@@ -261,9 +261,10 @@ fn parse(
         reader.syntax(error);
     }
     let mut config = Config::builtin(places);
-    config.source = match file.as_os_str().is_empty() {
-        true => Source::BuiltIn,
-        false => Source::File(file.to_owned()),
+    config.source = if file.as_os_str().is_empty() {
+        Source::BuiltIn
+    } else {
+        Source::File(file.to_owned())
     };
     // After a syntax error the parser returns a partial document: its faults would be guesses.
     if errors.is_empty() {
@@ -281,8 +282,9 @@ fn parse(
         let number = fault.line.checked_sub(lines + 1);
         fault.variable = number.and_then(|number| variables.names().nth(number).map(str::to_owned));
     }
-    match faults.is_empty() {
-        true => Ok(config),
-        false => Err(faults),
+    if faults.is_empty() {
+        Ok(config)
+    } else {
+        Err(faults)
     }
 }

@@ -180,19 +180,11 @@ mod tests {
     #[test]
     fn the_configuration_is_looked_for_nearby_then_at_home_then_in_etc() {
         type Case<'a> = (&'a [(&'a str, &'a str)], Option<&'a str>);
+        #[rustfmt::skip] // one row, one case
         let cases: [Case<'_>; 4] = [
-            (
-                &[("XDG_CONFIG_HOME", "/c"), ("HOME", "/home/a")],
-                Some("/c/crawlgate/config.toml"),
-            ),
-            (
-                &[("HOME", "/home/a")],
-                Some("/home/a/.config/crawlgate/config.toml"),
-            ),
-            (
-                &[("XDG_CONFIG_HOME", "c"), ("HOME", "/home/a")],
-                Some("/home/a/.config/crawlgate/config.toml"),
-            ),
+            (&[("XDG_CONFIG_HOME", "/c"), ("HOME", "/home/a")], Some("/c/crawlgate/config.toml")),
+            (&[("HOME", "/home/a")], Some("/home/a/.config/crawlgate/config.toml")),
+            (&[("XDG_CONFIG_HOME", "c"), ("HOME", "/home/a")], Some("/home/a/.config/crawlgate/config.toml")),
             (&[], None),
         ];
         for (variables, at_home) in cases {
@@ -216,6 +208,7 @@ mod tests {
     #[test]
     fn the_ca_goes_to_the_first_place_that_exists() {
         type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], Option<&'a str>, &'a str);
+        #[rustfmt::skip] // one row, one case
         let cases: [Case<'_>; 8] = [
             (
                 "systemd's state directory comes first",
@@ -226,30 +219,10 @@ mod tests {
                 Some("/src/certs"),
                 "/var/lib/private/gate/ca/ca.crt",
             ),
-            (
-                "the first of several state directories",
-                &[("STATE_DIRECTORY", "/var/lib/one:/var/lib/two")],
-                None,
-                "/var/lib/one/ca/ca.crt",
-            ),
-            (
-                "then our certs in the working directory",
-                &[("XDG_DATA_HOME", "/data")],
-                Some("/src/certs"),
-                "/src/certs/ca.crt",
-            ),
-            (
-                "then XDG_DATA_HOME",
-                &[("XDG_DATA_HOME", "/data"), ("HOME", "/home/a")],
-                None,
-                "/data/crawlgate/ca.crt",
-            ),
-            (
-                "then HOME",
-                &[("HOME", "/home/a")],
-                None,
-                "/home/a/.local/share/crawlgate/ca.crt",
-            ),
+            ("the first of several state directories", &[("STATE_DIRECTORY", "/var/lib/one:/var/lib/two")], None, "/var/lib/one/ca/ca.crt"),
+            ("then our certs in the working directory", &[("XDG_DATA_HOME", "/data")], Some("/src/certs"), "/src/certs/ca.crt"),
+            ("then XDG_DATA_HOME", &[("XDG_DATA_HOME", "/data"), ("HOME", "/home/a")], None, "/data/crawlgate/ca.crt"),
+            ("then HOME", &[("HOME", "/home/a")], None, "/home/a/.local/share/crawlgate/ca.crt"),
             (
                 "an empty variable is not set",
                 &[
@@ -270,12 +243,7 @@ mod tests {
                 None,
                 "/home/a/.local/share/crawlgate/ca.crt",
             ),
-            (
-                "a service without a home",
-                &[],
-                None,
-                "/var/lib/crawlgate/ca/ca.crt",
-            ),
+            ("a service without a home", &[], None, "/var/lib/crawlgate/ca/ca.crt"),
         ];
         for (name, variables, certs, want) in cases {
             let (cert, key) = places(variables, certs).ca();
@@ -287,22 +255,11 @@ mod tests {
     #[test]
     fn the_store_goes_to_the_first_place_that_exists() {
         type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+        #[rustfmt::skip] // one row, one case
         let cases: [Case<'_>; 4] = [
-            (
-                "systemd's state directory comes first",
-                &[("STATE_DIRECTORY", "/var/lib/gate"), ("HOME", "/home/a")],
-                "/var/lib/gate",
-            ),
-            (
-                "then XDG_STATE_HOME",
-                &[("XDG_STATE_HOME", "/state"), ("HOME", "/home/a")],
-                "/state/crawlgate",
-            ),
-            (
-                "then HOME",
-                &[("HOME", "/home/a")],
-                "/home/a/.local/state/crawlgate",
-            ),
+            ("systemd's state directory comes first", &[("STATE_DIRECTORY", "/var/lib/gate"), ("HOME", "/home/a")], "/var/lib/gate"),
+            ("then XDG_STATE_HOME", &[("XDG_STATE_HOME", "/state"), ("HOME", "/home/a")], "/state/crawlgate"),
+            ("then HOME", &[("HOME", "/home/a")], "/home/a/.local/state/crawlgate"),
             ("a service without a home", &[], "/var/lib/crawlgate"),
         ];
         for (name, variables, want) in cases {

@@ -227,9 +227,10 @@ impl<'t> Section<'_, 't> {
             is_secret,
         } in refusals
         {
-            let shown = match is_secret {
-                false => self.reader.shown(span.clone()),
-                true => "…".to_owned(),
+            let shown = if !is_secret {
+                self.reader.shown(span.clone())
+            } else {
+                "…".to_owned()
             };
             let message = format!("{} = {shown}: {why}", self.label(key));
             self.reader.fault(span.start, message);

@@ -225,23 +225,12 @@ mod tests {
 
     #[test]
     fn moments_are_days_or_times() {
+        #[rustfmt::skip] // one row, one case
         let cases = [
-            (
-                "a day ends at midnight",
-                "2026-11-20",
-                Some(1_795_219_200_000),
-            ),
-            (
-                "the last day of a year",
-                "2026-12-31",
-                Some(1_798_761_600_000),
-            ),
+            ("a day ends at midnight", "2026-11-20", Some(1_795_219_200_000)),
+            ("the last day of a year", "2026-12-31", Some(1_798_761_600_000)),
             ("a time", "2026-11-20T12:00:00Z", Some(1_795_176_000_000)),
-            (
-                "with an offset",
-                "2026-11-20T13:00:00.5+01:00",
-                Some(1_795_176_000_500),
-            ),
+            ("with an offset", "2026-11-20T13:00:00.5+01:00", Some(1_795_176_000_500)),
             ("a time of nowhere", "2026-11-20T12:00:00", None),
             ("no such day", "2026-02-30", None),
             ("before 1970", "1969-01-01", None),

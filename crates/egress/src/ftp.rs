@@ -191,18 +191,20 @@ impl Session<'_> {
 
     /// Answers with a file.
     async fn file(mut self, name: &Name, is_ascii: bool) -> Result<Response, SessionEnd> {
-        let in_type = match is_ascii {
-            true => Command::TypeAscii,
-            false => Command::TypeImage,
+        let in_type = if is_ascii {
+            Command::TypeAscii
+        } else {
+            Command::TypeImage
         };
         self.control.must(&in_type, Step::Transfer).await?;
         self.has_named = true;
         let facts = Facts {
             name,
             // The length of lines is known when they have been sent.
-            size: match is_ascii {
-                true => None,
-                false => self.query(&Command::Size(name), Reply::size).await?,
+            size: if is_ascii {
+                None
+            } else {
+                self.query(&Command::Size(name), Reply::size).await?
             }
             // Some servers say 0 where they do not know.
             .filter(|size| *size > 0),
@@ -302,9 +304,10 @@ impl Session<'_> {
         } = self.asked;
         if send_permit.proof(&shared.changes).is_none() {
             self.control.quit();
-            return Err(match self.has_named {
-                true => SessionEnd::OvertakenLate,
-                false => SessionEnd::Overtaken,
+            return Err(if self.has_named {
+                SessionEnd::OvertakenLate
+            } else {
+                SessionEnd::Overtaken
             });
         }
         Ok(self.control.begin(command).await?)

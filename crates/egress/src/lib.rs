@@ -339,9 +339,10 @@ impl Egress {
             return Box::pin(asking).await;
         }
         let is_whole = request.extensions().get::<AsteriskForm>().is_some() && path == "/";
-        *request.uri_mut() = match is_whole {
-            true => Uri::from_static("*"),
-            false => Uri::from(path.clone()),
+        *request.uri_mut() = if is_whole {
+            Uri::from_static("*")
+        } else {
+            Uri::from(path.clone())
         };
         let of_pool = (&self.0.pool, &key);
         let claim = Claim::of(send_permit.pinned(), of_pool, request.headers(), to_connect)
@@ -350,9 +351,10 @@ impl Egress {
         let key = claim.key();
         let sharing = send_permit.sharing(&request, claim.is_pinned());
         let may_take_http2 = self.0.offers_http2(key.origin()) && !claim.is_pinned();
-        let mut protocols = match may_take_http2 {
-            true => send_permit.protocols(key.origin().scheme(), &request),
-            false => Protocols::Http1,
+        let mut protocols = if may_take_http2 {
+            send_permit.protocols(key.origin().scheme(), &request)
+        } else {
+            Protocols::Http1
         };
         let mut was_crowded = false;
         let mut new = NewConnections::default();

@@ -215,9 +215,10 @@ impl Multiplexer {
                 is_crowded |= !state.open.is_empty();
             }
             if timeout_at(deadline, changed).await.is_err() {
-                return Err(match is_crowded {
-                    true => Failure::Crowded,
-                    false => Failure::ConnectTimeout,
+                return Err(if is_crowded {
+                    Failure::Crowded
+                } else {
+                    Failure::ConnectTimeout
                 });
             }
         }

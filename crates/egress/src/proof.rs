@@ -115,9 +115,10 @@ impl<'a> SendPermit<'a> {
             _ if scheme != Scheme::Https => Protocols::Http1,
             SendPermit::Robots(_) => Protocols::New,
             SendPermit::Page(..) if request.headers().contains_key(UPGRADE) => {
-                match request.headers().contains_key(SEC_WEBSOCKET_KEY) {
-                    true => Protocols::WebSocket,
-                    false => Protocols::Http1,
+                if request.headers().contains_key(SEC_WEBSOCKET_KEY) {
+                    Protocols::WebSocket
+                } else {
+                    Protocols::Http1
                 }
             }
             SendPermit::Page(..) => Protocols::Shared,

@@ -113,9 +113,10 @@ impl DnsError {
 
     /// Returns the failure that this means for a connection.
     pub(super) fn failure(&self) -> Failure {
-        match self.is_exhaustion {
-            true => Failure::Exhausted,
-            false => Failure::Dns,
+        if self.is_exhaustion {
+            Failure::Exhausted
+        } else {
+            Failure::Dns
         }
     }
 }
@@ -129,9 +130,10 @@ impl From<NetError> for DnsError {
             // The resolver reports servers that could not be asked in several ways.
             _ => !error.is_no_records_found() && are_exhausted(),
         };
-        match is_ours {
-            true => DnsError::exhausted(error),
-            false => DnsError::new(error),
+        if is_ours {
+            DnsError::exhausted(error)
+        } else {
+            DnsError::new(error)
         }
     }
 }
@@ -195,9 +197,10 @@ impl Names {
             #[cfg(test)]
             Fallback::Scripted(script) => script(host)?.into(),
         };
-        match found.now.is_empty() {
-            true => Err(DnsError::new("it has no address")),
-            false => Ok(found),
+        if found.now.is_empty() {
+            Err(DnsError::new("it has no address"))
+        } else {
+            Ok(found)
         }
     }
 }

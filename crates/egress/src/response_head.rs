@@ -115,9 +115,10 @@ impl Heads {
                 is_interim,
             } if is_end => {
                 let is_interim = *is_interim;
-                self.place = match is_interim {
-                    true => Place::Status(Vec::new()),
-                    false => Place::Outside,
+                self.place = if is_interim {
+                    Place::Status(Vec::new())
+                } else {
+                    Place::Outside
                 };
                 return is_interim;
             }
@@ -148,9 +149,10 @@ impl ReadFilter for Heads {
         let before = buf.filled().len();
         ready!(inner.poll_read(cx, buf))?;
         let fresh = buf.filled_mut().get_mut(before..).unwrap_or_default();
-        Poll::Ready(match fresh.is_empty() || self.mend(fresh) {
-            true => Ok(()),
-            false => Err(io::ErrorKind::InvalidData.into()),
+        Poll::Ready(if fresh.is_empty() || self.mend(fresh) {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::InvalidData.into())
         })
     }
 }
@@ -172,28 +174,18 @@ mod tests {
 
     #[test]
     fn control_octets_of_a_head_become_spaces() {
-        for (sent, expected) in [
-            (
-                &b"HTTP/1.1 200 OK\r\nX: a\x01b\x7fc\0d\te\r\n\r\n\x01\0"[..],
-                Some(&b"HTTP/1.1 200 OK\r\nX: a b c d\te\r\n\r\n\x01\0"[..]),
-            ),
-            (
-                b"HTTP/1.1 200 O\x02K\r\n\r\n",
-                Some(b"HTTP/1.1 200 O K\r\n\r\n"),
-            ),
-            (
-                b"\r\nHTTP/1.1 200 OK\nX: \x01\n\n\x01",
-                Some(b"\r\nHTTP/1.1 200 OK\nX:  \n\n\x01"),
-            ),
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            (&b"HTTP/1.1 200 OK\r\nX: a\x01b\x7fc\0d\te\r\n\r\n\x01\0"[..], Some(&b"HTTP/1.1 200 OK\r\nX: a b c d\te\r\n\r\n\x01\0"[..])),
+            (b"HTTP/1.1 200 O\x02K\r\n\r\n", Some(b"HTTP/1.1 200 O K\r\n\r\n")),
+            (b"\r\nHTTP/1.1 200 OK\nX: \x01\n\n\x01", Some(b"\r\nHTTP/1.1 200 OK\nX:  \n\n\x01")),
             (
                 b"HTTP/1.1 103 Hints\r\n\r\nHTTP/1.1 200 OK\r\nX: \x01\r\n\r\n\x01",
                 Some(b"HTTP/1.1 103 Hints\r\n\r\nHTTP/1.1 200 OK\r\nX:  \r\n\r\n\x01"),
             ),
-            (
-                b"HTTP/1.1 101 Switching\r\n\r\n\x01\x02",
-                Some(b"HTTP/1.1 101 Switching\r\n\r\n\x01\x02"),
-            ),
-        ] {
+            (b"HTTP/1.1 101 Switching\r\n\r\n\x01\x02", Some(b"HTTP/1.1 101 Switching\r\n\r\n\x01\x02")),
+        ];
+        for (sent, expected) in cases {
             for size in [sent.len(), 3, 1] {
                 assert_eq!(mended(sent, size).0.as_deref(), expected, "by {size}");
             }
@@ -206,17 +198,13 @@ mod tests {
 
     #[test]
     fn a_reason_phrase_above_ascii_is_kept() {
-        for (line, expected) in [
+        #[rustfmt::skip] // one row, one case
+        let cases = [
             (&b"HTTP/1.1 200 OK"[..], None),
-            (
-                b"HTTP/1.1 404 Introuvable \xe9",
-                Some(&b"Introuvable \xe9"[..]),
-            ),
-            (
-                "HTTP/1.1 200 Gefunden \u{fc}".as_bytes(),
-                Some("Gefunden \u{fc}".as_bytes()),
-            ),
-        ] {
+            (b"HTTP/1.1 404 Introuvable \xe9", Some(&b"Introuvable \xe9"[..])),
+            ("HTTP/1.1 200 Gefunden \u{fc}".as_bytes(), Some("Gefunden \u{fc}".as_bytes())),
+        ];
+        for (line, expected) in cases {
             let sent = [line, b"\r\n\r\n"].concat();
             assert_eq!(mended(&sent, 4).1.as_deref(), expected);
         }

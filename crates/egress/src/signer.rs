@@ -180,9 +180,10 @@ fn in_force(identities: Identities, config: &Config) -> Option<Arc<Identities>> 
 /// Returns the method as it is sent: a WebSocket on a stream begins with an extended CONNECT (RFC 8441, section 4).
 fn method(request: &Request<RequestBody>, is_http2: bool) -> &Method {
     let has = |name| request.headers().contains_key(name);
-    match is_http2 && has(UPGRADE) && has(SEC_WEBSOCKET_KEY) {
-        true => &Method::CONNECT,
-        false => request.method(),
+    if is_http2 && has(UPGRADE) && has(SEC_WEBSOCKET_KEY) {
+        &Method::CONNECT
+    } else {
+        request.method()
     }
 }
 

@@ -72,9 +72,10 @@ fn write(entry: &Entry, page: &mut Vec<u8>) {
 /// Writes the link to an entry. A colon in it would read as the end of a scheme (RFC 3986 4.2).
 fn link(entry: &Entry) -> String {
     let link = encoded(&entry.name, entry.kind == Kind::Directory);
-    match link.contains(':') {
-        true => format!("./{link}"),
-        false => link,
+    if link.contains(':') {
+        format!("./{link}")
+    } else {
+        link
     }
 }
 

@@ -114,9 +114,10 @@ impl Name {
 pub fn read(path: &str) -> Result<Resource, ReadError> {
     let resource = resource(path).map_err(ReadError::Nameless)?;
     let spelling = spelled(&resource);
-    match spelling == path || spelling.strip_prefix('/') == Some(path) {
-        true => Ok(resource),
-        false => Err(ReadError::Spelled(spelling)),
+    if spelling == path || spelling.strip_prefix('/') == Some(path) {
+        Ok(resource)
+    } else {
+        Err(ReadError::Spelled(spelling))
     }
 }
 
@@ -185,9 +186,10 @@ fn resource(path: &str) -> Result<Resource, PathError> {
         }
     }
     let name = Name::new(name)?;
-    Ok(match is_directory {
-        true => Resource::Directory(Some(name)),
-        false => Resource::File(name),
+    Ok(if is_directory {
+        Resource::Directory(Some(name))
+    } else {
+        Resource::File(name)
     })
 }
 

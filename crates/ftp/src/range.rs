@@ -43,9 +43,10 @@ impl Range {
                 (from, to.min(last.unwrap_or(0)))
             }
         };
-        Some(match from < size {
-            true => Range::Part { from, to },
-            false => Range::Unsatisfiable,
+        Some(if from < size {
+            Range::Part { from, to }
+        } else {
+            Range::Unsatisfiable
         })
     }
 }

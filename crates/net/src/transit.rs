@@ -55,10 +55,7 @@ impl InTransit {
     }
 
     fn piece(&self) -> usize {
-        match self.are_many() {
-            false => PIECE,
-            true => SMALL_PIECE,
-        }
+        if !self.are_many() { PIECE } else { SMALL_PIECE }
     }
 
     fn are_many(&self) -> bool {
@@ -94,9 +91,10 @@ impl Transit {
         }
         *own.waiting.lock() = Some(cx.waker().clone());
         // A piece may have been taken just before.
-        match own.has_room() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        if own.has_room() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
         }
     }
 

@@ -342,9 +342,10 @@ pub fn user_agent(text: &str, most: usize) -> Result<Box<str>, UserAgentExpected
         && text.trim() == text
         && text.bytes().all(is_visible)
         && HeaderValue::from_str(text).is_ok();
-    match is_field {
-        true => Ok(text.into()),
-        false => Err(UserAgentExpected { most }),
+    if is_field {
+        Ok(text.into())
+    } else {
+        Err(UserAgentExpected { most })
     }
 }
 

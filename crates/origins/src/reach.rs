@@ -72,9 +72,10 @@ impl Tracker {
 }
 
 fn judge(failing: &[Origin]) -> Reach {
-    match failing.len() < ENOUGH {
-        true => Reach::Some,
-        false => Reach::Nothing,
+    if failing.len() < ENOUGH {
+        Reach::Some
+    } else {
+        Reach::Nothing
     }
 }
 

@@ -115,9 +115,12 @@ impl Snapshot {
     /// # Errors
     /// When the file is no tdmrep.json.
     pub fn tdmrep(&self) -> Result<&TdmRep, UnusedReason> {
-        let read = || match self.robots.is_truncated() {
-            true => Err(UnusedReason::TooLong),
-            false => TdmRep::parse(self.robots.text()),
+        let read = || {
+            if self.robots.is_truncated() {
+                Err(UnusedReason::TooLong)
+            } else {
+                TdmRep::parse(self.robots.text())
+            }
         };
         self.tdmrep.get_or_init(read).as_ref().map_err(|why| *why)
     }

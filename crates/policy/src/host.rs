@@ -146,37 +146,18 @@ mod tests {
 
     #[test]
     fn patterns_match_the_hosts_they_name() {
+        #[rustfmt::skip] // one row, one case
         let cases = [
             ("the host itself", "bank.example", "bank.example", true),
             ("without case", "Bank.Example", "bANK.eXAMPLE", true),
             ("one trailing dot", "bank.example.", "bank.example.", true),
-            (
-                "an exact host is not its children",
-                "bank.example",
-                "www.bank.example",
-                false,
-            ),
+            ("an exact host is not its children", "bank.example", "www.bank.example", false),
             ("a child", "*.bank.example", "www.bank.example", true),
             ("a grandchild", "*.bank.example", "a.b.bank.example", true),
-            (
-                "below a host is not the host",
-                "*.bank.example",
-                "bank.example",
-                false,
-            ),
+            ("below a host is not the host", "*.bank.example", "bank.example", false),
             ("the dot counts", "*.bank.example", "mybank.example", false),
-            (
-                "an empty label is no child",
-                "*.bank.example",
-                ".bank.example",
-                false,
-            ),
-            (
-                "IDN as Punycode",
-                "*.bücher.example",
-                "www.xn--bcher-kva.example",
-                true,
-            ),
+            ("an empty label is no child", "*.bank.example", ".bank.example", false),
+            ("IDN as Punycode", "*.bücher.example", "www.xn--bcher-kva.example", true),
             ("an address", "192.0.2.1", "192.0.2.1", true),
             ("everything", "*", "bank.example", true),
             ("a host in no alphabet of hosts", "*.example", "ü", false),

@@ -432,13 +432,12 @@ pub fn decide(
     };
     let (conclusion, said) = match &settings.signals.tdmrep {
         Some(file) if conclusion.reason.verdict() == Verdict::Allow => {
-            match settings.signals.lack_tdmrep() {
-                true => {
-                    let exempt = conclusion.exempt;
-                    let pending = Conclusion::bare(Reason::UsagePending);
-                    (Conclusion { exempt, ..pending }, Said::default())
-                }
-                false => (conclusion, said.and(&file.at(octets, settings.path_guard))),
+            if settings.signals.lack_tdmrep() {
+                let exempt = conclusion.exempt;
+                let pending = Conclusion::bare(Reason::UsagePending);
+                (Conclusion { exempt, ..pending }, Said::default())
+            } else {
+                (conclusion, said.and(&file.at(octets, settings.path_guard)))
             }
         }
         Some(_) | None => (conclusion, said),

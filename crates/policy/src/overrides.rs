@@ -91,9 +91,10 @@ impl OverrideId {
     /// Returns the identifier of an override in the store, as people write it; `None` for another text.
     #[must_use]
     pub fn in_store(text: &str) -> Option<OverrideId> {
-        match text.bytes().all(|octet| octet.is_ascii_digit()) && text.len() < SHARED {
-            true => text.parse().ok().map(OverrideId::Stored),
-            false => DecisionId::from_text(&text.to_ascii_uppercase()).map(OverrideId::Shared),
+        if text.bytes().all(|octet| octet.is_ascii_digit()) && text.len() < SHARED {
+            text.parse().ok().map(OverrideId::Stored)
+        } else {
+            DecisionId::from_text(&text.to_ascii_uppercase()).map(OverrideId::Shared)
         }
     }
 
@@ -239,9 +240,10 @@ impl Overrides {
         path: &[u8],
         now: Moment,
     ) -> Option<&Arc<ActiveOverride>> {
-        match self.of_usage.is_empty() {
-            true => None,
-            false => decisive(self.of_usage.get(origin)?, path, now),
+        if self.of_usage.is_empty() {
+            None
+        } else {
+            decisive(self.of_usage.get(origin)?, path, now)
         }
     }
 
@@ -280,9 +282,12 @@ fn decisive<'a>(entries: &'a [Entry], path: &[u8], now: Moment) -> Option<&'a Ar
         let variants = PathVariants::of(&path);
         let has_escapes = entries.iter().any(|entry| entry.pattern.has_escapes());
         for comparison in variants.comparisons(has_escapes) {
-            let matches = |entry: &Entry| match entry.is_allow() {
-                true => entry.pattern.allows(&comparison),
-                false => entry.pattern.denies(&comparison),
+            let matches = |entry: &Entry| {
+                if entry.is_allow() {
+                    entry.pattern.allows(&comparison)
+                } else {
+                    entry.pattern.denies(&comparison)
+                }
             };
             match first(entries, now, matches) {
                 Some(entry) if !entry.is_allow() => return Some(&entry.asserted),

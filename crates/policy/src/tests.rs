@@ -264,37 +264,17 @@ fn report_mode_decides_the_same_and_lets_every_request_out() {
     };
     let by_hand = |mode| decide_by_override(target("/denied"), &overrides, mode, NOW);
     type Case<'a> = (Reason, Box<dyn Fn(Mode) -> Ruling + 'a>);
+    #[rustfmt::skip] // one row, one case
     let cases: [Case<'_>; 9] = [
-        (
-            Reason::NoRules,
-            Box::new(|mode| judged("/", rules(""), mode)),
-        ),
-        (
-            Reason::RobotsDisallow,
-            Box::new(|mode| judged("/private", rules(FILE), mode)),
-        ),
-        (
-            Reason::PathGuard,
-            Box::new(|mode| judged("/a/../private", rules(FILE), mode)),
-        ),
-        (
-            Reason::RobotsUnreachable,
-            Box::new(|mode| judged("/", outage(NOW), mode)),
-        ),
-        (
-            Reason::OpaqueTunnel,
-            Box::new(|mode| tunnel(rules(FILE), mode)),
-        ),
-        (
-            Reason::OpaqueTunnel,
-            Box::new(|mode| decide_opaque(target("/"), mode, NOW)),
-        ),
+        (Reason::NoRules, Box::new(|mode| judged("/", rules(""), mode))),
+        (Reason::RobotsDisallow, Box::new(|mode| judged("/private", rules(FILE), mode))),
+        (Reason::PathGuard, Box::new(|mode| judged("/a/../private", rules(FILE), mode))),
+        (Reason::RobotsUnreachable, Box::new(|mode| judged("/", outage(NOW), mode))),
+        (Reason::OpaqueTunnel, Box::new(|mode| tunnel(rules(FILE), mode))),
+        (Reason::OpaqueTunnel, Box::new(|mode| decide_opaque(target("/"), mode, NOW))),
         (Reason::RobotsPending, Box::new(pending)),
         (Reason::Paced, Box::new(paced)),
-        (
-            Reason::OperatorDeny,
-            Box::new(|mode| by_hand(mode).expect("an override")),
-        ),
+        (Reason::OperatorDeny, Box::new(|mode| by_hand(mode).expect("an override"))),
     ];
     for (reason, decide) in cases {
         let (enforced, goes_out) = outcome(decide(Mode::Enforce));

@@ -123,23 +123,14 @@ pub struct Response {
     pub said: Said,
 }
 
-/// The time of a refusal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// No request was sent.
-    Before,
-    /// The origin's response had come.
-    After,
-}
-
-impl Stage {
-    /// Returns its word in records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Stage::Before => "before",
-            Stage::After => "after",
-        }
+crawlgate_text::spelled! {
+    /// The time of a refusal.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Stage {
+        /// No request was sent.
+        Before = "before",
+        /// The origin's response had come.
+        After = "after",
     }
 }
 
@@ -223,9 +214,10 @@ impl Usage {
         let disallows = |one: &&Preference| one.value == Value::Disallow;
         let all = self.said().flat_map(|said| &said.preferences);
         all.filter(disallows)
-            .take(match self.judged.refused.is_empty() {
-                true => 0,
-                false => MAX_ANSWERED,
+            .take(if self.judged.refused.is_empty() {
+                0
+            } else {
+                MAX_ANSWERED
             })
     }
 

@@ -48,10 +48,7 @@ impl Bounds {
     /// Returns the bounds for a decision with this reason.
     #[must_use]
     pub fn of(reason: &str) -> Self {
-        match is_of_unknown_client(reason) {
-            true => Self::STRANGERS,
-            false => Self::CLIENTS,
-        }
+        if is_of_unknown_client(reason) { Self::STRANGERS } else { Self::CLIENTS }
     }
 
     /// The bounds for unidentified clients.

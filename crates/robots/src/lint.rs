@@ -143,9 +143,10 @@ impl Lint {
     /// read.
     pub(super) fn of_decoded(octets: &[u8]) -> (Self, bool) {
         let is_utf32 = whole::is_utf32(octets);
-        let kind = match is_utf32 {
-            true => LintKind::Utf32,
-            false => LintKind::Utf16,
+        let kind = if is_utf32 {
+            LintKind::Utf32
+        } else {
+            LintKind::Utf16
         };
         (Self::new(1, kind, b""), is_utf32)
     }

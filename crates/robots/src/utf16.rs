@@ -48,12 +48,11 @@ impl<'a> Utf16<'a> {
             [one, other] => is_end(self.unit([*one, *other])),
             _ => false,
         };
-        let end = match is_next_line {
-            true => kept.len(),
-            false => {
-                let last = kept.chunks_exact(2).rposition(is_last_of_line);
-                last.map_or(0, |last| 2 * (last + 1))
-            }
+        let end = if is_next_line {
+            kept.len()
+        } else {
+            let last = kept.chunks_exact(2).rposition(is_last_of_line);
+            last.map_or(0, |last| 2 * (last + 1))
         };
         Self {
             octets: kept.get(..end).unwrap_or_default(),

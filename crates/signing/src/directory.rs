@@ -53,9 +53,10 @@ impl Directory {
             let all = identities.clone();
             all.filter(|one| one.settings().agent.origin() == origin)
         };
-        let keys = match there().any(Identity::is_at_well_known) {
-            true => distinct_keys(there().filter(|one| one.is_at_well_known())),
-            false => distinct_keys(there()),
+        let keys = if there().any(Identity::is_at_well_known) {
+            distinct_keys(there().filter(|one| one.is_at_well_known()))
+        } else {
+            distinct_keys(there())
         };
         (!keys.is_empty()).then(|| Directory::new(&keys, origin, now))
     }

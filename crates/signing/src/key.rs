@@ -78,9 +78,10 @@ impl SigningKey {
         if pairs.next().is_some() {
             return Err(KeyFault::Several);
         }
-        match PRINTED.contains(&&**key.thumbprint()) {
-            true => Err(KeyFault::Printed),
-            false => Ok(key),
+        if PRINTED.contains(&&**key.thumbprint()) {
+            Err(KeyFault::Printed)
+        } else {
+            Ok(key)
         }
     }
 

@@ -103,13 +103,14 @@ impl AgentUrl {
             && url.password().is_none()
             && url.fragment().is_none();
         let (origin, _) = Origin::parse(text).map_err(|_| EXPECTED)?;
-        match has_form {
-            true => Ok(AgentUrl {
+        if has_form {
+            Ok(AgentUrl {
                 is_well_known: url.path() == WELL_KNOWN && url.query().is_none(),
                 text: text.into(),
                 origin,
-            }),
-            false => Err(EXPECTED),
+            })
+        } else {
+            Err(EXPECTED)
         }
     }
 

@@ -212,9 +212,10 @@ impl NewFile {
 }
 
 fn no_file(found: &fs::Metadata) -> io::Error {
-    let what = match found.is_dir() {
-        true => "this is a directory; name a file in it",
-        false => "this is no regular file, and is left as it is; name another one",
+    let what = if found.is_dir() {
+        "this is a directory; name a file in it"
+    } else {
+        "this is no regular file, and is left as it is; name another one"
     };
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }

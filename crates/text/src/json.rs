@@ -349,27 +349,16 @@ mod tests {
 
     #[test]
     fn foreign_octets_become_valid_json() {
+        #[rustfmt::skip] // one row, one case
         let cases: &[(&str, &[u8], &str)] = &[
             ("plain text stays", b"/a?b=c", "/a?b=c"),
             ("nothing", b"", ""),
             ("quotes and backslashes", b"a\"b\\c", "a\"b\\c"),
-            (
-                "controls and a line end",
-                b"a\r\n\0\x1b[2J\x7f",
-                "a\r\n\0\x1b[2J\x7f",
-            ),
-            (
-                "UTF-8 stays",
-                "/caf\u{e9}/\u{1f577}".as_bytes(),
-                "/caf\u{e9}/\u{1f577}",
-            ),
+            ("controls and a line end", b"a\r\n\0\x1b[2J\x7f", "a\r\n\0\x1b[2J\x7f"),
+            ("UTF-8 stays", "/caf\u{e9}/\u{1f577}".as_bytes(), "/caf\u{e9}/\u{1f577}"),
             ("Latin-1 octets are shown", b"/caf\xe9/x", "/caf\\xE9/x"),
             ("a torn character is shown", b"\xe2\x82", "\\xE2\\x82"),
-            (
-                "text is not turned around",
-                "a\u{202e}b".as_bytes(),
-                "a\u{202e}b",
-            ),
+            ("text is not turned around", "a\u{202e}b".as_bytes(), "a\u{202e}b"),
         ];
         for (name, foreign, want) in cases {
             assert_eq!(spelled(foreign, 1_000), *want, "{name}");
@@ -384,32 +373,13 @@ mod tests {
 
     #[test]
     fn long_text_is_cut_between_characters_and_says_so() {
+        #[rustfmt::skip] // one row, one case
         let cases: &[(&str, Vec<u8>, usize, &str)] = &[
-            (
-                "what just fits is whole",
-                vec![b'a'; 40],
-                40,
-                &"a".repeat(40),
-            ),
+            ("what just fits is whole", vec![b'a'; 40], 40, &"a".repeat(40)),
             ("one too many", vec![b'a'; 41], 40, "aaaaaaaa…[+33 bytes]"),
-            (
-                "characters stay whole",
-                "é".repeat(30).into_bytes(),
-                41,
-                "éééé…[+52 bytes]",
-            ),
-            (
-                "escapes count as written",
-                vec![0; 41],
-                44,
-                "\0\0…[+39 bytes]",
-            ),
-            (
-                "broken octets, too",
-                vec![0xff; 41],
-                44,
-                "\\xFF\\xFF…[+39 bytes]",
-            ),
+            ("characters stay whole", "é".repeat(30).into_bytes(), 41, "éééé…[+52 bytes]"),
+            ("escapes count as written", vec![0; 41], 44, "\0\0…[+39 bytes]"),
+            ("broken octets, too", vec![0xff; 41], 44, "\\xFF\\xFF…[+39 bytes]"),
         ];
         for (name, foreign, most, want) in cases {
             assert_eq!(spelled(foreign, *most), *want, "{name}");

@@ -73,24 +73,13 @@ mod tests {
     #[test]
     fn arithmetic_saturates_at_both_ends() {
         let second = Duration::from_secs(1);
+        #[rustfmt::skip] // one row, one case
         let cases = [
             ("adds", Moment(500) + second, Moment(1_500)),
             ("subtracts", Moment(1_500) - second, Moment(500)),
-            (
-                "stops at the epoch",
-                Moment(500) - second,
-                Moment::default(),
-            ),
-            (
-                "stops at the end of time",
-                Moment(u64::MAX) + second,
-                Moment(u64::MAX),
-            ),
-            (
-                "an endless duration is the end of time",
-                Moment(1) + Duration::MAX,
-                Moment(u64::MAX),
-            ),
+            ("stops at the epoch", Moment(500) - second, Moment::default()),
+            ("stops at the end of time", Moment(u64::MAX) + second, Moment(u64::MAX)),
+            ("an endless duration is the end of time", Moment(1) + Duration::MAX, Moment(u64::MAX)),
         ];
         for (name, got, want) in cases {
             assert_eq!(got, want, "{name}");

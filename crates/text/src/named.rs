@@ -39,3 +39,23 @@ macro_rules! named {
         }
     };
 }
+
+/// Defines an enumeration with a stable name for each variant, which records, settings or answers write.
+#[macro_export]
+macro_rules! spelled {
+    ($(#[$attribute:meta])* pub enum $name:ident { $($(#[$of:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$attribute])*
+        pub enum $name { $($(#[$of])* $variant),+ }
+
+        impl $name {
+            /// All variants, in their order.
+            pub const ALL: [$name; [$($text),+].len()] = [$($name::$variant),+];
+
+            /// Returns the name.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+        }
+    };
+}

@@ -90,152 +90,41 @@ mod tests {
 
     #[test]
     fn userinfo_is_left_out() {
+        #[rustfmt::skip] // one row, one case
         let cases = [
-            (
-                "absolute form",
-                "http://user:secret@a.example/x",
-                "http://a.example/x",
-            ),
-            (
-                "a user alone",
-                "http://secret@a.example/",
-                "http://a.example/",
-            ),
-            (
-                "an at sign in the password",
-                "http://u:sec@ret@a.example/",
-                "http://a.example/",
-            ),
-            (
-                "authority form",
-                "user:secret@a.example:443",
-                "a.example:443",
-            ),
+            ("absolute form", "http://user:secret@a.example/x", "http://a.example/x"),
+            ("a user alone", "http://secret@a.example/", "http://a.example/"),
+            ("an at sign in the password", "http://u:sec@ret@a.example/", "http://a.example/"),
+            ("authority form", "user:secret@a.example:443", "a.example:443"),
             ("no path", "https://u:secret@a.example", "https://a.example"),
-            (
-                "a query at once",
-                "https://u:secret@a.example?x",
-                "https://a.example?x",
-            ),
-            (
-                "another scheme",
-                "ftp://u:secret@a.example/x",
-                "ftp://a.example/x",
-            ),
-            (
-                "one slash",
-                "http:/u:secret@a.example/x",
-                "http:/a.example/x",
-            ),
-            (
-                "three slashes",
-                "http:///u:secret@a.example/x",
-                "http:///a.example/x",
-            ),
-            (
-                "backslashes",
-                "http:\\\\u:secret@a.example/x",
-                "http:\\\\a.example/x",
-            ),
-            (
-                "a backslash inside",
-                "http://u:secret\\@a.example/x",
-                "http://a.example/x",
-            ),
+            ("a query at once", "https://u:secret@a.example?x", "https://a.example?x"),
+            ("another scheme", "ftp://u:secret@a.example/x", "ftp://a.example/x"),
+            ("one slash", "http:/u:secret@a.example/x", "http:/a.example/x"),
+            ("three slashes", "http:///u:secret@a.example/x", "http:///a.example/x"),
+            ("backslashes", "http:\\\\u:secret@a.example/x", "http:\\\\a.example/x"),
+            ("a backslash inside", "http://u:secret\\@a.example/x", "http://a.example/x"),
             ("no slash", "https:u:secret@a.example/x", "a.example/x"),
-            (
-                "a slash in the password",
-                "http://u:SECRET/x@a.example/private",
-                "…redacted@a.example/private",
-            ),
-            (
-                "several",
-                "http://u:SEC/RET/@/x@a.example/private",
-                "…redacted@a.example/private",
-            ),
-            (
-                "a question mark in the password",
-                "http://u:SECRET?x@a.example/",
-                "…redacted@a.example/",
-            ),
-            (
-                "a number sign in the password",
-                "http://u:SECRET#x@a.example/",
-                "…redacted@a.example/",
-            ),
-            (
-                "digits before the slash",
-                "http://u:1234a/x@a.example/",
-                "…redacted@a.example/",
-            ),
-            (
-                "a slash in the password of an authority",
-                "u:SECRET/x@a.example:443",
-                "…redacted@a.example:443",
-            ),
-            (
-                "a port that is none, and an at sign in the query",
-                "http://a.example:pp/private?by=me@b.example",
-                "…redacted@b.example",
-            ),
+            ("a slash in the password", "http://u:SECRET/x@a.example/private", "…redacted@a.example/private"),
+            ("several", "http://u:SEC/RET/@/x@a.example/private", "…redacted@a.example/private"),
+            ("a question mark in the password", "http://u:SECRET?x@a.example/", "…redacted@a.example/"),
+            ("a number sign in the password", "http://u:SECRET#x@a.example/", "…redacted@a.example/"),
+            ("digits before the slash", "http://u:1234a/x@a.example/", "…redacted@a.example/"),
+            ("a slash in the password of an authority", "u:SECRET/x@a.example:443", "…redacted@a.example:443"),
+            ("a port that is none, and an at sign in the query", "http://a.example:pp/private?by=me@b.example", "…redacted@b.example"),
             ("no scheme", "//u:secret@a.example/x", "//a.example/x"),
-            (
-                "no scheme, and backslashes",
-                "\\\\u:secret@a.example/x",
-                "\\\\a.example/x",
-            ),
-            (
-                "a slash and a backslash",
-                "/\\u:secret@a.example/x",
-                "/\\a.example/x",
-            ),
-            (
-                "a space before the scheme",
-                " http://u:secret@a.example/x",
-                "…redacted@a.example/x",
-            ),
-            (
-                "a scheme that is none",
-                "ht_tp://u:secret@a.example/x",
-                "…redacted@a.example/x",
-            ),
+            ("no scheme, and backslashes", "\\\\u:secret@a.example/x", "\\\\a.example/x"),
+            ("a slash and a backslash", "/\\u:secret@a.example/x", "/\\a.example/x"),
+            ("a space before the scheme", " http://u:secret@a.example/x", "…redacted@a.example/x"),
+            ("a scheme that is none", "ht_tp://u:secret@a.example/x", "…redacted@a.example/x"),
             // What only looks like it.
-            (
-                "an at sign behind a port",
-                "http://a.example:80/@b",
-                "http://a.example:80/@b",
-            ),
-            (
-                "an at sign behind no port",
-                "http://a.example:/@b",
-                "http://a.example:/@b",
-            ),
-            (
-                "an at sign behind an address",
-                "http://[2001:db8::1]:80/@b",
-                "http://[2001:db8::1]:80/@b",
-            ),
-            (
-                "an at sign behind a name that is not ASCII",
-                "http://b\u{fc}cher.example/@b",
-                "http://b\u{fc}cher.example/@b",
-            ),
-            (
-                "an at sign in the path of a host alone",
-                "a.example/@b",
-                "a.example/@b",
-            ),
+            ("an at sign behind a port", "http://a.example:80/@b", "http://a.example:80/@b"),
+            ("an at sign behind no port", "http://a.example:/@b", "http://a.example:/@b"),
+            ("an at sign behind an address", "http://[2001:db8::1]:80/@b", "http://[2001:db8::1]:80/@b"),
+            ("an at sign behind a name that is not ASCII", "http://b\u{fc}cher.example/@b", "http://b\u{fc}cher.example/@b"),
+            ("an at sign in the path of a host alone", "a.example/@b", "a.example/@b"),
             ("none", "http://a.example/x", "http://a.example/x"),
-            (
-                "an at sign in the path",
-                "http://a.example/@b",
-                "http://a.example/@b",
-            ),
-            (
-                "an at sign in the query",
-                "http://a.example?a@b",
-                "http://a.example?a@b",
-            ),
+            ("an at sign in the path", "http://a.example/@b", "http://a.example/@b"),
+            ("an at sign in the query", "http://a.example?a@b", "http://a.example?a@b"),
             ("origin form", "/@b?c@d", "/@b?c@d"),
             ("asterisk form", "*", "*"),
             ("nothing", "", ""),
@@ -248,15 +137,10 @@ mod tests {
 
     #[test]
     fn the_query_is_left_out_on_demand() {
+        #[rustfmt::skip] // one row, one case
         let cases = [
-            (
-                "http://a.example/x?token=secret",
-                "http://a.example/x?…redacted",
-            ),
-            (
-                "http://u:secret@a.example/x?secret",
-                "http://a.example/x?…redacted",
-            ),
+            ("http://a.example/x?token=secret", "http://a.example/x?…redacted"),
+            ("http://u:secret@a.example/x?secret", "http://a.example/x?…redacted"),
             ("/x?a?b=secret", "/x?…redacted"),
             ("http://a.example/x", "http://a.example/x"),
         ];

@@ -107,24 +107,13 @@ mod tests {
 
     #[test]
     fn moments_are_written_as_rfc_3339() {
+        #[rustfmt::skip] // one row, one case
         let cases = [
             ("the epoch", 0, "1970-01-01T00:00:00.000Z"),
             ("a leap day", 951_782_400_000, "2000-02-29T00:00:00.000Z"),
-            (
-                "the day after a leap day",
-                951_868_799_999 + 1,
-                "2000-03-01T00:00:00.000Z",
-            ),
-            (
-                "the last millisecond of a year",
-                1_767_225_599_999,
-                "2025-12-31T23:59:59.999Z",
-            ),
-            (
-                "a century that is no leap year",
-                4_107_542_400_000,
-                "2100-03-01T00:00:00.000Z",
-            ),
+            ("the day after a leap day", 951_868_799_999 + 1, "2000-03-01T00:00:00.000Z"),
+            ("the last millisecond of a year", 1_767_225_599_999, "2025-12-31T23:59:59.999Z"),
+            ("a century that is no leap year", 4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
             ("the last moment", LAST, "9999-12-31T23:59:59.999Z"),
             ("a clock gone mad", u64::MAX, "9999-12-31T23:59:59.999Z"),
         ];

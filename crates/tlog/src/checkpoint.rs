@@ -51,9 +51,10 @@ impl Checkpoint {
         let checkpoint = Self::from_text(note.text()).ok_or(CheckpointError::Text)?;
         let origin = &checkpoint.origin;
         let is_log = |key: &VerifierKey| key.kind() == KeyKind::Ed25519 && key.name() == origin;
-        match verified.iter().any(|one| is_log(one.key)) {
-            true => Ok((checkpoint, verified)),
-            false => Err(CheckpointError::Log(checkpoint.origin)),
+        if verified.iter().any(|one| is_log(one.key)) {
+            Ok((checkpoint, verified))
+        } else {
+            Err(CheckpointError::Log(checkpoint.origin))
         }
     }
 

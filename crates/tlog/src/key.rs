@@ -71,9 +71,10 @@ impl FromStr for KeyName {
 
     fn from_str(name: &str) -> Result<Self, KeyError> {
         let is_barred = |one: char| one.is_whitespace() || one == '+' || one < ' ';
-        match name.is_empty() || name.contains(is_barred) {
-            true => Err(KeyError::Name),
-            false => Ok(Self(name.to_owned())),
+        if name.is_empty() || name.contains(is_barred) {
+            Err(KeyError::Name)
+        } else {
+            Ok(Self(name.to_owned()))
         }
     }
 }

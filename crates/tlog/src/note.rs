@@ -129,9 +129,10 @@ impl Note {
                 }
             }
         }
-        match verified.is_empty() {
-            true => Err(NoteError::Unsigned),
-            false => Ok(verified),
+        if verified.is_empty() {
+            Err(NoteError::Unsigned)
+        } else {
+            Ok(verified)
         }
     }
 
@@ -159,9 +160,10 @@ fn readable(octets: &[u8]) -> Result<&str, NoteError> {
         return Err(NoteError::Long(octets.len()));
     }
     let text = str::from_utf8(octets).map_err(|_| NoteError::Characters)?;
-    match text.contains(|one: char| one < ' ' && one != '\n') {
-        true => Err(NoteError::Characters),
-        false => Ok(text),
+    if text.contains(|one: char| one < ' ' && one != '\n') {
+        Err(NoteError::Characters)
+    } else {
+        Ok(text)
     }
 }
 

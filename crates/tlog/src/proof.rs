@@ -121,9 +121,10 @@ impl ConsistencyProof {
         // The first node of the path is the largest subtree with which the older tree ends. If that is the whole older
         // tree, the verifier knows its root, and the path leaves it out.
         let mut path = self.path.iter();
-        let first = match self.old.is_power_of_two() {
-            true => Some(old),
-            false => path.next(),
+        let first = if self.old.is_power_of_two() {
+            Some(old)
+        } else {
+            path.next()
         };
         let mut hashes = match first {
             Some(first) => (*first, *first),

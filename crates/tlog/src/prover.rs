@@ -230,9 +230,10 @@ where
     fn read(&mut self, tile: Tile) -> Result<Vec<Hash>, ProverError<E>> {
         let mut hashes = (self.source)(tile).map_err(ProverError::Source)?;
         hashes.truncate(tile.width().into());
-        match hashes.len() == usize::from(tile.width()) {
-            true => Ok(hashes),
-            false => Err(ProverError::Short(tile)),
+        if hashes.len() == usize::from(tile.width()) {
+            Ok(hashes)
+        } else {
+            Err(ProverError::Short(tile))
         }
     }
 }

@@ -114,9 +114,10 @@ impl Tile {
     }
 
     fn whole<T>(&self, found: Vec<T>) -> Result<Vec<T>, ContentError> {
-        match found.len() == usize::from(self.width) {
-            true => Ok(found),
-            false => Err(ContentError::Width(self.width)),
+        if found.len() == usize::from(self.width) {
+            Ok(found)
+        } else {
+            Err(ContentError::Width(self.width))
         }
     }
 

@@ -148,9 +148,10 @@ impl<'a> Chain<'a> {
         for _ in 0..=self.issuers.len() {
             if is_self_issued(last) {
                 let name = name_of(last.subject());
-                return match std::ptr::eq(last, leaf) {
-                    true => TlsFault::SelfSigned(name),
-                    false => TlsFault::UntrustedRoot(name),
+                return if std::ptr::eq(last, leaf) {
+                    TlsFault::SelfSigned(name)
+                } else {
+                    TlsFault::UntrustedRoot(name)
                 };
             }
             let issued = |one: &&X509Certificate<'_>| one.subject() == last.issuer();

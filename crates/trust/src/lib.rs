@@ -310,22 +310,11 @@ mod tests {
         assert_eq!(with_good.roots.len(), plain + 1);
         assert_eq!(roots_in("[x] ca", &good).unwrap().roots.len(), 1);
 
+        #[rustfmt::skip] // one row, one case
         let cases = [
-            (
-                "a missing file",
-                directory.path().join("none.pem"),
-                "cannot read",
-            ),
-            (
-                "a file without PEM",
-                file("text.pem", "hello"),
-                "no certificate",
-            ),
-            (
-                "PEM around rubbish",
-                file("rubbish.pem", &text::pem("CERTIFICATE", b"rubbish")),
-                "not root certificates",
-            ),
+            ("a missing file", directory.path().join("none.pem"), "cannot read"),
+            ("a file without PEM", file("text.pem", "hello"), "no certificate"),
+            ("PEM around rubbish", file("rubbish.pem", &text::pem("CERTIFICATE", b"rubbish")), "not root certificates"),
         ];
         for (name, path, says) in cases {
             let error = upstream_roots(std::slice::from_ref(&path))

@@ -58,21 +58,20 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let is_end_entity = |one: &CertificateDer<'_>| **one == **end_entity;
-        let verified = match self.as_they_are.iter().any(is_end_entity) {
-            true => verify_as_it_is(end_entity, server_name, now),
-            false => {
-                let verified = self.chains.verify_server_cert(
-                    end_entity,
-                    intermediates,
-                    server_name,
-                    ocsp_response,
-                    now,
-                );
-                let chain = || Chain::read(end_entity, intermediates);
-                verified
-                    .map(drop)
-                    .map_err(|error| diagnosis::of_chain(&error, &chain(), diagnosis::moment(now)))
-            }
+        let verified = if self.as_they_are.iter().any(is_end_entity) {
+            verify_as_it_is(end_entity, server_name, now)
+        } else {
+            let verified = self.chains.verify_server_cert(
+                end_entity,
+                intermediates,
+                server_name,
+                ocsp_response,
+                now,
+            );
+            let chain = || Chain::read(end_entity, intermediates);
+            verified
+                .map(drop)
+                .map_err(|error| diagnosis::of_chain(&error, &chain(), diagnosis::moment(now)))
         };
         verified
             .map(|()| ServerCertVerified::assertion())

@@ -40,12 +40,12 @@ pub mod reservation;
 mod seal;
 mod status;
 mod survey;
-mod time;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 pub use self::coordinator::{Coordinator, CoordinatorError, EngineTime, HeartbeatReply, News};
@@ -59,6 +59,7 @@ pub use self::status::{Status, view_from_outside};
 use self::instruments::Instruments;
 use self::link::Link;
 use self::member::{Digests, digests};
+use self::reservation::{GiveBack, GroupInterval};
 use crawlgate_config::{Config, FleetConfig};
 use crawlgate_system::clock::{Clock, Moment, Uptime};
 use crawlgate_system::metrics::Registry;
@@ -166,6 +167,28 @@ impl Fleet {
     /// Returns the time after which others forget a silent member. It has stopped before.
     fn forget_after(&self) -> Duration {
         self.link.patience() + FORGOTTEN
+    }
+
+    /// Gives a turn back in the engine. Nothing waits for that: a turn that is not given back is lost, as it is without a
+    /// runtime, when the process ends.
+    pub(crate) fn give_back(
+        self: &Arc<Self>,
+        origin: Arc<str>,
+        at: EngineTime,
+        group: Option<(Arc<str>, Duration)>,
+    ) {
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        let fleet = Arc::clone(self);
+        runtime.spawn(async move {
+            let turn = GiveBack {
+                origin: &origin,
+                at,
+                group: group.as_ref().map(GroupInterval::of),
+            };
+            let _ = fleet.coordinator.give_back(turn).await;
+        });
     }
 
     /// Registers the metrics.

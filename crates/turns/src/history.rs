@@ -146,9 +146,10 @@ impl History {
     fn next_at_rate(&self, rate: Rate) -> u64 {
         let next = self.turns.next(rate, self.began);
         // A request from a time without a rate counts as one turn.
-        match self.last > self.turns.last {
-            true => next.max(self.last.saturating_add(rate.interval)),
-            false => next,
+        if self.last > self.turns.last {
+            next.max(self.last.saturating_add(rate.interval))
+        } else {
+            next
         }
     }
 

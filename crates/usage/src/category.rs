@@ -3,39 +3,22 @@
 /// The version of the vocabulary: draft-ietf-aipref-vocab, with three flat categories; `tdm` is TDMRep's.
 pub const VOCABULARY: &str = "aipref-vocab-08";
 
-/// A category of use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Category {
-    /// Training of generative models.
-    TrainAi,
-    /// Use as input to generative models.
-    AiUse,
-    /// Applications that find pages and link to them.
-    Search,
-    /// Text and data mining (Directive 2019/790, article 4).
-    Tdm,
+crawlgate_text::spelled! {
+    /// A category of use.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Category {
+        /// Training of generative models.
+        TrainAi = "train-ai",
+        /// Use as input to generative models.
+        AiUse = "ai-use",
+        /// Applications that find pages and link to them.
+        Search = "search",
+        /// Text and data mining (Directive 2019/790, article 4).
+        Tdm = "tdm",
+    }
 }
 
 impl Category {
-    /// All categories, in the order in which they are shown.
-    pub const ALL: [Category; 4] = [
-        Category::TrainAi,
-        Category::AiUse,
-        Category::Search,
-        Category::Tdm,
-    ];
-
-    /// Returns its label: those of vocab-08, and `tdm`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Category::TrainAi => "train-ai",
-            Category::AiUse => "ai-use",
-            Category::Search => "search",
-            Category::Tdm => "tdm",
-        }
-    }
-
     /// Returns the category with this label, exactly as spelt.
     pub fn from_name(name: &str) -> Option<Category> {
         let is = |category: &Category| category.as_str() == name;

@@ -2,23 +2,25 @@
 
 use smallvec::SmallVec;
 
-/// The name of a response field that is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FieldName {
-    /// Content-Usage (IETF aipref).
-    ContentUsage,
-    /// Content-Signal (Cloudflare).
-    ContentSignal,
-    /// `tdm-reservation` of TDMRep.
-    TdmReservation,
-    /// `tdm-policy` of TDMRep. It is text only, and states nothing here.
-    TdmPolicy,
-    /// X-Robots-Tag.
-    RobotsTag,
-    /// Link (RSL).
-    Link,
-    /// Content-Type, by which X-Robots-Tag knows images. It does not speak of use.
-    ContentType,
+crawlgate_text::spelled! {
+    /// The name of a response field that is read.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum FieldName {
+        /// Content-Usage (IETF aipref).
+        ContentUsage = "content-usage",
+        /// Content-Signal (Cloudflare).
+        ContentSignal = "content-signal",
+        /// `tdm-reservation` of TDMRep.
+        TdmReservation = "tdm-reservation",
+        /// `tdm-policy` of TDMRep. It is text only, and states nothing here.
+        TdmPolicy = "tdm-policy",
+        /// X-Robots-Tag.
+        RobotsTag = "x-robots-tag",
+        /// Link (RSL).
+        Link = "link",
+        /// Content-Type, by which X-Robots-Tag knows images. It does not speak of use.
+        ContentType = "content-type",
+    }
 }
 
 /// One field line: the name, and the octets.
@@ -28,31 +30,6 @@ pub type Line<'a> = (FieldName, &'a [u8]);
 pub type Lines<'a> = SmallVec<[Line<'a>; FieldName::ALL.len()]>;
 
 impl FieldName {
-    /// All names.
-    pub const ALL: [FieldName; 7] = [
-        FieldName::ContentUsage,
-        FieldName::ContentSignal,
-        FieldName::TdmReservation,
-        FieldName::TdmPolicy,
-        FieldName::RobotsTag,
-        FieldName::Link,
-        FieldName::ContentType,
-    ];
-
-    /// Returns the name in lower case, as HTTP/2 and records have it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            FieldName::ContentUsage => "content-usage",
-            FieldName::ContentSignal => "content-signal",
-            FieldName::TdmReservation => "tdm-reservation",
-            FieldName::TdmPolicy => "tdm-policy",
-            FieldName::RobotsTag => "x-robots-tag",
-            FieldName::Link => "link",
-            FieldName::ContentType => "content-type",
-        }
-    }
-
     /// Returns the field of this name, in any case. `None` for all fields that are not read.
     #[must_use]
     pub fn of(name: &str) -> Option<FieldName> {

@@ -94,12 +94,13 @@ pub fn judge_response(
     status: u16,
 ) -> Judged {
     let both = judge(purposes, modes, before, Some(after));
-    match (200..300).contains(&status) {
-        true => both,
-        false => Judged {
+    if (200..300).contains(&status) {
+        both
+    } else {
+        Judged {
             combined: both.combined,
             ..judge(purposes, modes, before, None)
-        },
+        }
     }
 }
 

@@ -2,32 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The treatment of one signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SignalMode {
-    /// It is not read.
-    Off,
-    /// It is read and recorded, and takes no part in refusing.
-    Record,
-    /// A use that it disallows is refused to a client that declares the purpose.
-    Enforce,
+crawlgate_text::spelled! {
+    /// The treatment of one signal.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum SignalMode {
+        /// It is not read.
+        Off = "off",
+        /// It is read and recorded, and takes no part in refusing.
+        Record = "record",
+        /// A use that it disallows is refused to a client that declares the purpose.
+        Enforce = "enforce",
+    }
 }
 
 impl SignalMode {
-    /// All modes, the weakest first.
-    pub const ALL: [SignalMode; 3] = [SignalMode::Off, SignalMode::Record, SignalMode::Enforce];
-
-    /// Returns its word in the configuration.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            SignalMode::Off => "off",
-            SignalMode::Record => "record",
-            SignalMode::Enforce => "enforce",
-        }
-    }
-
     /// Tells whether the signal is read at all.
     pub fn is_read(self) -> bool {
         self != SignalMode::Off

@@ -4,43 +4,24 @@ use std::fmt;
 
 use super::category::{Categories, Category};
 
-/// A declared purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Purpose {
-    /// An application that finds pages and links to them.
-    Search,
-    /// Training of generative models.
-    TrainAi,
-    /// Input to generative models: grounding, retrieval, answers, summaries.
-    AiInput,
-    /// Other text and data mining.
-    Tdm,
-    /// Archives, monitoring, link checks and the like; it asks for no category.
-    Other,
+crawlgate_text::spelled! {
+    /// A declared purpose.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Purpose {
+        /// An application that finds pages and links to them.
+        Search = "search",
+        /// Training of generative models.
+        TrainAi = "train-ai",
+        /// Input to generative models: grounding, retrieval, answers, summaries.
+        AiInput = "ai-input",
+        /// Other text and data mining.
+        Tdm = "tdm",
+        /// Archives, monitoring, link checks and the like; it asks for no category.
+        Other = "other",
+    }
 }
 
 impl Purpose {
-    /// All purposes, in the order in which they are shown.
-    pub const ALL: [Purpose; 5] = [
-        Purpose::Search,
-        Purpose::TrainAi,
-        Purpose::AiInput,
-        Purpose::Tdm,
-        Purpose::Other,
-    ];
-
-    /// Returns its word, in the configuration as in records.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Purpose::Search => "search",
-            Purpose::TrainAi => "train-ai",
-            Purpose::AiInput => "ai-input",
-            Purpose::Tdm => "tdm",
-            Purpose::Other => "other",
-        }
-    }
-
     /// Returns the purpose with this word.
     pub fn from_name(name: &str) -> Option<Purpose> {
         let is = |purpose: &Purpose| purpose.as_str() == name;

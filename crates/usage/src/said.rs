@@ -1,5 +1,4 @@
-//! The statements of one or more sources about the use of one page: preferences, licences, and statements that were not
-//! used.
+//! What one or more sources say about the use of one page: preferences, licences, and statements that were not used.
 //!
 //! All lists are bounded ([`Said::PREFERENCES`] and others). The bound of preferences never changes a judgement: where
 //! it is reached, statements that repeat others make room ([`Said::prefer`]).
@@ -18,30 +17,34 @@ const TEXT: usize = 1024;
 /// Room for the preferences of most pages that have any.
 const USUAL: usize = 8;
 
-/// The statement of a source about one category.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Value {
-    /// It names the category, and its word is neither of the others. It denies nothing.
-    Unknown,
-    /// The use is allowed.
-    Allow,
-    /// The use is disallowed. Of several values of a category, the greatest counts (vocab-08 section 5.1).
-    Disallow,
+crawlgate_text::spelled! {
+    /// What a source says of one category.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Value {
+        /// It names the category, and its word is neither of the others. It denies nothing.
+        Unknown = "unknown",
+        /// The use is allowed.
+        Allow = "allow",
+        /// The use is disallowed. Of several values of a category, the greatest counts (vocab-08 section 5.1).
+        Disallow = "disallow",
+    }
 }
 
-/// The ways in which sites state preferences.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Signal {
-    /// Content-Usage (IETF aipref).
-    ContentUsage,
-    /// Content-Signal (Cloudflare).
-    ContentSignal,
-    /// TDMRep: `tdm-reservation`, and tdmrep.json.
-    Tdm,
-    /// X-Robots-Tag.
-    RobotsTag,
-    /// License of robots.txt, and Link (RSL). It states no preference; a licence applies.
-    License,
+crawlgate_text::spelled! {
+    /// The ways in which sites state preferences.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Signal {
+        /// Content-Usage (IETF aipref).
+        ContentUsage = "content_usage",
+        /// Content-Signal (Cloudflare).
+        ContentSignal = "content_signal",
+        /// TDMRep: `tdm-reservation`, and tdmrep.json.
+        Tdm = "tdm",
+        /// X-Robots-Tag.
+        RobotsTag = "robots_tag",
+        /// License of robots.txt, and Link (RSL). It states no preference; a licence applies.
+        License = "license",
+    }
 }
 
 /// The place of a statement.
@@ -65,11 +68,11 @@ pub enum Place {
 pub struct Preference {
     /// The category of use.
     pub category: Category,
-    /// The statement about it.
+    /// What is said of it.
     pub value: Value,
-    /// The way in which it is stated.
+    /// How it is said.
     pub signal: Signal,
-    /// The place where it is stated.
+    /// Where it is said.
     pub place: Place,
     /// The line, the field's value, the rule or the entry, lossily decoded, at most 1 KiB.
     pub text: Text,
@@ -84,27 +87,29 @@ pub enum Text {
     Copied(Arc<str>),
 }
 
-/// The reason why a statement was not used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum UnusedReason {
-    /// It has another form.
-    Unparsable,
-    /// It stands on a line so long that only its beginning counts.
-    Cut,
-    /// It is longer than the limit.
-    TooLong,
-    /// It stands before the first user-agent line.
-    NoGroup,
-    /// A licence that is no absolute http or https URL.
-    NotAbsolute,
+crawlgate_text::spelled! {
+    /// The reason why a statement was not used.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum UnusedReason {
+        /// It has another form.
+        Unparsable = "unparsable",
+        /// It stands on a line so long that only its beginning counts.
+        Cut = "cut",
+        /// It is longer than the limit.
+        TooLong = "too_long",
+        /// It stands before the first user-agent line.
+        NoGroup = "no_group",
+        /// A licence that is no absolute http or https URL.
+        NotAbsolute = "not_absolute",
+    }
 }
 
 /// A statement that was not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// The way in which it is stated.
+    /// How it is said.
     pub signal: Signal,
-    /// The place where it is stated.
+    /// Where it is said.
     pub place: Place,
     /// The reason.
     pub why: UnusedReason,
@@ -115,11 +120,11 @@ pub struct Invalid {
 pub struct License {
     /// Its URL, as written.
     pub url: Arc<str>,
-    /// The place where it is named.
+    /// Where it is named.
     pub place: Place,
 }
 
-/// The statements about the use of one page. Empty for nearly all pages; then it owns no memory.
+/// What is said about the use of one page. Empty for nearly all pages; then it owns no memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     /// The preferences in force, in order: robots.txt, tdmrep.json, response fields.
@@ -160,41 +165,8 @@ impl PartialEq for Text {
 
 impl Eq for Text {}
 
-impl Value {
-    /// Returns its word, in records as in answers.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Value::Unknown => "unknown",
-            Value::Allow => "allow",
-            Value::Disallow => "disallow",
-        }
-    }
-}
-
 impl Signal {
-    /// All signals, in the order in which they are shown.
-    pub const ALL: [Signal; 5] = [
-        Signal::ContentUsage,
-        Signal::ContentSignal,
-        Signal::Tdm,
-        Signal::RobotsTag,
-        Signal::License,
-    ];
-
-    /// Returns its word, in records as in answers.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Signal::ContentUsage => "content_usage",
-            Signal::ContentSignal => "content_signal",
-            Signal::Tdm => "tdm",
-            Signal::RobotsTag => "robots_tag",
-            Signal::License => "license",
-        }
-    }
-
-    /// Returns the operator's treatment of the signal at this place: tdmrep.json has a separate setting.
+    /// Returns the operator's treatment of the signal at this place: tdmrep.json has a setting of its own.
     #[must_use]
     pub fn mode(self, modes: &Modes, place: &Place) -> SignalMode {
         match (self, place) {
@@ -216,20 +188,6 @@ impl Place {
             Place::Robots { .. } => "robots",
             Place::Field(_) => "header",
             Place::Entry(_) => "tdmrep",
-        }
-    }
-}
-
-impl UnusedReason {
-    /// Returns its word, in records as in answers.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            UnusedReason::Unparsable => "unparsable",
-            UnusedReason::Cut => "cut",
-            UnusedReason::TooLong => "too_long",
-            UnusedReason::NoGroup => "no_group",
-            UnusedReason::NotAbsolute => "not_absolute",
         }
     }
 }
@@ -341,9 +299,10 @@ impl Said {
         if self.licenses.iter().any(is_known) {
             return;
         }
-        match self.licenses.len() < Said::LICENSES {
-            true => self.licenses.push(license),
-            false => self.more_licenses = self.more_licenses.take().or(Some(license.place)),
+        if self.licenses.len() < Said::LICENSES {
+            self.licenses.push(license);
+        } else {
+            self.more_licenses = self.more_licenses.take().or(Some(license.place));
         }
     }
 }

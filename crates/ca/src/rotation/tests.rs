@@ -94,19 +94,10 @@ fn a_step_out_of_turn_is_refused_and_says_the_way_out() {
     type Step = fn(&TlsConfig, Clock) -> Result<(), CaError>;
     let begin: Step = |config, clock| Authority::begin_rotation(config, clock).map(drop);
     let finish: Step = |config, clock| Authority::finish_rotation(config, clock, false).map(drop);
+    #[rustfmt::skip] // one row, one case
     let cases: [(&str, &[Step], Step, &[&str]); 3] = [
-        (
-            "nothing to finish",
-            &[],
-            finish,
-            &["ca.next.crt", "ca rotate"],
-        ),
-        (
-            "begun twice",
-            &[begin],
-            begin,
-            &["ca.next.crt", "--finish", "--cancel"],
-        ),
+        ("nothing to finish", &[], finish, &["ca.next.crt", "ca rotate"]),
+        ("begun twice", &[begin], begin, &["ca.next.crt", "--finish", "--cancel"]),
         ("too early", &[begin], finish, &["wait until", "--force"]),
     ];
     for (name, before, step, words) in cases {
@@ -144,19 +135,10 @@ fn force_finishes_early_and_cancel_drops_the_next_one() {
 #[test]
 fn whatever_a_power_cut_leaves_signs_and_can_be_completed() {
     type Cut = fn(&Path);
+    #[rustfmt::skip] // one row, one case
     let cases: [(&str, Cut, bool); 3] = [
-        (
-            "after the next key was written",
-            |at| fs::remove_file(at.join("ca.next.crt")).unwrap(),
-            false,
-        ),
-        (
-            "after the old certificate was kept",
-            |at| {
-                fs::copy(at.join("ca.crt"), at.join("ca.old.crt")).unwrap();
-            },
-            false,
-        ),
+        ("after the next key was written", |at| fs::remove_file(at.join("ca.next.crt")).unwrap(), false),
+        ("after the old certificate was kept", |at| { fs::copy(at.join("ca.crt"), at.join("ca.old.crt")).unwrap(); }, false),
         (
             "after the key was moved",
             |at| {

@@ -71,6 +71,7 @@ fn an_existing_authority_is_replaced_only_by_force() {
 #[test]
 fn every_refusal_names_the_file_and_the_way_out() {
     type Damage = fn(&TlsConfig);
+    #[rustfmt::skip] // one row, one case
     let cases: [(&str, Damage, &str, &[&str]); 13] = [
         (
             "no files at all",
@@ -81,18 +82,8 @@ fn every_refusal_names_the_file_and_the_way_out() {
             "Missing",
             &["ca.crt", "ca create"],
         ),
-        (
-            "the key is gone",
-            |config| fs::remove_file(&config.ca_key).unwrap(),
-            "Half",
-            &["ca.key", "--force"],
-        ),
-        (
-            "the certificate is gone",
-            |config| fs::remove_file(&config.ca_cert).unwrap(),
-            "Half",
-            &["ca.crt", "--force"],
-        ),
+        ("the key is gone", |config| fs::remove_file(&config.ca_key).unwrap(), "Half", &["ca.key", "--force"]),
+        ("the certificate is gone", |config| fs::remove_file(&config.ca_cert).unwrap(), "Half", &["ca.crt", "--force"]),
         (
             "the group may read the key",
             |config| {
@@ -157,12 +148,7 @@ fn every_refusal_names_the_file_and_the_way_out() {
             "Malformed",
             &["ca.key", "private key"],
         ),
-        (
-            "the certificate is no PEM",
-            |config| fs::write(&config.ca_cert, "hello").unwrap(),
-            "Malformed",
-            &["ca.crt", "certificate"],
-        ),
+        ("the certificate is no PEM", |config| fs::write(&config.ca_cert, "hello").unwrap(), "Malformed", &["ca.crt", "certificate"]),
         (
             "the certificate is PEM around rubbish",
             |config| {
@@ -274,34 +260,15 @@ fn only_a_directory_that_is_visibly_ours_is_given_a_key() {
     let readme = std::fs::read(readme).unwrap();
 
     type Case<'a> = (&'a str, &'a [(&'a str, &'a [u8])], bool);
+    #[rustfmt::skip] // one row, one case
     let cases: [Case<'_>; 7] = [
         ("an empty directory", &[], false),
-        (
-            "another program's certificate",
-            &[("server.crt", &foreign), ("server.key", b"x")],
-            false,
-        ),
-        (
-            "another program's authority",
-            &[("ca.crt", &foreign)],
-            false,
-        ),
-        (
-            "another program's notes",
-            &[("README.md", b"# certs/\n\nNot crawlgate's certs/")],
-            false,
-        ),
+        ("another program's certificate", &[("server.crt", &foreign), ("server.key", b"x")], false),
+        ("another program's authority", &[("ca.crt", &foreign)], false),
+        ("another program's notes", &[("README.md", b"# certs/\n\nNot crawlgate's certs/")], false),
         ("our authority", &[("ca.crt", &ours)], true),
-        (
-            "our README, as a working copy has it",
-            &[("README.md", &readme)],
-            true,
-        ),
-        (
-            "our README and an authority of one's own",
-            &[("README.md", &readme), ("ca.crt", &foreign)],
-            true,
-        ),
+        ("our README, as a working copy has it", &[("README.md", &readme)], true),
+        ("our README and an authority of one's own", &[("README.md", &readme), ("ca.crt", &foreign)], true),
     ];
     for (name, files, expected) in cases {
         let certs = tempfile::tempdir().unwrap();

@@ -92,34 +92,15 @@ fn the_chain_ends_in_the_authority_and_the_leaf_passes_strict_verifiers() {
 
     let (_directory, authority, _) = authority();
     let long = format!("{}.{}.example", "a".repeat(60), "b".repeat(60));
+    #[rustfmt::skip] // one row, one case
     let cases = [
         ("a name", "Example.COM", "DNSName(example.com)", true),
-        (
-            "a trailing dot",
-            "dot.example.",
-            "DNSName(dot.example)",
-            true,
-        ),
+        ("a trailing dot", "dot.example.", "DNSName(dot.example)", true),
         ("an underscore", "a_b.example", "DNSName(a_b.example)", true),
         ("IPv4", "192.0.2.1", "IPAddress(192.0.2.1)", true),
-        (
-            "IPv6 in brackets",
-            "[2001:db8::1]",
-            "IPAddress(32.1.13.184.0.0.0.0.0.0.0.0.0.0.0.1)",
-            true,
-        ),
-        (
-            "IPv6",
-            "::1",
-            "IPAddress(0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.1)",
-            true,
-        ),
-        (
-            "longer than a common name may be",
-            &long,
-            &format!("DNSName({long})"),
-            false,
-        ),
+        ("IPv6 in brackets", "[2001:db8::1]", "IPAddress(32.1.13.184.0.0.0.0.0.0.0.0.0.0.0.1)", true),
+        ("IPv6", "::1", "IPAddress(0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.1)", true),
+        ("longer than a common name may be", &long, &format!("DNSName({long})"), false),
     ];
     let (_, ca) = X509Certificate::from_der(authority.certificate_der()).unwrap();
     assert!(ca.is_ca() && ca.basic_constraints().unwrap().unwrap().critical);
@@ -239,15 +220,14 @@ fn a_constrained_authority_signs_only_for_permitted_hosts() {
     ] {
         assert_eq!(authority.covers(host), within, "{host}");
         let config = authority.server_config(host);
-        match within {
-            true => drop(config.unwrap()),
-            false => {
-                let error = config.unwrap_err();
-                assert!(
-                    matches!(error, CaError::Outside { .. }),
-                    "{host}: {error:?}"
-                );
-            }
+        if within {
+            drop(config.unwrap());
+        } else {
+            let error = config.unwrap_err();
+            assert!(
+                matches!(error, CaError::Outside { .. }),
+                "{host}: {error:?}"
+            );
         }
     }
     let (_directory, free, _) = self::authority();

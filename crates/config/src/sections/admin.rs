@@ -174,29 +174,16 @@ fn user(table: &mut Section<'_, '_>, cx: &Context, earlier: &[AdminUser]) -> Opt
     })
 }
 
-/// The acts that a user may do. Each role may do what the ones before it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// See everything, and ask for decisions.
-    Read,
-    /// Acknowledge decisions, too.
-    Review,
-    /// Change everything that the admin side can change.
-    Operate,
-}
-
-impl Role {
-    /// All roles, each after those that may do less.
-    pub const ALL: [Role; 3] = [Role::Read, Role::Review, Role::Operate];
-
-    /// Returns the role as the configuration writes it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Role::Read => "read",
-            Role::Review => "review",
-            Role::Operate => "operate",
-        }
+crawlgate_text::spelled! {
+    /// The acts that a user may do. Each role may do what the ones before it may.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Role {
+        /// See everything, and ask for decisions.
+        Read = "read",
+        /// Acknowledge decisions, too.
+        Review = "review",
+        /// Change everything that the admin side can change.
+        Operate = "operate",
     }
 }
 

@@ -169,9 +169,10 @@ fn prefix(text: &str) -> Result<String, &'static str> {
         \"https://witness.example\", \"http://127.0.0.1:8080/w1\"";
     let url = plain_url(text).ok_or(ALLOWED)?;
     let prefix = url.as_str().trim_end_matches('/');
-    match prefix.ends_with("/add-checkpoint") {
-        true => Err(ALLOWED),
-        false => Ok(prefix.to_owned()),
+    if prefix.ends_with("/add-checkpoint") {
+        Err(ALLOWED)
+    } else {
+        Ok(prefix.to_owned())
     }
 }
 

@@ -197,9 +197,10 @@ impl FromStr for EngineAddress {
         let has_port = place
             .rsplit_once(':')
             .is_some_and(|(_, port)| !port.ends_with(']'));
-        let endpoint = match has_port {
-            true => place.parse(),
-            false => format!("{place}:{PORT}").parse(),
+        let endpoint = if has_port {
+            place.parse()
+        } else {
+            format!("{place}:{PORT}").parse()
         };
         Ok(Self {
             endpoint: endpoint.map_err(|_| ALLOWED)?,
@@ -211,9 +212,10 @@ impl FromStr for EngineAddress {
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
         }
     }
 }
@@ -221,19 +223,21 @@ impl fmt::Display for Endpoint {
 /// Reads a name that stands in messages and, with others, in names in the engine.
 fn word(text: &str) -> Result<String, &'static str> {
     let is_plain = |octet: u8| octet.is_ascii_graphic() && !b"{}\"\\".contains(&octet);
-    match !text.is_empty() && text.len() <= NAME && text.bytes().all(is_plain) {
-        true => Ok(text.to_owned()),
-        false => Err(
+    if !text.is_empty() && text.len() <= NAME && text.bytes().all(is_plain) {
+        Ok(text.to_owned())
+    } else {
+        Err(
             "expected at most 128 visible characters of ASCII, without braces, quotes and backslashes",
-        ),
+        )
     }
 }
 
 fn prefix(text: &str) -> Result<String, &'static str> {
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-_.".contains(&octet);
-    match !text.is_empty() && text.len() <= NAME && text.bytes().all(is_plain) {
-        true => Ok(text.to_owned()),
-        false => Err("expected 1 to 128 letters, digits, \"-\", \"_\" and \".\": \"crawlgate\""),
+    if !text.is_empty() && text.len() <= NAME && text.bytes().all(is_plain) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected 1 to 128 letters, digits, \"-\", \"_\" and \".\": \"crawlgate\"")
     }
 }
 

@@ -212,9 +212,10 @@ fn license(text: &str) -> Result<Box<str>, &'static str> {
     const EXPECTED: &str =
         "expected the URL of a licence as sites write it: \"https://site.example/license.xml\"";
     let url = url::Url::parse(text).map_err(|_| EXPECTED)?;
-    match matches!(url.scheme(), "http" | "https") && url.has_host() {
-        true => Ok(text.into()),
-        false => Err(EXPECTED),
+    if matches!(url.scheme(), "http" | "https") && url.has_host() {
+        Ok(text.into())
+    } else {
+        Err(EXPECTED)
     }
 }
 

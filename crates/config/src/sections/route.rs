@@ -101,26 +101,19 @@ pub struct UpstreamProxy {
     pub credentials: Credentials,
 }
 
-/// The protocol to an upstream proxy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ProxyProtocol {
-    /// HTTP/1.1 CONNECT (RFC 9110, section 9.3.6), for `http` origins too: so the proxy's own responses are never taken
-    /// for the origin's.
-    Http,
-    /// SOCKS 5 (RFC 1928, RFC 1929).
-    Socks5,
+crawlgate_text::spelled! {
+    /// The protocol to an upstream proxy.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ProxyProtocol {
+        /// HTTP/1.1 CONNECT (RFC 9110, section 9.3.6), for `http` origins too: so the proxy's own responses are never taken
+        /// for the origin's.
+        Http = "http",
+        /// SOCKS 5 (RFC 1928, RFC 1929).
+        Socks5 = "socks5",
+    }
 }
 
 impl ProxyProtocol {
-    /// Returns the scheme of its URLs.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Socks5 => "socks5",
-        }
-    }
-
     fn default_port(self) -> u16 {
         match self {
             Self::Http => 80,

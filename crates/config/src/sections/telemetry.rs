@@ -40,9 +40,10 @@ fn service_name(text: &str) -> Result<String, &'static str> {
     let is_name = !text.trim().is_empty()
         && text.len() <= LONGEST_NAME
         && !text.chars().any(char::is_control);
-    match is_name {
-        true => Ok(text.to_owned()),
-        false => Err("expected a name of at most 255 octets"),
+    if is_name {
+        Ok(text.to_owned())
+    } else {
+        Err("expected a name of at most 255 octets")
     }
 }
 

@@ -12,17 +12,14 @@ fn message(text: &str) -> String {
 
 #[test]
 fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
+    #[rustfmt::skip] // one row, one case
     let cases = [
         (
             "a name that is none of the choice",
             "\n[robots]\nprofile = \"strict\"",
             "config.toml:3: [robots] profile = \"strict\": not one of \"standard\", \"google\", \"archive\"",
         ),
-        (
-            "a misspelt key",
-            "[robots]\nprofil = 'google'",
-            "config.toml:2: [robots] profil = 'google': unknown key; did you mean profile?",
-        ),
+        ("a misspelt key", "[robots]\nprofil = 'google'", "config.toml:2: [robots] profil = 'google': unknown key; did you mean profile?"),
         (
             "a key of another section",
             "[listen]\nmax_redirects = 5",
@@ -91,11 +88,7 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
              \"valkey.example:6379\", \"valkeys://valkey.example:6379\"; a URL begins with redis://, rediss://, valkey:// or \
              valkeys://, or \"\"",
         ),
-        (
-            "a client without a name",
-            "[[client]]\nnetworks = '10.0.0.0/8'",
-            "config.toml:2: [[client]] name is missing",
-        ),
+        ("a client without a name", "[[client]]\nnetworks = '10.0.0.0/8'", "config.toml:2: [[client]] name is missing"),
         (
             "a client without a name, after another one",
             "[[client]]\nname = 'a'\n[[client]]\nnetworks = '10.0.0.0/8'",
@@ -161,36 +154,16 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
             "[[client]]\nname = 'a'\nquota = { per = '1d' }",
             "config.toml:3: [client.quota] per = '1d': name requests, bytes or both",
         ),
-        (
-            "a quota without a span",
-            "[[client]]\nname = 'a'\nquota = { requests = 1 }",
-            "config.toml:3: [client.quota] per is missing",
-        ),
-        (
-            "a misspelt section",
-            "[robot]\nprofile = 'google'",
-            "config.toml:1: robot: unknown section; did you mean robots?",
-        ),
-        (
-            "a key twice",
-            "[robots]\nhold = '1s'\n\nhold = '2s'",
-            "config.toml:4: not TOML: duplicate key hold",
-        ),
-        (
-            "a key without section",
-            "profile = 'google'",
-            "config.toml:1: profile = 'google': unknown key; it belongs to [robots]",
-        ),
+        ("a quota without a span", "[[client]]\nname = 'a'\nquota = { requests = 1 }", "config.toml:3: [client.quota] per is missing"),
+        ("a misspelt section", "[robot]\nprofile = 'google'", "config.toml:1: robot: unknown section; did you mean robots?"),
+        ("a key twice", "[robots]\nhold = '1s'\n\nhold = '2s'", "config.toml:4: not TOML: duplicate key hold"),
+        ("a key without section", "profile = 'google'", "config.toml:1: profile = 'google': unknown key; it belongs to [robots]"),
         (
             "a section inside another",
             "[robots.pace]\nburst = 1",
             "config.toml:1: [robots] pace: unknown key; [pace] is a section of its own",
         ),
-        (
-            "a value where a section stands",
-            "robots = true",
-            "config.toml:1: robots: a section is written [robots]",
-        ),
+        ("a value where a section stands", "robots = true", "config.toml:1: robots: a section is written [robots]"),
         (
             "a console that everybody reaches",
             "[admin]\naddress = '10.0.0.1:8119'",
@@ -276,11 +249,7 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
             "[[upstream.proxy]]\nhosts = '*'\nurl = 'http://proxy.example'\ndirect = true",
             "config.toml:4: [[upstream.proxy]] direct = true: name either the url of a proxy or direct = true",
         ),
-        (
-            "hosts of no way",
-            "[[upstream.proxy]]\nurl = 'http://proxy.example'",
-            "config.toml:2: [[upstream.proxy]] hosts is missing",
-        ),
+        ("hosts of no way", "[[upstream.proxy]]\nurl = 'http://proxy.example'", "config.toml:2: [[upstream.proxy]] hosts is missing"),
         (
             "credentials twice",
             "[[upstream.proxy]]\nhosts = '*'\nurl = 'http://u:p@proxy.example'\ncredentials_file = 'f'",
@@ -316,16 +285,8 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
              config.toml:8: [[audit.witness]] vkey = 'witness.example/w1+f5f1ad4c+BAcHBwcHBwcHBwcHBwcHBwcHBwcHBwc…: an earlier \
              witness has this key",
         ),
-        (
-            "a quorum without witnesses",
-            "[audit]\nquorum = 2",
-            "config.toml:2: [audit] quorum = 2: there is no [[audit.witness]]",
-        ),
-        (
-            "a quorum of no witness",
-            "[audit]\nquorum = 0",
-            "config.toml:2: [audit] quorum = 0: expected a whole number from 1 to 100",
-        ),
+        ("a quorum without witnesses", "[audit]\nquorum = 2", "config.toml:2: [audit] quorum = 2: there is no [[audit.witness]]"),
+        ("a quorum of no witness", "[audit]\nquorum = 0", "config.toml:2: [audit] quorum = 0: expected a whole number from 1 to 100"),
         (
             "a quorum beyond the witnesses",
             "[audit]\nquorum = 2\n[[audit.witness]]\nname = 'a'\nurl = 'https://a.example'\nvkey = 'witness.example/w1+f5f1ad4c+BAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH'",
@@ -363,11 +324,7 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
             "[limits]\nconnections = -1",
             "config.toml:2: [limits] connections = -1: expected a whole number from 1 to 1000000",
         ),
-        (
-            "not a number",
-            "[robots]\njitter = nan",
-            "config.toml:2: [robots] jitter = nan: expected a number from 0 to 1",
-        ),
+        ("not a number", "[robots]\njitter = nan", "config.toml:2: [robots] jitter = nan: expected a number from 0 to 1"),
         (
             "an origin that may never be asked",
             "[pace]\nconcurrency = 0",
@@ -436,11 +393,7 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
             "[listen]\naddress = []",
             "config.toml:2: [listen] address = []: expected at least one address, or a [[listener]]",
         ),
-        (
-            "a listener without a place",
-            "[[listener]]\nname = 'fleet'",
-            "config.toml:2: [[listener]] address is missing",
-        ),
+        ("a listener without a place", "[[listener]]\nname = 'fleet'", "config.toml:2: [[listener]] address is missing"),
         (
             "a listener in two places",
             "[[listener]]\nname = 'fleet'\naddress = '127.0.0.1:1'\nunix = 'a.sock'",
@@ -580,11 +533,7 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
              that takes OTLP over HTTP, without credentials (they belong into headers_file) and query: \
              \"http://127.0.0.1:4318\", \"https://otlp.example\", or \"\"",
         ),
-        (
-            "a share of more than all",
-            "[telemetry]\nsample = 2",
-            "config.toml:2: [telemetry] sample = 2: expected a number from 0 to 1",
-        ),
+        ("a share of more than all", "[telemetry]\nsample = 2", "config.toml:2: [telemetry] sample = 2: expected a number from 0 to 1"),
         (
             "messages in a format that there is not",
             "[log]\nformat = 'xml'",

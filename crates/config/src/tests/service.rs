@@ -124,11 +124,10 @@ fn a_directory_that_the_user_may_not_enter_is_told() {
     let (config, holder) = system.found(Kept::Store, &system.places, &[]);
     closed(0o700);
     // Root enters any directory.
-    match rustix::process::geteuid().is_root() {
-        true => assert_eq!(holder, Holder::Service(directory)),
-        false => {
-            assert_eq!(holder, Holder::Closed(directory));
-            assert_eq!(config.store.path, Some(system.places.store().0));
-        }
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(holder, Holder::Service(directory));
+    } else {
+        assert_eq!(holder, Holder::Closed(directory));
+        assert_eq!(config.store.path, Some(system.places.store().0));
     }
 }

@@ -55,36 +55,13 @@ fn values_arrive_as_they_are_meant() {
 #[test]
 fn a_profile_brings_its_values_and_single_keys_change_them() {
     type Case<'a> = (&'a str, &'a str, Duration, Option<Duration>, Finally);
+    #[rustfmt::skip] // one row, one case
     let cases: [Case<'_>; 5] = [
         ("standard", "", days(30), None, Finally::Allow),
-        (
-            "google",
-            "profile = 'google'",
-            hours(12),
-            Some(days(30)),
-            Finally::Reachable,
-        ),
-        (
-            "archive",
-            "profile = 'archive'",
-            secs(0),
-            Some(Duration::ZERO),
-            Finally::Allow,
-        ),
-        (
-            "a key before its profile",
-            "disallow_for = '1h'\nprofile = 'google'",
-            hours(1),
-            Some(days(30)),
-            Finally::Reachable,
-        ),
-        (
-            "an end taken away",
-            "profile = 'google'\nlast_good_until = 'forever'",
-            hours(12),
-            None,
-            Finally::Reachable,
-        ),
+        ("google", "profile = 'google'", hours(12), Some(days(30)), Finally::Reachable),
+        ("archive", "profile = 'archive'", secs(0), Some(Duration::ZERO), Finally::Allow),
+        ("a key before its profile", "disallow_for = '1h'\nprofile = 'google'", hours(1), Some(days(30)), Finally::Reachable),
+        ("an end taken away", "profile = 'google'\nlast_good_until = 'forever'", hours(12), None, Finally::Reachable),
     ];
     for (name, text, disallow_for, last_good_until, finally) in cases {
         let config = parse(&format!("[robots]\n{text}")).expect(name);
@@ -105,28 +82,13 @@ fn a_log_can_be_without_file() {
 
 #[test]
 fn the_socket_lies_beside_the_store() {
+    #[rustfmt::skip] // one row, one case
     let cases = [
-        (
-            "a store elsewhere",
-            "[store]\npath = '/a/b.db'",
-            Some("/a/b.sock"),
-        ),
+        ("a store elsewhere", "[store]\npath = '/a/b.db'", Some("/a/b.sock")),
         ("no store", "[store]\npath = ''", None),
-        (
-            "a place of its own",
-            "[store]\npath = '/a/b.db'\n[admin]\nsocket = '/c'",
-            Some("/c"),
-        ),
-        (
-            "no socket",
-            "[store]\npath = '/a/b.db'\n[admin]\nsocket = ''",
-            None,
-        ),
-        (
-            "a socket without a store",
-            "[store]\npath = ''\n[admin]\nsocket = '/c'",
-            Some("/c"),
-        ),
+        ("a place of its own", "[store]\npath = '/a/b.db'\n[admin]\nsocket = '/c'", Some("/c")),
+        ("no socket", "[store]\npath = '/a/b.db'\n[admin]\nsocket = ''", None),
+        ("a socket without a store", "[store]\npath = ''\n[admin]\nsocket = '/c'", Some("/c")),
     ];
     for (name, text, want) in cases {
         let socket = parse(text).expect(name).admin.socket;

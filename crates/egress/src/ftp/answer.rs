@@ -108,9 +108,10 @@ pub(super) fn moved(url: &str) -> Response {
 
 /// Returns the answer to a request that the server refuses, with the refusal beside it.
 pub(super) fn refused(refusal: Refusal, has_body: bool) -> Response {
-    let text = match has_body {
-        true => format!("{} It replied: {}\n", refusal.sentence(), refusal.reply),
-        false => String::new(),
+    let text = if has_body {
+        format!("{} It replied: {}\n", refusal.sentence(), refusal.reply)
+    } else {
+        String::new()
     };
     let status = StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::BAD_GATEWAY);
     let mut response = of_body(status, Body::text(Bytes::from(text)));

@@ -188,9 +188,10 @@ impl Transfer {
                     continue;
                 }
             };
-            let taken = match piece.is_empty() {
-                true => self.close(),
-                false => self.take(piece),
+            let taken = if piece.is_empty() {
+                self.close()
+            } else {
+                self.take(piece)
             };
             match taken {
                 Ok(None) => {}

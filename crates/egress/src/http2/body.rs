@@ -59,9 +59,10 @@ impl<H> Body<H> {
             || response.status() == StatusCode::NOT_MODIFIED
             || has_none && !is_whole;
         let length = response.headers().get(CONTENT_LENGTH);
-        let left = match has_none {
-            true => Some(0),
-            false => length.and_then(|length| length.to_str().ok()?.parse().ok()),
+        let left = if has_none {
+            Some(0)
+        } else {
+            length.and_then(|length| length.to_str().ok()?.parse().ok())
         };
         response.map(|stream| {
             if is_empty || stream.is_end_stream() {

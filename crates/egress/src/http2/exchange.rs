@@ -101,9 +101,10 @@ pub(in super::super) async fn open(
         Ok(sent) => sent,
         Err(error) => {
             connection.retire();
-            return Err(match error.is_io() || error.is_go_away() {
-                true => Rejected::Unsent(request),
-                false => Rejected::Failed(Failure::Http2),
+            return Err(if error.is_io() || error.is_go_away() {
+                Rejected::Unsent(request)
+            } else {
+                Rejected::Failed(Failure::Http2)
             });
         }
     };

@@ -132,32 +132,16 @@ mod tests {
 
     #[test]
     fn the_octets_of_a_section_are_counted_over_its_frames() {
-        for (name, sent, longest) in [
+        #[rustfmt::skip] // one row, one case
+        let cases = [
             ("nothing", vec![], 0),
             ("a body", frame(0, 200), 0),
             ("a head", frame(HEADERS, 90), 90),
-            (
-                "a head, a body and trailers",
-                [frame(HEADERS, 90), frame(0, 200), frame(HEADERS, 20)].concat(),
-                90,
-            ),
-            (
-                "trailers in parts",
-                [
-                    frame(HEADERS, 30),
-                    frame(HEADERS, 20),
-                    frame(CONTINUATION, 0),
-                    frame(CONTINUATION, 25),
-                ]
-                .concat(),
-                45,
-            ),
-            (
-                "the header of a frame",
-                frame(HEADERS, 250)[..9].to_vec(),
-                250,
-            ),
-        ] {
+            ("a head, a body and trailers", [frame(HEADERS, 90), frame(0, 200), frame(HEADERS, 20)].concat(), 90),
+            ("trailers in parts", [frame(HEADERS, 30), frame(HEADERS, 20), frame(CONTINUATION, 0), frame(CONTINUATION, 25)].concat(), 45),
+            ("the header of a frame", frame(HEADERS, 250)[..9].to_vec(), 250),
+        ];
+        for (name, sent, longest) in cases {
             // In one piece, and octet by octet.
             for size in [sent.len().max(1), 1] {
                 let mut sections = Sections::default();

@@ -63,9 +63,10 @@ async fn first_of(
     match timeout(delay, &mut other).await {
         Ok(Ok(lookup)) => {
             let second = addresses(&lookup);
-            Ok(match is_six {
-                true => [now, second].concat().into(),
-                false => [second, now].concat().into(),
+            Ok(if is_six {
+                [now, second].concat().into()
+            } else {
+                [second, now].concat().into()
             })
         }
         Ok(Err(_)) => Ok(now.into()),
@@ -190,9 +191,10 @@ pub(crate) mod tests {
         ];
         for (name, six, four, expected, is_more_to_come) in cases {
             // A family that comes a little later is waited for, however slow this machine is.
-            let delay = match is_more_to_come {
-                true => RESOLUTION_DELAY,
-                false => Duration::from_secs(60),
+            let delay = if is_more_to_come {
+                RESOLUTION_DELAY
+            } else {
+                Duration::from_secs(60)
             };
             let names = name_server_with(six, four, delay).await;
             let began = Instant::now();

@@ -100,9 +100,10 @@ impl Drop for Tunnel {
     fn drop(&mut self) {
         if !self.has_ended {
             // RFC 9113 8.5: the counterpart of a TCP reset.
-            let reason = match self.resets() {
-                true => Reason::CONNECT_ERROR,
-                false => Reason::CANCEL,
+            let reason = if self.resets() {
+                Reason::CONNECT_ERROR
+            } else {
+                Reason::CANCEL
             };
             self.sending.send_reset(reason);
         }

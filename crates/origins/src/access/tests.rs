@@ -8,7 +8,8 @@ use crawlgate_ftp::status::{Refusal, Step};
 #[test]
 fn a_status_is_read_as_the_rules_say() {
     use Reading::*;
-    for (status, deny, soft, expected, why) in [
+    #[rustfmt::skip] // one row, one case
+    let cases = [
         (200, &[][..], true, Body, "2xx: the body's rules"),
         (204, &[], true, Body, "2xx without a body: no rules"),
         (206, &[], true, Unreachable, "a part of the file"),
@@ -31,38 +32,15 @@ fn a_status_is_read_as_the_rules_say() {
         (418, &[], true, Absent, "any other 4xx"),
         (421, &[], true, Unreachable, "our request went astray"),
         (431, &[], true, Unreachable, "our fields were too long"),
-        (
-            494,
-            &[],
-            true,
-            Unreachable,
-            "our fields were too long, says nginx",
-        ),
-        (
-            403,
-            &[401, 403],
-            true,
-            Unreachable,
-            "the operator denies on 403",
-        ),
-        (
-            429,
-            &[],
-            true,
-            Unreachable,
-            "too many requests is an outage",
-        ),
-        (
-            500,
-            &[],
-            true,
-            UnreachableUnlessNotFound,
-            "5xx, soft 404 looked for",
-        ),
+        (494, &[], true, Unreachable, "our fields were too long, says nginx"),
+        (403, &[401, 403], true, Unreachable, "the operator denies on 403"),
+        (429, &[], true, Unreachable, "too many requests is an outage"),
+        (500, &[], true, UnreachableUnlessNotFound, "5xx, soft 404 looked for"),
         (503, &[], false, Unreachable, "5xx, soft 404 switched off"),
         (101, &[], true, Nonsense, "1xx is not an answer"),
         (600, &[], true, Nonsense, "not a status of HTTP"),
-    ] {
+    ];
+    for (status, deny, soft, expected, why) in cases {
         assert_eq!(read_status(status, deny, soft), expected, "{status}: {why}");
     }
 }

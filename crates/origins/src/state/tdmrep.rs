@@ -42,9 +42,10 @@ impl State {
             State::Successful { fresh, .. } | State::Unavailable { fresh, .. }
                 if now < fresh.until =>
             {
-                match now < fresh.refresh_from {
-                    true => Due::No,
-                    false => Due::Ahead,
+                if now < fresh.refresh_from {
+                    Due::No
+                } else {
+                    Due::Ahead
                 }
             }
             _ => Due::Now,

@@ -253,7 +253,8 @@ fn a_refusal_names_the_address_and_the_remedy() {
             .unwrap_err()
             .to_string()
     };
-    for (host, port, says) in [
+    #[rustfmt::skip] // one row, one case
+    let cases = [
         (
             "127.0.0.1",
             80,
@@ -266,18 +267,11 @@ fn a_refusal_names_the_address_and_the_remedy() {
             "leads to 10.0.0.1, which is in a private network; the operator can allow it: \
              [egress] allow = [\"10.0.0.1\"], or crawlgate run --allow 10.0.0.1",
         ),
-        (
-            "8.8.8.8",
-            80,
-            "leads to 8.8.8.8, which is denied by [egress] deny",
-        ),
+        ("8.8.8.8", 80, "leads to 8.8.8.8, which is denied by [egress] deny"),
         ("x.ads.example", 80, "is denied by [egress] deny"),
-        (
-            "127.0.0.1",
-            8118,
-            "leads to 127.0.0.1, which is this proxy itself",
-        ),
-    ] {
+        ("127.0.0.1", 8118, "leads to 127.0.0.1, which is this proxy itself"),
+    ];
+    for (host, port, says) in cases {
         assert_eq!(reason(host, port), says);
     }
     let mail = Origin::new(Scheme::Https, "site.example", Some(25)).unwrap();

@@ -2,21 +2,23 @@
 
 use super::{Reason, Verdict};
 
-/// The outcome of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// It went out and was answered.
-    Forwarded,
-    /// It went out and failed.
-    Failed,
-    /// The site disallows it: a rule of its robots.txt, or what it says of use.
-    Disallowed,
-    /// The robots.txt of its origin is unreachable, so nothing may be crawled there for now.
-    Unreachable,
-    /// The proxy or its operator refuses it, whatever the site says.
-    RefusedHere,
-    /// It is put off: the same request may go out later.
-    Deferred,
+crawlgate_text::spelled! {
+    /// The outcome of a request.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Outcome {
+        /// It went out and was answered.
+        Forwarded = "forwarded",
+        /// It went out and failed.
+        Failed = "failed",
+        /// The site disallows it: a rule of its robots.txt, or what it says of use.
+        Disallowed = "disallowed",
+        /// The robots.txt of its origin is unreachable, so nothing may be crawled there for now.
+        Unreachable = "unreachable",
+        /// The proxy or its operator refuses it, whatever the site says.
+        RefusedHere = "refused_here",
+        /// It is put off: the same request may go out later.
+        Deferred = "deferred",
+    }
 }
 
 impl Outcome {
@@ -34,19 +36,6 @@ impl Outcome {
         let outcome = Reason::from_name(reason).map(|reason| reason.info().outcome);
         let denial = outcome.filter(|outcome| outcome.verdict() == Verdict::Deny);
         denial.unwrap_or(Outcome::Disallowed)
-    }
-
-    /// Returns its name in JSON and in style sheets.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Outcome::Forwarded => "forwarded",
-            Outcome::Failed => "failed",
-            Outcome::Disallowed => "disallowed",
-            Outcome::Unreachable => "unreachable",
-            Outcome::RefusedHere => "refused_here",
-            Outcome::Deferred => "deferred",
-        }
     }
 
     /// Returns the verdict of the decision behind it, as far as it is enforced.

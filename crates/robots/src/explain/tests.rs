@@ -78,42 +78,13 @@ fn the_groups_that_are_merged() {
 
 #[test]
 fn the_winning_rule_has_a_reason() {
+    #[rustfmt::skip] // one row, one case
     let cases: &[(&str, &str, &str, &[(u32, usize)], VerdictReason)] = &[
-        (
-            "the only one",
-            "disallow: /a\nallow: /b",
-            "/a",
-            &[(2, 2)],
-            VerdictReason::Only,
-        ),
-        (
-            "the longest",
-            "disallow: /\nallow: /a",
-            "/a",
-            &[(3, 2), (2, 1)],
-            VerdictReason::Longest,
-        ),
-        (
-            "allow on a tie",
-            "disallow: /*b\nallow: /ab",
-            "/ab",
-            &[(3, 3), (2, 3)],
-            VerdictReason::AllowOnTie,
-        ),
-        (
-            "allow on a tie of three",
-            "disallow: /*b\nallow: /ab\nallow: /a*",
-            "/ab",
-            &[(3, 3), (4, 3), (2, 3)],
-            VerdictReason::AllowOnTie,
-        ),
-        (
-            "the first of equals",
-            "disallow: /a*\ndisallow: /*a",
-            "/aa",
-            &[(2, 3), (3, 3)],
-            VerdictReason::First,
-        ),
+        ("the only one", "disallow: /a\nallow: /b", "/a", &[(2, 2)], VerdictReason::Only),
+        ("the longest", "disallow: /\nallow: /a", "/a", &[(3, 2), (2, 1)], VerdictReason::Longest),
+        ("allow on a tie", "disallow: /*b\nallow: /ab", "/ab", &[(3, 3), (2, 3)], VerdictReason::AllowOnTie),
+        ("allow on a tie of three", "disallow: /*b\nallow: /ab\nallow: /a*", "/ab", &[(3, 3), (4, 3), (2, 3)], VerdictReason::AllowOnTie),
+        ("the first of equals", "disallow: /a*\ndisallow: /*a", "/aa", &[(2, 3), (3, 3)], VerdictReason::First),
         (
             "a tie below the winner does not matter",
             "disallow: /\nallow: /\ndisallow: /a",
@@ -121,35 +92,11 @@ fn the_winning_rule_has_a_reason() {
             &[(4, 2), (3, 1), (2, 1)],
             VerdictReason::Longest,
         ),
-        (
-            "none matches",
-            "disallow: /a",
-            "/b",
-            &[],
-            VerdictReason::NoMatch,
-        ),
+        ("none matches", "disallow: /a", "/b", &[], VerdictReason::NoMatch),
         ("no rule", "disallow:", "/b", &[], VerdictReason::NoRules),
-        (
-            "no rule that could match",
-            "disallow: x",
-            "/x",
-            &[],
-            VerdictReason::NoRules,
-        ),
-        (
-            "robots.txt",
-            "disallow: /",
-            "/robots.txt",
-            &[(2, 1)],
-            VerdictReason::RobotsTxt,
-        ),
-        (
-            "an index allows its folder",
-            "disallow: /\nallow: /a/index.html",
-            "/a/",
-            &[(3, 4), (2, 1)],
-            VerdictReason::Longest,
-        ),
+        ("no rule that could match", "disallow: x", "/x", &[], VerdictReason::NoRules),
+        ("robots.txt", "disallow: /", "/robots.txt", &[(2, 1)], VerdictReason::RobotsTxt),
+        ("an index allows its folder", "disallow: /\nallow: /a/index.html", "/a/", &[(3, 4), (2, 1)], VerdictReason::Longest),
     ];
     for (name, rules, path, expected, why) in cases {
         let file = robots(&format!("user-agent: *\n{rules}\n"));

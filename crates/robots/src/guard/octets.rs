@@ -98,9 +98,10 @@ fn rewritten_path(form: &[u8], mut write: impl FnMut(&[u8], &mut Vec<u8>)) -> Op
 /// Writes a character as comparison forms spell it.
 fn write(character: char, made: &mut Vec<u8>) {
     for octet in character.encode_utf8(&mut [0; 4]).bytes() {
-        match is_unreserved(octet) {
-            true => made.push(octet),
-            false => Unit::Escaped(octet).write(made),
+        if is_unreserved(octet) {
+            made.push(octet);
+        } else {
+            Unit::Escaped(octet).write(made);
         }
     }
 }

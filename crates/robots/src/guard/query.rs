@@ -41,9 +41,10 @@ pub(super) fn speaks(pattern: PatternText<'_>, form: &[u8]) -> bool {
     if memchr(ESCAPED_SLASH, form).is_none() {
         return true;
     }
-    let marked = match pattern.is_literal {
-        true => Cow::Owned(literal(form)),
-        false => Cow::Borrowed(form),
+    let marked = if pattern.is_literal {
+        Cow::Owned(literal(form))
+    } else {
+        Cow::Borrowed(form)
     };
     let subject = Subject {
         plain: &unmarked(&marked),

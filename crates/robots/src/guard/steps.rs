@@ -266,9 +266,10 @@ pub(super) fn without_line_end(form: &[u8]) -> Option<Vec<u8>> {
     let before = version.and_then(|at| line.get(..at)).unwrap_or(line);
     let bare = without_final_space(before);
     // Only white space separates a version from the path.
-    Some(match bare.len() < before.len() {
-        true => bare.to_vec(),
-        false => line.to_vec(),
+    Some(if bare.len() < before.len() {
+        bare.to_vec()
+    } else {
+        line.to_vec()
     })
 }
 

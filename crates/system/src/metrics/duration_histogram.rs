@@ -88,10 +88,11 @@ fn bucket(nanos: u64) -> usize {
     // seconds = fraction × 2^power, with a fraction from 0.5 to below 1, as a float is made. Zero is far below all.
     let power = i32::try_from(bits >> 52).unwrap_or_default() - 1022;
     let fraction = f64::from_bits((bits & ((1 << 52) - 1)) | (1022 << 52));
-    // One half exactly is the power below, which is the upper bound of the bucket that holds it.
-    let step = match fraction > 0.5 {
-        true => 1 + FRACTIONS.partition_point(|bound| *bound < fraction),
-        false => 0,
+    // One half exactly is the power below, the upper bound of its own bucket.
+    let step = if fraction > 0.5 {
+        1 + FRACTIONS.partition_point(|bound| *bound < fraction)
+    } else {
+        0
     };
     let step = i32::try_from(step).unwrap_or_default();
     let index = (power - 1 - LOWEST) * STEPS + step;

@@ -189,27 +189,19 @@ fn a_certificate_in_a_file_of_roots_is_trusted_as_it_is_for_its_names_and_time()
     let (leaf, ca) = (named(plain), named(authority));
     let of_another = self_signed("a root", &[], authority).leaf(plain);
     let verifier = self::verifier(&[&leaf, &ca, &unnamed, &by_address, &expired, &of_another]);
-    for (name, certificate, host, trusted) in [
+    #[rustfmt::skip] // one row, one case
+    let cases = [
         ("a server's", &leaf, "site.test", true),
         ("a CA's, as openssl makes it", &ca, "site.test", true),
         ("for its address", &ca, "127.0.0.1", true),
         ("for another host", &ca, "other.test", false),
         ("by its common name", &unnamed, "Site.test", true),
         ("by another common name", &unnamed, "other.test", false),
-        (
-            "by its common name, an address",
-            &by_address,
-            "127.0.0.1",
-            true,
-        ),
+        ("by its common name, an address", &by_address, "127.0.0.1", true),
         ("expired", &expired, "site.test", false),
-        (
-            "signed by an authority that is not trusted",
-            &of_another,
-            "site.test",
-            true,
-        ),
-    ] {
+        ("signed by an authority that is not trusted", &of_another, "site.test", true),
+    ];
+    for (name, certificate, host, trusted) in cases {
         let verified = verify(&verifier, &[certificate], host);
         assert_eq!(verified.is_ok(), trusted, "{name}: {verified:?}");
     }
@@ -225,33 +217,17 @@ fn a_certificate_in_a_file_of_roots_is_trusted_as_it_is_for_its_names_and_time()
 
 #[test]
 fn each_end_of_a_handshake_has_its_fault() {
-    for (error, fault) in [
-        (
-            rustls::Error::AlertReceived(AlertDescription::HandshakeFailure),
-            TlsFault::Alert(40),
-        ),
-        (
-            rustls::Error::AlertReceived(AlertDescription::UnrecognisedName),
-            TlsFault::Alert(112),
-        ),
-        (
-            PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig.into(),
-            TlsFault::Version,
-        ),
-        (
-            PeerIncompatible::NoCipherSuitesInCommon.into(),
-            TlsFault::NoCommonAlgorithm,
-        ),
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        (rustls::Error::AlertReceived(AlertDescription::HandshakeFailure), TlsFault::Alert(40)),
+        (rustls::Error::AlertReceived(AlertDescription::UnrecognisedName), TlsFault::Alert(112)),
+        (PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig.into(), TlsFault::Version),
+        (PeerIncompatible::NoCipherSuitesInCommon.into(), TlsFault::NoCommonAlgorithm),
         (InvalidMessage::InvalidContentType.into(), TlsFault::NotTls),
-        (
-            rustls::Error::NoCertificatesPresented,
-            TlsFault::NoCertificate,
-        ),
-        (
-            PeerMisbehaved::IllegalMiddleboxChangeCipherSpec.into(),
-            TlsFault::Protocol,
-        ),
-    ] {
+        (rustls::Error::NoCertificatesPresented, TlsFault::NoCertificate),
+        (PeerMisbehaved::IllegalMiddleboxChangeCipherSpec.into(), TlsFault::Protocol),
+    ];
+    for (error, fault) in cases {
         assert_eq!(tls_fault(&error), fault, "{error}");
     }
 }

@@ -140,9 +140,10 @@ impl Passwords {
                 .attempts
                 .take_for_unknown_user(claim.address, self.clock.now())
                 .is_ok();
-        let outcome = match is_hashed {
-            true => self.hash(claim, attempt).await,
-            false => self.check_dummy(attempt).await,
+        let outcome = if is_hashed {
+            self.hash(claim, attempt).await
+        } else {
+            self.check_dummy(attempt).await
         };
         match outcome {
             Outcome::Right => {

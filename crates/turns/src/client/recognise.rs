@@ -238,9 +238,10 @@ impl Clients {
     #[must_use]
     pub fn known(&self, peer: &Peer) -> Option<Arc<Client>> {
         let table = self.table.load();
-        match table.may_authenticate(peer) {
-            true => None,
-            false => table.by_peer(peer).ok(),
+        if table.may_authenticate(peer) {
+            None
+        } else {
+            table.by_peer(peer).ok()
         }
     }
 

@@ -3,7 +3,6 @@
 //! Judges answers that `Engine::survey` has collected: one finding for each matter, with the consequence and the command
 //! that mends it. A setting that the engine's user may not read is no failure, but is said.
 
-mod sentinels;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -11,12 +10,11 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 
-use super::survey::{Answer, EngineFacts, Refusal, RefusalKind, Role, is_cluster, product};
+use super::survey::{
+    Answer, EngineFacts, Refusal, RefusalKind, Role, is_cluster, is_new_enough, product,
+};
 pub use super::survey::{SentinelFacts, Survey};
 use crawlgate_config::{Endpoint, FleetConfig};
-
-/// The least version of the engine.
-const VERSION: u32 = 7;
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -35,27 +33,17 @@ pub struct Finding {
     pub mend: Option<String>,
 }
 
-/// The gravity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    /// It is as it should be.
-    Ok,
-    /// No promise breaks, but a person should know it; or it could not be read.
-    Warning,
-    /// A promise of the fleet breaks.
-    Failure,
-}
-
-impl Level {
-    /// Returns its name in the output.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Level::Ok => "ok",
-            Level::Warning => "warning",
-            Level::Failure => "failure",
-        }
+crawlgate_text::spelled! {
+    /// The gravity of a finding.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Level {
+        /// It is as it should be.
+        Ok = "ok",
+        /// No promise breaks, but a person should know it; or it could not be read.
+        Warning = "warning",
+        /// A promise of the fleet breaks.
+        Failure = "failure",
     }
 }
 
@@ -69,7 +57,7 @@ pub fn judge(survey: &Survey, config: &FleetConfig) -> Vec<Finding> {
         tool: String::new(),
         findings: Vec::new(),
     };
-    sentinels::sentinels(&mut checker, survey);
+    settings::sentinels(&mut checker, survey);
     let Some(at) = &survey.at else {
         let says = "no sentinel names the primary";
         let mend = "start the sentinels, or correct [fleet] sentinels and master";
@@ -122,26 +110,26 @@ impl Checker<'_> {
         self.at = at.to_string();
     }
 
-    fn ok(&mut self, check: &'static str, says: impl Into<String>) {
-        self.findings.push(Finding {
-            check,
-            level: Level::Ok,
-            at: self.at.clone(),
-            says: says.into(),
-            breaks: None,
-            mend: None,
-        });
-    }
-
-    fn fault(&mut self, level: Level, check: &'static str, [says, breaks, mend]: [String; 3]) {
+    fn find(
+        &mut self,
+        level: Level,
+        check: &'static str,
+        says: impl Into<String>,
+        fault: Option<(&str, String)>,
+    ) {
+        let (breaks, mend) = fault.unzip();
         self.findings.push(Finding {
             check,
             level,
             at: self.at.clone(),
-            says,
-            breaks: Some(breaks),
-            mend: Some(mend),
+            says: says.into(),
+            breaks: breaks.map(str::to_owned),
+            mend,
         });
+    }
+
+    fn ok(&mut self, check: &'static str, says: impl Into<String>) {
+        self.find(Level::Ok, check, says, None);
     }
 
     fn warning(
@@ -151,11 +139,7 @@ impl Checker<'_> {
         breaks: &str,
         mend: impl Into<String>,
     ) {
-        self.fault(
-            Level::Warning,
-            check,
-            [says.into(), breaks.to_owned(), mend.into()],
-        );
+        self.find(Level::Warning, check, says, Some((breaks, mend.into())));
     }
 
     fn failure(
@@ -165,11 +149,12 @@ impl Checker<'_> {
         breaks: &str,
         mend: impl Into<String>,
     ) {
-        self.fault(
-            Level::Failure,
-            check,
-            [says.into(), breaks.to_owned(), mend.into()],
-        );
+        self.find(Level::Failure, check, says, Some((breaks, mend.into())));
+    }
+
+    /// Returns the fleet's user at the engine.
+    fn user(&self) -> &str {
+        self.config.user.as_deref().unwrap_or("default")
     }
 
     /// Returns a command for the present server.
@@ -185,10 +170,11 @@ impl Checker<'_> {
     /// Adds that a setting of the engine could not be read.
     fn unread(&mut self, check: &'static str, setting: &str) {
         let mend = self.command(&format!("CONFIG GET {setting}   (as a user who may)"));
-        let user = self.config.user.as_deref().unwrap_or("default");
         let says = format!("{setting} could not be read");
-        let breaks =
-            format!("the engine refuses CONFIG GET to the user {user}, and INFO does not tell it");
+        let breaks = format!(
+            "the engine refuses CONFIG GET to the user {}, and INFO does not tell it",
+            self.user()
+        );
         self.warning(check, says, &breaks, mend);
     }
 }
@@ -231,8 +217,7 @@ fn protection(checker: &mut Checker<'_>, at: &Endpoint, facts: &EngineFacts) {
             checker.warning("tls", says, breaks, mend);
         }
     }
-    let config = checker.config;
-    let user = config.user.as_deref().unwrap_or("default");
+    let (config, user) = (checker.config, checker.user());
     if config.password_file.is_some() {
         checker.ok("user", format!("{user}, with a password"));
     } else if is_here || config.user.is_some() {
@@ -247,19 +232,11 @@ fn protection(checker: &mut Checker<'_>, at: &Endpoint, facts: &EngineFacts) {
 fn version(checker: &mut Checker<'_>, info: &BTreeMap<String, String>) {
     let get = |name: &str| info.get(name).map_or("", String::as_str);
     let version = get("redis_version");
-    let major = version
-        .split('.')
-        .next()
-        .and_then(|major| major.parse::<u32>().ok());
-    if major.is_none_or(|major| major < VERSION) {
+    if !is_new_enough(info) {
         let says = format!("version {version:?}");
         let breaks = "the scripts need commands of Redis 7.0";
-        checker.failure(
-            "version",
-            says,
-            breaks,
-            "run Valkey, or Redis 7.0 and above",
-        );
+        let mend = "run Valkey, or Redis 7.0 and above";
+        checker.failure("version", says, breaks, mend);
     } else if get("run_id").is_empty() {
         let says = format!("version {version}, but INFO tells no run_id");
         let breaks = "no instance would see a restart, so none connects";
@@ -319,16 +296,15 @@ fn scripts(checker: &mut Checker<'_>, facts: &EngineFacts) {
     if facts.refused.is_empty() {
         return;
     }
-    let rules: Vec<_> = facts
-        .refused
-        .iter()
+    let rules = facts.refused.iter();
+    let rules: Vec<_> = rules
         .map(|word| format!("+{}", word.to_lowercase()))
         .collect();
     let mend = permit(checker, &rules.join(" "));
-    let user = checker.config.user.as_deref().unwrap_or("default");
-    let prefix = &checker.config.prefix;
     let says = format!(
-        "the user {user} may not send, or not for the names {prefix}:*: {}",
+        "the user {} may not send, or not for the names {}:*: {}",
+        checker.user(),
+        checker.config.prefix,
         facts.refused.join(", ")
     );
     checker.failure("commands", says, SCRIPTS_FAIL, mend);
@@ -383,8 +359,7 @@ fn way_out(checker: &Checker<'_>, why: &Refusal, rules: &str) -> String {
 
 /// Returns the command that permits something to the fleet's user.
 fn permit(checker: &Checker<'_>, rules: &str) -> String {
-    let user = checker.config.user.as_deref().unwrap_or("default");
-    let prefix = &checker.config.prefix;
+    let (user, prefix) = (checker.user(), &checker.config.prefix);
     checker.command(&format!("ACL SETUSER {user} '~{prefix}:*' {rules}"))
 }
 

@@ -9,10 +9,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use super::time::EngineTime;
-
 use super::counts::Counts;
 use super::quota::{ChargeQuota, Charged};
+pub use super::reservation::EngineTime;
 use super::reservation::{GiveBack, OriginBackoff, ReportBackoff, Reserve, Reserved};
 use crawlgate_system::clock::Moment;
 

@@ -11,18 +11,11 @@
 //! The connection is ours (`connection`): one TLS configuration in the program, and a failover is seen. `redis`'s own
 //! managers hide it, and send commands again that may have been carried out.
 
-mod argument;
 mod calls;
 mod connection;
-mod observe;
-mod overrides;
 mod questions;
-mod quotas;
-mod reply;
 mod script;
-mod sentinel;
 mod survey;
-mod turns;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
@@ -30,16 +23,15 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
-use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, ServerErrorKind, ToRedisArgs, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
-use self::argument::Argument;
 use self::connection::Connection;
 use self::questions::Questions;
-use self::reply::{Reply, is_lost};
 use self::script::Script;
+use self::script::{Reply, is_lost};
 use super::coordinator::{CoordinatorError, StateKey};
 use super::counts::{Counts, Outcome};
 use super::link::DOUBTFUL;
@@ -96,16 +88,6 @@ struct Generation {
     count: u64,
 }
 
-/// A script and what it is called with.
-#[derive(Clone, Copy)]
-struct Words<'a> {
-    script: Script,
-    /// The generation that its caller knows; `None` for a script that runs under any.
-    known: Option<&'a str>,
-    keys: &'a [&'a str],
-    arguments: &'a [Argument<'a>],
-}
-
 /// The names of the fleet's own keys.
 struct Keys {
     prefix: String,
@@ -141,6 +123,11 @@ impl Keys {
         let StateKey { origin, variant } = key;
         let of = |name: &str| format!("{}:{{{origin}}}:{name}:{variant}", self.prefix);
         [of("state"), of("lease")]
+    }
+
+    /// Returns the names of the keys for turns and slots of an origin.
+    fn turns(&self, origin: &str) -> [String; 2] {
+        ["turns", "slots"].map(|name| [&*self.prefix, ":{", origin, "}:", name].concat())
     }
 }
 
@@ -189,23 +176,14 @@ impl Engine {
         &self,
         script: Script,
         keys: &[&str],
-        arguments: &[Argument<'_>],
+        arguments: impl ToRedisArgs,
     ) -> Result<Reply, CoordinatorError> {
         let known = self.generation.lock().id.clone();
         let known = known.ok_or(CoordinatorError::Lost)?;
         let connection = self.connected()?;
-        let words = Words {
-            script,
-            known: Some(&known),
-            keys,
-            arguments,
-        };
-        let value = self.run(&connection, words).await?;
-        let reply = Reply::of(value);
-        if reply
-            .as_ref()
-            .is_err_and(|error| *error == CoordinatorError::Lost)
-        {
+        let ran = self.run(&connection, script, Some(&known), keys, arguments);
+        let reply = Reply::of(ran.await?);
+        if let Err(CoordinatorError::Lost) = &reply {
             let mut generation = self.generation.lock();
             if generation.id.as_ref() == Some(&known) {
                 generation.id = None;
@@ -222,32 +200,37 @@ impl Engine {
     /// Calls a script under any generation.
     async fn call_regardless(
         &self,
-        connection: &Arc<Connection>,
         script: Script,
         keys: &[&str],
-        arguments: &[Argument<'_>],
-    ) -> Result<Value, CoordinatorError> {
-        let words = Words {
-            script,
-            known: None,
-            keys,
-            arguments,
-        };
-        self.run(connection, words).await
+        arguments: impl ToRedisArgs,
+    ) -> Result<(), CoordinatorError> {
+        let connection = self.connected()?;
+        let ran = self.run(&connection, script, None, keys, arguments);
+        ran.await.map(drop)
     }
 
-    /// Runs a script, which is loaded once more if the engine does not know it.
+    /// Runs a script, which is loaded once more if the engine does not know it. `known` is the generation that its caller
+    /// knows; `None` for a script that runs under any.
     async fn run(
         &self,
         connection: &Arc<Connection>,
-        words: Words<'_>,
+        script: Script,
+        known: Option<&str>,
+        keys: &[&str],
+        arguments: impl ToRedisArgs,
     ) -> Result<Value, CoordinatorError> {
-        let script = words.script;
+        let generation = known.map(|_| &self.keys.generation);
+        let own = usize::from(known.is_some());
+        let count = 3 + keys.len() + arguments.num_of_args() + 2 * own;
+        let mut command = Cmd::with_capacity(count, count * WORD);
+        command.arg("EVALSHA").arg(connection.digest(script));
+        command.arg(own + keys.len()).arg(generation).arg(keys);
+        command.arg(known).arg(arguments);
         let sent = Instant::now();
-        let result = match self.evaluate(connection, words).await {
+        let result = match self.ask(connection, &command).await {
             // It was not carried out, so it may be sent again.
             Err(Failure::NoScript) => match self.load(connection, script).await {
-                Ok(()) => self.evaluate(connection, words).await,
+                Ok(()) => self.ask(connection, &command).await,
                 failed => failed.map(|()| Value::Nil),
             },
             result => result,
@@ -260,37 +243,6 @@ impl Engine {
         };
         self.counts.called(script.place(), outcome, sent.elapsed());
         result.map_err(CoordinatorError::from)
-    }
-
-    async fn evaluate(
-        &self,
-        connection: &Arc<Connection>,
-        words: Words<'_>,
-    ) -> Result<Value, Failure> {
-        let Words {
-            script,
-            known,
-            keys,
-            arguments,
-        } = words;
-        let own = usize::from(known.is_some());
-        let count = 3 + keys.len() + arguments.len() + 2 * own;
-        let mut command = Cmd::with_capacity(count, count * WORD);
-        command.arg("EVALSHA").arg(connection.digest(script));
-        command.arg(own + keys.len());
-        if known.is_some() {
-            command.arg(&self.keys.generation);
-        }
-        for key in keys {
-            command.arg(key);
-        }
-        if let Some(known) = known {
-            command.arg(known);
-        }
-        for argument in arguments {
-            argument.write(&mut command);
-        }
-        self.ask(connection, &command).await
     }
 
     async fn load(&self, connection: &Arc<Connection>, script: Script) -> Result<(), Failure> {

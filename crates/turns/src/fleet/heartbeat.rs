@@ -230,9 +230,10 @@ mod tests {
             self.news.lock().extend(heard.news.items.clone());
             let fails = self.fails.load(Ordering::Relaxed);
             Box::pin(async move {
-                match fails {
-                    true => Err(CoordinatorError::Lost),
-                    false => Ok(7),
+                if fails {
+                    Err(CoordinatorError::Lost)
+                } else {
+                    Ok(7)
                 }
             })
         }

@@ -12,21 +12,20 @@ use crawlgate_system::clock::Uptime;
 /// Time without an answer after which an instance is doubtful.
 pub(super) const DOUBTFUL: Duration = Duration::from_secs(1);
 
-/// The state of the link to the engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LinkState {
-    /// Everything goes.
-    Connected,
-    /// Known, fresh and unpaced origins go; unknown origins and paced requests are held.
-    Doubtful,
-    /// Nothing goes.
-    CutOff,
+crawlgate_text::spelled! {
+    /// The state of the link to the engine.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum LinkState {
+        /// Everything goes.
+        Connected = "connected",
+        /// Known, fresh and unpaced origins go; unknown origins and paced requests are held.
+        Doubtful = "doubtful",
+        /// Nothing goes.
+        CutOff = "cut_off",
+    }
 }
 
 impl LinkState {
-    /// All states, the best first.
-    pub const ALL: [LinkState; 3] = [LinkState::Connected, LinkState::Doubtful, LinkState::CutOff];
-
     /// Returns the state after this time without an answer.
     #[must_use]
     pub fn after(silence: Duration, patience: Duration) -> LinkState {
@@ -34,16 +33,6 @@ impl LinkState {
             silence if silence > patience => LinkState::CutOff,
             silence if silence >= DOUBTFUL => LinkState::Doubtful,
             _ => LinkState::Connected,
-        }
-    }
-
-    /// Returns its name in messages, metrics and the console.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            LinkState::Connected => "connected",
-            LinkState::Doubtful => "doubtful",
-            LinkState::CutOff => "cut_off",
         }
     }
 }

@@ -148,9 +148,10 @@ fn read(id: &str, content: &[u8]) -> Option<(Override, Option<Removal>)> {
 
 /// Returns the place of an override: an addition does not open as a removal.
 fn place(id: &str, is_removed: bool) -> [&[u8]; 2] {
-    match is_removed {
-        true => [b"override removed", id.as_bytes()],
-        false => [b"override", id.as_bytes()],
+    if is_removed {
+        [b"override removed", id.as_bytes()]
+    } else {
+        [b"override", id.as_bytes()]
     }
 }
 

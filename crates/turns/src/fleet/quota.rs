@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use crawlgate_config::Quota;
+
 /// The time after the beginning of a generation in which the instances tell what they have taken, and none takes more.
 pub const REPORTED: Duration = Duration::from_secs(5);
 
@@ -13,10 +15,14 @@ pub const REPORTED: Duration = Duration::from_secs(5);
 /// A clock that is set back gives no quota anew. Across the end of a span, counting stays in the later one. After a
 /// longer step, because the clock may have been years ahead, the usage of the later span counts in the present one.
 pub(crate) fn span_after(last: u64, present: u64) -> u64 {
-    match present.checked_add(1) == Some(last) {
-        true => last,
-        false => present,
-    }
+    let is_set_back = present.checked_add(1) == Some(last);
+    if is_set_back { last } else { present }
+}
+
+/// Tells whether a quota is used up by so many requests and octets.
+pub(crate) fn is_spent(quota: &Quota, requests: u64, bytes: u64) -> bool {
+    let is_spent = |most: Option<u64>, used| most.is_some_and(|most| used >= most);
+    is_spent(quota.requests, requests) || is_spent(quota.bytes, bytes)
 }
 
 /// A question for requests out of a client's quota, and a report of what the instance has taken.

@@ -6,19 +6,29 @@
 //! An engine that does not know an origin counts it as used at the moment when its generation began: the burst is empty,
 //! and each interval has just begun. So a loss costs at most one interval, and nothing has to be told again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::time::EngineTime;
 pub use crate::history::Sign;
 
 /// The horizon of all turns but the first: an instance reserves no more than it uses within this time.
 pub const NEAR: Duration = Duration::from_millis(250);
+
+/// The time after which a turn that is due is lost: the next turns do not wait for it.
+pub(crate) const LATE: Duration = Duration::from_millis(50);
+
+/// The time before a question without an answer is asked again, and for which "too far ahead" and "all slots are taken" stand.
+pub(crate) const ENGINE_RETRY: Duration = Duration::from_millis(100);
 
 /// The time after which the slot of a silent instance is free again.
 pub const SLOT_LIFE: Duration = Duration::from_secs(15);
 
 /// The time between two renewals of a slot.
 pub const SLOT_RENEWAL: Duration = Duration::from_secs(3);
+
+/// A moment by the engine's clock, in microseconds. Only the engine compares it with its present time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct EngineTime(pub u64);
 
 /// The use of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +50,14 @@ pub struct GroupInterval<'a> {
     pub name: &'a str,
     /// Its interval.
     pub interval: Duration,
+}
+
+impl GroupInterval<'_> {
+    /// Returns the group of this name and interval.
+    pub(crate) fn of((name, interval): &(Arc<str>, Duration)) -> GroupInterval<'_> {
+        let interval = *interval;
+        GroupInterval { name, interval }
+    }
 }
 
 /// The bound of requests in flight.

@@ -62,6 +62,16 @@ pub(super) fn fields_of_info(text: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// The least version of the engine.
+pub(super) const VERSION: u32 = 7;
+
+/// Tells whether an engine is new enough, from the fields of `INFO`.
+pub(super) fn is_new_enough(info: &BTreeMap<String, String>) -> bool {
+    let version = info.get("redis_version");
+    let major = version.and_then(|version| version.split('.').next());
+    major.is_some_and(|major| major.parse::<u32>().is_ok_and(|major| major >= VERSION))
+}
+
 /// Returns the program and its version, from the fields of `INFO`.
 pub(super) fn product(info: &BTreeMap<String, String>) -> String {
     let get = |name: &str| info.get(name).map_or("", String::as_str);

@@ -19,23 +19,25 @@ pub struct EffectivePace {
     pub clamped: bool,
 }
 
-/// The source of a bound that makes a request wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Source {
-    /// `[pace] requests_per_second`.
-    Own,
-    /// `Crawl-delay` in the origin's robots.txt.
-    CrawlDelay,
-    /// `Request-rate` there.
-    RequestRate,
-    /// The origin has reported overload, slows down or cannot be reached.
-    Backoff,
-    /// The limit of requests in flight to the origin is reached.
-    Concurrency,
-    /// The same bounds, for all origins at the address (`[pace] per_address`).
-    Address,
-    /// The limit of held requests is reached.
-    MaxHeld,
+crawlgate_text::spelled! {
+    /// The source of a bound that makes a request wait.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Source {
+        /// `[pace] requests_per_second`.
+        Own = "own",
+        /// `Crawl-delay` in the origin's robots.txt.
+        CrawlDelay = "crawl_delay",
+        /// `Request-rate` there.
+        RequestRate = "request_rate",
+        /// The origin has reported overload, slows down or cannot be reached.
+        Backoff = "backoff",
+        /// The limit of requests in flight to the origin is reached.
+        Concurrency = "concurrency",
+        /// The same bounds, for all origins at the address (`[pace] per_address`).
+        Address = "address",
+        /// The limit of held requests is reached.
+        MaxHeld = "max_held",
+    }
 }
 
 /// A request that came too early.
@@ -66,20 +68,5 @@ impl EffectivePace {
     /// Tells whether it bounds anything.
     pub(super) fn is_bound(&self) -> bool {
         !self.interval.is_zero() || self.source != Source::Own
-    }
-}
-
-impl Source {
-    /// Returns the source's name in records.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Source::Own => "own",
-            Source::CrawlDelay => "crawl_delay",
-            Source::RequestRate => "request_rate",
-            Source::Backoff => "backoff",
-            Source::Concurrency => "concurrency",
-            Source::Address => "address",
-            Source::MaxHeld => "max_held",
-        }
     }
 }

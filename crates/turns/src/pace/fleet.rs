@@ -7,14 +7,13 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::context::FleetPace;
-use super::grants::ENGINE_RETRY;
 use super::limiter::OriginLimiter;
 use super::limiter::ahead::Ahead;
 use super::limiter::trouble::TROUBLED;
 use super::wait::OnTimeout;
 use super::{Pace, Shared, Turn};
 use crate::fleet::coordinator::Call;
-use crate::fleet::reservation::TurnKind;
+use crate::fleet::reservation::{ENGINE_RETRY, TurnKind};
 use crate::fleet::{HeartbeatListener, HeartbeatReply, LinkState};
 use crawlgate_robots::Origin;
 
@@ -98,9 +97,10 @@ impl Shared {
                 // Nothing goes without the engine, however long that takes.
                 (LinkState::Doubtful | LinkState::CutOff, _) => Ahead::Again(ENGINE_RETRY),
                 (LinkState::Connected, is_late) => {
-                    let kind = match is_late {
-                        true => TurnKind::Now,
-                        false => TurnKind::Robots,
+                    let kind = if is_late {
+                        TurnKind::Now
+                    } else {
+                        TurnKind::Robots
                     };
                     limiter
                         .reserve_ahead(&self.context, fleet, &settings, kind, left)

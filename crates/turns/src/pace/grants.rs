@@ -11,14 +11,8 @@ use std::time::Duration;
 use super::bound::Group;
 use super::slots::Slot;
 use crate::fleet::EngineTime;
-use crate::fleet::reservation::{NEAR, Reserved};
+use crate::fleet::reservation::{ENGINE_RETRY, LATE, NEAR, Reserved};
 use crawlgate_system::clock::Uptime;
-
-/// The time after which a turn that is due is lost.
-const LATE: Duration = Duration::from_millis(50);
-
-/// The time between two questions while all slots are taken, and after a question or a report without an answer.
-pub(super) const ENGINE_RETRY: Duration = Duration::from_millis(100);
 
 /// The least time between two questions for turns that are too far ahead.
 const SOON: Duration = Duration::from_millis(10);
@@ -197,9 +191,10 @@ impl Grants {
             return;
         }
         of_group.next = now + reserved.next;
-        let horizon = match reserved.is_of_group {
-            true => asked.horizon.min(NEAR),
-            false => asked.horizon,
+        let horizon = if reserved.is_of_group {
+            asked.horizon.min(NEAR)
+        } else {
+            asked.horizon
         };
         of_group.question = match (reserved.turns.is_empty(), reserved.is_full) {
             (false, false) => QuestionState::NotBefore(now, false),

@@ -90,9 +90,10 @@ impl SharedPace for Pace {
             return None;
         }
         let limiter = self.0.origin(ask.origin);
-        let passed = match settings.is_quiet && ask.crawl_delay.is_none() {
-            true => limiter.try_fast(now),
-            false => None,
+        let passed = if settings.is_quiet && ask.crawl_delay.is_none() {
+            limiter.try_fast(now)
+        } else {
+            None
         };
         passed.or_else(|| {
             let crawl_delay = ask.crawl_delay.map(|crawl_delay| &**crawl_delay);

@@ -3,12 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
 use super::bound::Group;
 use super::limiter::OriginLimiter;
 use super::slots::Slot;
-use crate::fleet::reservation::{GiveBack, GroupInterval};
 use crate::fleet::{EngineTime, Fleet};
 use crawlgate_system::clock::{Moment, Uptime};
 
@@ -54,32 +51,18 @@ impl Turn {
     pub(super) fn give_back(mut self) {
         self.limiter.undo(self.number);
         if let Some(reservation) = self.reservation.take() {
-            reservation.give_back();
+            let Reservation {
+                fleet,
+                origin,
+                at,
+                group,
+                ..
+            } = *reservation;
+            fleet.give_back(origin, at, group);
         }
         if let Some(turn) = self.at_address.take() {
             turn.give_back();
         }
-    }
-}
-
-impl Reservation {
-    /// Gives the turn back in the engine. Nothing waits for that: a turn that is not given back is lost.
-    fn give_back(self: Box<Self>) {
-        let Ok(runtime) = Handle::try_current() else {
-            return;
-        };
-        runtime.spawn(async move {
-            let group = self.group.as_ref().map(|(name, interval)| GroupInterval {
-                name,
-                interval: *interval,
-            });
-            let turn = GiveBack {
-                origin: &self.origin,
-                at: self.at,
-                group,
-            };
-            let _ = self.fleet.coordinator().give_back(turn).await;
-        });
     }
 }
 

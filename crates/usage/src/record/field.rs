@@ -36,10 +36,7 @@ impl<'a> FieldRecord<'a> {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, line);
         let most = Bounds {
             parts: 1,
-            octets: match is_unread {
-                true => MAX_OF_UNREAD,
-                false => usize::MAX,
-            },
+            octets: if is_unread { MAX_OF_UNREAD } else { usize::MAX },
         };
         let (text, latin1) = match str::from_utf8(line) {
             Ok(text) => (most.cut(text), false),
@@ -49,9 +46,10 @@ impl<'a> FieldRecord<'a> {
                 (Cow::Owned(text), true)
             }
         };
-        let kept = match latin1 {
-            true => text.chars().count(),
-            false => text.len(),
+        let kept = if latin1 {
+            text.chars().count()
+        } else {
+            text.len()
         };
         let cut = kept < line.len();
         FieldRecord {
@@ -68,12 +66,11 @@ impl<'a> FieldRecord<'a> {
     /// too long to be read. `None` if not even its length is known, or this program did not write the text.
     #[must_use]
     pub fn line(&self) -> Option<Vec<u8>> {
-        let mut line = match self.latin1 {
-            true => {
-                let octets = self.text.chars().map(|one| u8::try_from(one).ok());
-                octets.collect::<Option<Vec<u8>>>()?
-            }
-            false => self.text.as_bytes().to_vec(),
+        let mut line = if self.latin1 {
+            let octets = self.text.chars().map(|one| u8::try_from(one).ok());
+            octets.collect::<Option<Vec<u8>>>()?
+        } else {
+            self.text.as_bytes().to_vec()
         };
         if self.cut {
             let octets = self.octets.filter(|octets| *octets > line.len())?;

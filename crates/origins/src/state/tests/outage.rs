@@ -28,7 +28,8 @@ fn the_profile_decides_what_a_long_outage_means() {
     const ERROR: Cause = Cause::Status(500);
     let almost = |duration| duration - ms(1);
     // The outage begins at hour 24, when the copy, if there is one, is stale.
-    for (profile, copy, cause, length, meets) in [
+    #[rustfmt::skip] // one row, one case
+    let cases = [
         (Standard, true, DEAD, s(0), CompleteDisallow),
         (Standard, true, DEAD, almost(d(30)), CompleteDisallow),
         (Standard, true, DEAD, d(30), File(1)),
@@ -43,13 +44,7 @@ fn the_profile_decides_what_a_long_outage_means() {
         (Google, true, ERROR, d(30), NoRestrictions),
         (Google, true, Cause::Redirect(304), d(30), NoRestrictions),
         (Google, true, Cause::Encoding(None), d(30), NoRestrictions),
-        (
-            Google,
-            true,
-            Cause::from(TlsFault::NotTls),
-            d(30),
-            CompleteDisallow,
-        ),
+        (Google, true, Cause::from(TlsFault::NotTls), d(30), CompleteDisallow),
         (Google, true, Cause::Internal, s(0), CompleteDisallow),
         (Google, false, DEAD, almost(h(12)), CompleteDisallow),
         (Google, false, DEAD, h(12), NoRestrictions),
@@ -58,7 +53,8 @@ fn the_profile_decides_what_a_long_outage_means() {
         (Archive, true, DEAD, s(0), NoRestrictions),
         (Archive, false, ERROR, s(0), NoRestrictions),
         (Archive, true, DEAD, d(3650), NoRestrictions),
-    ] {
+    ];
+    for (profile, copy, cause, length, meets) in cases {
         let mut script = Script::by(profile);
         if copy {
             script = script.fetch(file(1));

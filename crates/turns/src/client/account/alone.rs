@@ -11,6 +11,7 @@ use super::QuotaExceeded;
 use crate::client::Client;
 use crate::fleet::quota;
 use crate::gcra::{self, Gcra};
+use crate::history::micros;
 use crawlgate_config::{Quota, Rate};
 use crawlgate_system::clock::{Moment, Uptime};
 
@@ -80,12 +81,14 @@ impl Counters {
     /// [`QuotaExceeded`] when it does not.
     pub(super) fn has_left(&mut self, quota: &Quota, now: Moment) -> Result<(), QuotaExceeded> {
         self.settle_on(quota.per, now);
-        let is_spent = quota.requests.is_some_and(|most| self.requests >= most)
-            || quota.bytes.is_some_and(|most| self.bytes >= most);
-        match is_spent {
-            true => Err(QuotaExceeded(end_of_span(self.span, quota))),
-            false => Ok(()),
+        if quota::is_spent(quota, self.requests, self.bytes) {
+            let end = self
+                .span
+                .saturating_add(1)
+                .saturating_mul(millis(quota.per));
+            return Err(QuotaExceeded(Moment::from_millis(end)));
         }
+        Ok(())
     }
 
     /// Resets the counters if a new span has begun. A clock that is set back begins none.
@@ -173,15 +176,6 @@ pub(super) fn in_micros(rate: &Rate) -> gcra::Rate {
     }
 }
 
-fn end_of_span(span: u64, quota: &Quota) -> Moment {
-    let end = span.saturating_add(1).saturating_mul(millis(quota.per));
-    Moment::from_millis(end)
-}
-
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1)
-}
-
-fn micros(span: Duration) -> u64 {
-    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::fleet::quota::Charged;
+use crate::fleet::quota::{Charged, is_spent};
 use crawlgate_config::Quota;
 use crawlgate_system::clock::Uptime;
 
@@ -144,9 +144,8 @@ impl Chunk {
     fn exceeded(&self, quota: &Quota, now: Uptime) -> Option<Uptime> {
         let span = self.span?;
         let bytes = self.others.saturating_add(self.mine.bytes);
-        let is_spent = self.spent > now && self.left == 0
-            || quota.requests.is_some_and(|most| self.used_here() >= most)
-            || quota.bytes.is_some_and(|most| bytes >= most);
+        let is_spent =
+            self.spent > now && self.left == 0 || is_spent(quota, self.used_here(), bytes);
         is_spent.then_some(span.ends)
     }
 
@@ -186,9 +185,10 @@ impl Chunk {
 
     /// Returns the requests that are taken and not in use.
     fn idle(&self, now: Uptime) -> u64 {
-        match self.used.is_recent(now) {
-            true => 0,
-            false => self.left,
+        if self.used.is_recent(now) {
+            0
+        } else {
+            self.left
         }
     }
 
@@ -226,33 +226,31 @@ impl Chunk {
         };
         // The instance may have counted more since it sent the question. If a span has ended since, everything that it has
         // counted is newer than the question.
-        let sent = match question.epoch == self.epoch {
-            true => question.mine,
-            false => Totals::default(),
-        };
+        let mut sent = Totals::default();
+        if question.epoch == self.epoch {
+            sent = question.mine;
+        }
         let is_another = self.span.map(|span| span.number) != Some(charged.span);
         if is_another {
             self.epoch += 1;
             self.left = 0;
         }
-        let since = |now: u64, sent: u64| now.saturating_sub(sent);
+        let count =
+            |reported: u64, mine: u64, sent| reported.saturating_add(mine.saturating_sub(sent));
         self.mine = Totals {
-            requests: reported
-                .requests
-                .saturating_add(since(self.mine.requests, sent.requests)),
-            bytes: reported
-                .bytes
-                .saturating_add(since(self.mine.bytes, sent.bytes)),
+            requests: count(reported.requests, self.mine.requests, sent.requests),
+            bytes: count(reported.bytes, self.mine.bytes, sent.bytes),
         };
         self.reported = reported;
         self.left = self.left.saturating_add(charged.granted);
         let others = charged.all_bytes.saturating_sub(charged.bytes);
         let is_complete = charged.wait.is_zero();
-        self.others = match is_another || is_complete {
-            true => others,
+        if is_another || is_complete {
+            self.others = others;
+        } else {
             // The others have perhaps not told theirs again.
-            false => self.others.max(others),
-        };
+            self.others = self.others.max(others);
+        }
         // The span has begun before the question was sent, so it never seems longer than it is.
         self.span = Some(Span {
             number: charged.span,
@@ -266,9 +264,10 @@ impl Chunk {
             self.used.last = Some(now);
         }
         let is_spent = question.wanted > 0 && charged.granted == 0 && is_complete;
-        self.spent = match is_spent {
-            true => now + SPENT,
-            false => Uptime::default(),
+        self.spent = if is_spent {
+            now + SPENT
+        } else {
+            Uptime::default()
         };
     }
 
@@ -295,10 +294,7 @@ impl Recently {
     fn note(&mut self, now: Uptime) {
         let passed = now.since(self.since);
         if passed >= IDLE {
-            self.before = match passed < IDLE * 2 {
-                true => self.now,
-                false => 0,
-            };
+            self.before = if passed < IDLE * 2 { self.now } else { 0 };
             (self.since, self.now) = (now, 0);
         }
         self.now = self.now.saturating_add(1);

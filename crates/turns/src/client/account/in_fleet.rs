@@ -1,37 +1,30 @@
 //! A client's usage that the instances of a fleet keep together, in the engine.
 //!
 //! The rate has turns there, as an origin has them: each request that waits reserves a turn. A quota is taken in
-//! chunks. While the engine does not answer, the rest of the chunk is used up, and then requests are held.
+//! chunks. While the engine does not answer, what is at hand is used up, and then requests are held.
 
 mod waits;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::{sleep, timeout};
 
-use self::waits::WaiterGuard;
+use self::waits::{Row, Turn, Turns, WaiterGuard};
 use super::alone::in_micros;
 use super::chunk::{Chunk, QuotaQuestion, Take, Taken};
 use super::{ChargedUsage, NotEntered, QuotaExceeded, Reservation};
 use crate::client::Client;
 use crate::fleet::coordinator::CoordinatorError;
 use crate::fleet::quota::{ChargeQuota, Charged, REPORTED};
-use crate::fleet::reservation::{GiveBack, Reserve, Reserved, TurnKind};
+use crate::fleet::reservation::{ENGINE_RETRY, Reserve, Reserved, TurnKind};
 use crate::fleet::{EngineTime, Fleet, LinkState};
 use crawlgate_config::{Quota, Rate};
 use crawlgate_system::clock::{Clock, Uptime};
-
-/// The time before a question without an answer is asked again, and for which "too far ahead" stands.
-const ENGINE_RETRY: Duration = Duration::from_millis(100);
-
-/// The time after which a turn that is due is lost: the next turns do not wait for it.
-const LATE: Duration = Duration::from_millis(50);
 
 /// A client's usage in a fleet.
 #[derive(Debug)]
@@ -39,35 +32,18 @@ pub(super) struct FleetAccount {
     fleet: Arc<Fleet>,
     clock: Clock,
     /// Names the client in the engine.
-    id: String,
+    id: Arc<str>,
     chunk: Mutex<Chunk>,
     turns: Mutex<Turns>,
-    /// One question for each at a time: those that wait for it find its answer.
-    asking: Arc<AsyncMutex<()>>,
-    reserving: AsyncMutex<()>,
-    /// Requests that wait for a chunk, and for a turn.
-    for_chunk: AtomicU32,
-    for_turn: AtomicU32,
+    /// The questions for a chunk, and for turns.
+    for_chunk: Row,
+    for_turn: Row,
     /// Refused requests that have not taken a turn yet.
     refused: AtomicU32,
     /// True while a task takes turns for them.
     is_counting: AtomicBool,
     /// The generation of the engine that was heard of last.
     generation: AtomicU64,
-}
-
-/// Turns that are reserved and not taken.
-#[derive(Debug, Default)]
-struct Turns {
-    granted: VecDeque<Turn>,
-    /// The time of the next turn beyond them, and the time until which that is known.
-    next: Option<(Uptime, Uptime)>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Turn {
-    due: Uptime,
-    at: EngineTime,
 }
 
 /// One request's entry.
@@ -82,15 +58,13 @@ pub(super) struct Entry {
 impl FleetAccount {
     pub(super) fn new(name: &str, fleet: Arc<Fleet>, clock: Clock) -> FleetAccount {
         FleetAccount {
-            id: format!("client:{}", fleet.key().alias(name)),
+            id: format!("client:{}", fleet.key().alias(name)).into(),
             fleet,
             clock,
             chunk: Mutex::default(),
             turns: Mutex::default(),
-            asking: Arc::default(),
-            reserving: AsyncMutex::default(),
-            for_chunk: AtomicU32::new(0),
-            for_turn: AtomicU32::new(0),
+            for_chunk: Row::default(),
+            for_turn: Row::default(),
             refused: AtomicU32::new(0),
             is_counting: AtomicBool::new(false),
             generation: AtomicU64::new(0),
@@ -107,7 +81,7 @@ impl FleetAccount {
         max_hold: Duration,
     ) -> Result<Reservation<'_>, NotEntered> {
         let until = self.clock.uptime() + max_hold;
-        // Dropped with its request, it gives back what it has taken so far.
+        // Dropped with its request, it gives back what was taken by then.
         let mut entered = Reservation {
             entry: None,
             hold: Duration::ZERO,
@@ -127,13 +101,8 @@ impl FleetAccount {
         if let Some(rate) = &client.rate {
             entry.generation = self.generation.load(Ordering::Acquire);
             let (turn, has_waited) = self.turn(rate, max_hold, until).await?;
-            entered.entry = Some(ChargedUsage::InFleet(
-                self,
-                Entry {
-                    turn: Some(turn.at),
-                    ..entry
-                },
-            ));
+            entry.turn = Some(turn.at);
+            entered.entry = Some(ChargedUsage::InFleet(self, entry));
             entered.hold = turn.due.since(self.clock.uptime());
             entered.has_waited |= has_waited;
         }
@@ -151,21 +120,9 @@ impl FleetAccount {
         if let Some(taken) = entry.taken {
             self.chunk.lock().give_back(taken);
         }
-        if entry.turn.is_some() {
+        if let Some(at) = entry.turn {
             self.turns.lock().next = None;
-        }
-        // Without a runtime the process ends.
-        if let (Some(at), Ok(runtime)) = (entry.turn, Handle::try_current()) {
-            let (fleet, id) = (Arc::clone(&self.fleet), self.id.clone());
-            runtime.spawn(async move {
-                let turn = GiveBack {
-                    origin: &id,
-                    at,
-                    group: None,
-                };
-                // A turn that is not given back is lost.
-                let _ = fleet.coordinator().give_back(turn).await;
-            });
+            self.fleet.give_back(Arc::clone(&self.id), at, None);
         }
     }
 
@@ -258,7 +215,7 @@ impl FleetAccount {
             return;
         }
         // A question that is under way tells the totals, too.
-        let Ok(one) = Arc::clone(&self.asking).try_lock_owned() else {
+        let Ok(one) = Arc::clone(&self.for_chunk.asking).try_lock_owned() else {
             return;
         };
         let this = Arc::clone(self);
@@ -272,7 +229,7 @@ impl FleetAccount {
 
     /// Gives back what is not used.
     pub(super) async fn leave(&self, quota: &Quota) {
-        let _one = self.asking.lock().await;
+        let _one = self.for_chunk.asking.lock().await;
         let now = self.clock.uptime();
         let question = self.chunk.lock().give_all_back(quota, now);
         if let Some(question) = question {
@@ -281,31 +238,52 @@ impl FleetAccount {
         }
     }
 
+    /// Takes what is here, at once or after another's question, which sets `has_waited`; or else returns the right to ask.
+    async fn take_or_ask<T>(
+        &self,
+        row: &Row,
+        until: Uptime,
+        has_waited: &mut bool,
+        take: impl Fn() -> Result<Option<T>, NotEntered>,
+    ) -> Result<Result<T, OwnedMutexGuard<()>>, NotEntered> {
+        if let Some(taken) = take()? {
+            return Ok(Ok(taken));
+        }
+        *has_waited = true;
+        let asking = Arc::clone(&row.asking).lock_owned();
+        match timeout(until.since(self.clock.uptime()), asking).await {
+            Ok(one) => Ok(take()?.ok_or(one)),
+            Err(_) => Err(NotEntered::Unanswered),
+        }
+    }
+
+    /// Waits before the next question, for no longer than the request waits.
+    async fn pause(&self, wait: Duration, left: Duration) -> Result<(), NotEntered> {
+        if left.is_zero() || self.fleet.link() == LinkState::CutOff {
+            return Err(NotEntered::Unanswered);
+        }
+        sleep(wait.min(left)).await;
+        Ok(())
+    }
+
     /// Takes a request out of the quota. True if that took a question.
     async fn take(
         self: &Arc<Self>,
         quota: &Quota,
         until: Uptime,
     ) -> Result<(Taken, bool), NotEntered> {
-        let guard = WaiterGuard::new(&self.for_chunk);
-        let mut has_waited = false;
+        let (row, mut has_waited) = (&self.for_chunk, false);
+        let guard = WaiterGuard::new(&row.waiting);
         loop {
-            if let Some(taken) = self.try_take(quota)? {
-                return Ok((taken, has_waited));
-            }
-            has_waited = true;
-            let asking = Arc::clone(&self.asking).lock_owned();
-            let one = timeout(until.since(self.clock.uptime()), asking).await;
-            let Ok(one) = one else {
-                return Err(NotEntered::Unanswered);
+            let take = || self.try_take(quota);
+            let one = match self.take_or_ask(row, until, &mut has_waited, take).await? {
+                Ok(taken) => return Ok((taken, has_waited)),
+                Err(one) => one,
             };
-            if let Some(taken) = self.try_take(quota)? {
-                return Ok((taken, has_waited));
-            }
             let now = self.clock.uptime();
             let question = self.chunk.lock().ask(quota, guard.count(), now);
             let (this, quota_then) = (Arc::clone(self), *quota);
-            // A separate task, so that what the engine gives is kept if the client disconnects meanwhile.
+            // Of its own, so that what the engine gives stays at hand when the client disconnects meanwhile.
             let charged = tokio::spawn(async move {
                 let charged = this.charge(&quota_then, question).await;
                 drop(one);
@@ -316,11 +294,7 @@ impl FleetAccount {
                 Ok(Ok(charged)) => charged.wait,
                 Ok(Err(_)) | Err(_) => ENGINE_RETRY,
             };
-            let left = until.since(self.clock.uptime());
-            if left.is_zero() || self.is_cut_off() {
-                return Err(NotEntered::Unanswered);
-            }
-            sleep(wait.min(left)).await;
+            self.pause(wait, until.since(self.clock.uptime())).await?;
         }
     }
 
@@ -365,36 +339,25 @@ impl FleetAccount {
         max_hold: Duration,
         until: Uptime,
     ) -> Result<(Turn, bool), NotEntered> {
-        let guard = WaiterGuard::new(&self.for_turn);
-        let mut has_waited = false;
+        let (row, mut has_waited) = (&self.for_turn, false);
+        let guard = WaiterGuard::new(&row.waiting);
         loop {
-            if let Some(turn) = self.try_turn(until)? {
-                return Ok((turn, has_waited));
-            }
-            has_waited = true;
-            let reserving = self.reserving.lock();
-            let Ok(one) = timeout(until.since(self.clock.uptime()), reserving).await else {
-                return Err(NotEntered::Unanswered);
+            let take = || self.try_turn(until);
+            let one = match self.take_or_ask(row, until, &mut has_waited, take).await? {
+                Ok(turn) => return Ok((turn, has_waited)),
+                Err(one) => one,
             };
-            if let Some(turn) = self.try_turn(until)? {
-                return Ok((turn, has_waited));
-            }
             let left = until.since(self.clock.uptime());
             let reserved = self.reserve(rate, guard.count(), left, max_hold).await;
             let now = self.clock.uptime();
             drop(one);
-            match reserved {
-                Ok(reserved) => {
-                    let is_none = reserved.turns.is_empty();
-                    self.turns.lock().learn(now, &reserved);
-                    if is_none {
-                        return Err(self.exceeded(now + reserved.next).into());
-                    }
-                }
-                Err(_) if left.is_zero() || self.is_cut_off() => {
-                    return Err(NotEntered::Unanswered);
-                }
-                Err(_) => sleep(ENGINE_RETRY.min(left)).await,
+            let Ok(reserved) = reserved else {
+                self.pause(ENGINE_RETRY, left).await?;
+                continue;
+            };
+            self.turns.lock().learn(now, &reserved);
+            if reserved.turns.is_empty() {
+                return Err(self.exceeded(now + reserved.next).into());
             }
         }
     }
@@ -437,44 +400,8 @@ impl FleetAccount {
         self.fleet.coordinator().reserve(ask).await
     }
 
-    fn is_cut_off(&self) -> bool {
-        self.fleet.link() == LinkState::CutOff
-    }
-
     fn exceeded(&self, until: Uptime) -> QuotaExceeded {
         QuotaExceeded(self.clock.now() + until.since(self.clock.uptime()))
-    }
-}
-
-impl Turns {
-    /// Takes the first turn that is not lost.
-    fn take(&mut self, now: Uptime) -> Option<Turn> {
-        while let Some(turn) = self.granted.pop_front() {
-            if turn.due + LATE >= now {
-                return Some(turn);
-            }
-        }
-        None
-    }
-
-    /// Returns the time of the next turn if it is known to come after `until`.
-    fn too_far(&self, now: Uptime, until: Uptime) -> Option<Uptime> {
-        let (at, is_known_until) = self.next?;
-        (now < is_known_until && at > until).then_some(at)
-    }
-
-    /// Takes in an answer that arrived now.
-    fn learn(&mut self, now: Uptime, reserved: &Reserved) {
-        self.granted.extend(reserved.turns.iter().map(|turn| Turn {
-            due: now + turn.after,
-            at: turn.at,
-        }));
-        self.learn_next(now, reserved);
-    }
-
-    /// Takes in only the time of the next turn.
-    fn learn_next(&mut self, now: Uptime, reserved: &Reserved) {
-        self.next = Some((now + reserved.next, now + ENGINE_RETRY));
     }
 }
 

@@ -176,44 +176,15 @@ async fn a_remembered_outcome_belongs_to_user_password_and_hash() {
     let key = lab.passwords.key_of(&right);
     let other = cheap(b"sesame");
     let name: Arc<str> = "news".into();
-    for (what, claim) in [
-        (
-            "another user",
-            Claim {
-                user: b"new",
-                ..right
-            },
-        ),
-        (
-            "another password",
-            Claim {
-                password: b"sesam",
-                ..right
-            },
-        ),
-        (
-            "another hash",
-            Claim {
-                stored: Some((&name, &other)),
-                ..right
-            },
-        ),
-        (
-            "no client",
-            Claim {
-                stored: None,
-                ..right
-            },
-        ),
-        (
-            "moved by a letter",
-            Claim {
-                user: b"newss",
-                password: b"esame",
-                ..right
-            },
-        ),
-    ] {
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("another user", Claim { user: b"new",..right }),
+        ("another password", Claim { password: b"sesam",..right }),
+        ("another hash", Claim { stored: Some((&name, &other)),..right }),
+        ("no client", Claim { stored: None,..right }),
+        ("moved by a letter", Claim { user: b"newss", password: b"esame",..right }),
+    ];
+    for (what, claim) in cases {
         assert_ne!(lab.passwords.key_of(&claim), key, "{what}");
     }
     let elsewhere = Claim {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::{AsyncStream, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, RedisConnectionInfo, Value};
+use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, Value};
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, OtherError};
 use thiserror::Error;
@@ -16,8 +16,12 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use super::script::Script;
+use super::script::text_of;
+use super::survey::role_of;
 use super::{Engine, NO_CLUSTER, Settings, words};
-use crate::fleet::survey::{Refusal, ServerFault, fields_of_info, is_cluster};
+use crate::fleet::survey::{
+    Refusal, Role, ServerFault, VERSION, fields_of_info, is_cluster, is_new_enough,
+};
 use crawlgate_config::Endpoint;
 use crawlgate_origins::access::tls_fault::TlsFault;
 use crawlgate_system::retry::delay;
@@ -31,9 +35,6 @@ const LONGEST: Duration = Duration::from_secs(2);
 
 /// The time between questions to the sentinels while a connection works.
 const LOOK: Duration = Duration::from_secs(1);
-
-/// The least version of the engine.
-const VERSION: u32 = 7;
 
 /// The reason why there is no connection to a primary.
 #[derive(Debug, Error)]
@@ -94,18 +95,16 @@ impl ConnectError {
 
 /// An open connection to a primary that has all scripts.
 pub(super) struct Connection {
-    link: MultiplexedConnection,
+    opened: Opened,
     at: Endpoint,
     run_id: String,
     digests: Vec<String>,
-    /// Ends the task that reads and writes.
-    driver: AbortHandle,
 }
 
 impl Connection {
     /// Returns a handle to send commands by.
     pub(super) fn link(&self) -> MultiplexedConnection {
-        self.link.clone()
+        self.opened.link.clone()
     }
 
     /// Returns the address of the engine.
@@ -128,12 +127,12 @@ impl Connection {
 pub(super) struct Opened {
     pub(super) link: MultiplexedConnection,
     /// Ends the task that reads and writes.
-    pub(super) driver: AbortHandle,
+    driver: AbortHandle,
     /// The version of TLS; `None`: a plain connection.
     pub(super) tls: Option<String>,
 }
 
-impl Drop for Connection {
+impl Drop for Opened {
     fn drop(&mut self) {
         self.driver.abort();
     }
@@ -189,21 +188,7 @@ impl Engine {
     }
 
     async fn connect(&self) -> Result<(Endpoint, Connection), ConnectError> {
-        let settings = &self.settings;
-        let at = match &settings.engine {
-            Some(engine) => engine.clone(),
-            None => settings.primary().await?,
-        };
-        let opened = settings.open(&at, true).await;
-        let Opened { link, driver, .. } =
-            opened.map_err(|fault| ConnectError::server(&at, fault))?;
-        let mut connection = Connection {
-            link,
-            at: at.clone(),
-            run_id: String::new(),
-            digests: Vec::new(),
-            driver,
-        };
+        let (at, opened) = self.settings.open_primary().await?;
         // The engine refuses each of the questions below for one reason.
         let said = |error: redis::RedisError| match error.clone().into_server_errors().as_deref() {
             Some([(_, first), ..]) => {
@@ -212,7 +197,7 @@ impl Engine {
             }
             _ => ConnectError::server(&at, error),
         };
-        let mut link = connection.link();
+        let mut link = opened.link.clone();
         // All at once: an engine far away answers each in time, and would not answer one after the other in time.
         let mut questions = redis::pipe();
         questions.cmd("INFO").arg("server").cmd("ROLE");
@@ -224,34 +209,82 @@ impl Engine {
             .map_err(said)
             .and_then(|answers| read(answers).map_err(said))?;
         let server = fields_of_info(&server);
-        let field = |name: &str| server.get(name).map_or("", String::as_str);
-        let version = field("redis_version");
-        let major = version
-            .split('.')
-            .next()
-            .and_then(|major| major.parse::<u32>().ok());
-        if major.is_none_or(|major| major < VERSION) {
-            let version = version.to_owned();
+        let field = |name: &str| server.get(name).cloned().unwrap_or_default();
+        if !is_new_enough(&server) {
+            let version = field("redis_version");
             return Err(ConnectError::Version { at, version });
         }
         if is_cluster(&server) {
             return Err(ConnectError::Cluster(at));
         }
-        field("run_id").clone_into(&mut connection.run_id);
-        if connection.run_id.is_empty() {
+        let run_id = field("run_id");
+        if run_id.is_empty() {
             return Err(ConnectError::NoRunId(at));
         }
-        let is_primary = matches!(&role, Value::Array(role) if matches!(role.first(), Some(Value::BulkString(word)) if word == b"master"));
-        if !is_primary {
+        if role_of(&role) != Role::Primary {
             return Err(ConnectError::Replica(at));
         }
-        connection.digests = digests;
+        let connection = Connection {
+            opened,
+            at: at.clone(),
+            run_id,
+            digests,
+        };
         Ok((at, connection))
     }
 }
 
 impl Settings {
-    /// Opens a connection to an engine, or to a sentinel, which has separate users.
+    /// Opens a connection to the engine, or to the primary that the sentinels name.
+    pub(super) async fn open_primary(&self) -> Result<(Endpoint, Opened), ConnectError> {
+        let at = match &self.engine {
+            Some(engine) => engine.clone(),
+            None => self.primary().await?,
+        };
+        match self.open(&at, true).await {
+            Ok(opened) => Ok((at, opened)),
+            Err(fault) => Err(ConnectError::server(&at, fault)),
+        }
+    }
+
+    /// Returns the primary that the first answering sentinel names.
+    ///
+    /// # Errors
+    /// When none answers, or none knows it; the message holds the answer of each.
+    async fn primary(&self) -> Result<Endpoint, ConnectError> {
+        let mut failures = Vec::new();
+        for sentinel in &self.sentinels {
+            let asked = timeout(self.timeout * 2, self.asked(sentinel)).await;
+            match asked.unwrap_or_else(|_| Err(ConnectError::Silent(sentinel.clone()))) {
+                Ok(primary) => return Ok(primary),
+                Err(why) => failures.push(why),
+            }
+        }
+        Err(ConnectError::Unnamed(failures))
+    }
+
+    async fn asked(&self, sentinel: &Endpoint) -> Result<Endpoint, ConnectError> {
+        let failed = |fault: ServerFault| ConnectError::server(sentinel, fault);
+        let mut opened = self.open(sentinel, false).await.map_err(failed)?;
+        let question = self.about_master("GET-MASTER-ADDR-BY-NAME");
+        let answer = question.query_async(&mut opened.link).await;
+        match answer.map_err(|error| failed(ServerFault::Redis(error)))? {
+            Value::Array(place) => endpoint(&place).ok_or_else(|| failed(ServerFault::Strange)),
+            _ => Err(ConnectError::Unknown {
+                at: sentinel.clone(),
+                master: self.master.clone(),
+            }),
+        }
+    }
+
+    /// Returns a command to a sentinel, about the primary.
+    pub(super) fn about_master(&self, word: &str) -> Cmd {
+        let mut command = redis::cmd("SENTINEL");
+        command.arg(word).arg(&self.master);
+        command
+    }
+
+    /// Opens a connection to an engine, or to a sentinel, which has users of its own.
     pub(super) async fn open(&self, at: &Endpoint, is_engine: bool) -> Result<Opened, ServerFault> {
         let stream = TcpStream::connect((at.host.as_str(), at.port)).await?;
         stream.set_nodelay(true)?;
@@ -291,6 +324,12 @@ fn read(answers: Vec<Value>) -> Result<(String, Value, Vec<String>), redis::Redi
     let (server, role) = (redis::from_redis_value(next())?, next());
     let digests = answers.map(redis::from_redis_value);
     Ok((server, role, digests.collect::<Result<_, _>>()?))
+}
+
+/// Reads a host and a port that others have chosen.
+pub(super) fn endpoint(place: &[Value]) -> Option<Endpoint> {
+    let [host, port] = place else { return None };
+    Endpoint::from_parts(text_of(host)?, text_of(port)?.parse().ok()?)
 }
 
 fn joined(errors: &[ConnectError]) -> String {

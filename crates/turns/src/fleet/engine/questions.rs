@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use redis::{RedisWrite, ToRedisArgs};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::Engine;
-use super::argument::{self, Argument};
-use super::reply::{Reply, foreign};
 use super::script::Script;
+use super::script::{Reply, foreign};
 use crate::fleet::coordinator::{CoordinatorError, EngineTime};
 use crate::fleet::reservation::{
     NEAR, OriginBackoff, Reserve, Reserved, ReservedTurn, SLOT_LIFE, TurnKind,
@@ -178,25 +178,25 @@ impl Engine {
     }
 
     async fn call_with(&self, questions: &[TurnQuestion]) -> Result<Reply, CoordinatorError> {
-        let mut keys = Vec::with_capacity(1 + 2 * questions.len());
-        keys.push(&*self.keys.counters);
-        let mut arguments: Vec<Argument<'_>> = Vec::with_capacity(2 + 12 * questions.len());
-        arguments.extend([NEAR, SLOT_LIFE].map(argument::micros));
-        for question in questions {
-            keys.extend(question.keys.iter().map(String::as_str));
-            let ids = u64::try_from(question.slots.len()).unwrap_or(u64::MAX);
-            arguments.push(ids.into());
-            arguments.extend([question.kind, question.group.as_str()].map(Argument::from));
-            arguments.push(u64::from(question.wanted).into());
-            arguments.extend(question.numbers.map(Argument::from));
-            arguments.extend(
-                question
-                    .slots
-                    .iter()
-                    .map(|name| Argument::from(name.as_str())),
-            );
-        }
-        self.call(Script::Reserve, &keys, &arguments).await
+        let names = questions.iter().flat_map(|question| &question.keys);
+        let keys: Vec<&str> = [&self.keys.counters]
+            .into_iter()
+            .chain(names)
+            .map(|key| &**key)
+            .collect();
+        let arguments = (micros(NEAR), micros(SLOT_LIFE), questions);
+        self.call(Script::Reserve, &keys, arguments).await
+    }
+}
+
+impl ToRedisArgs for TurnQuestion {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let named = (self.slots.len(), self.kind, &self.group, self.wanted);
+        (named, &self.numbers, &*self.slots).write_redis_args(out);
+    }
+
+    fn num_of_args(&self) -> usize {
+        4 + self.numbers.len() + self.slots.len()
     }
 }
 

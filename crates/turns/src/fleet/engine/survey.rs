@@ -1,19 +1,23 @@
 //! Asks an engine and its sentinels for what `crawlgate fleet check` judges. It changes nothing there.
+//!
+//! Reads what an engine tells of itself and of the members, by plain commands: a command does so without being a member.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, Value};
 use tokio::time::timeout;
 
-use super::connection::CONNECT;
-use super::reply::text_of;
-use super::script::Script;
+use super::connection::{CONNECT, ConnectError, endpoint};
+use super::script::{Script, text_of};
 use super::{Engine, Settings, words};
+use crate::fleet::coordinator::{CoordinatorError, EngineReport, MemberRow, Observed};
 use crate::fleet::survey::{
-    Answer, EngineFacts, Refusal, Role, SentinelFacts, ServerFault, Survey, fields_of_info,
+    Answer, EngineFacts, Refusal, Role, SentinelFacts, ServerFault, Survey, fields_of_info, product,
 };
 use crawlgate_config::Endpoint;
+use crawlgate_system::clock::Moment;
 
 /// The settings to ask for.
 const SETTINGS: [&str; 5] = [
@@ -55,7 +59,7 @@ impl Engine {
 
     async fn survey_engine(&self, at: &Endpoint) -> Result<EngineFacts, ServerFault> {
         let opened = self.settings.open(at, true).await?;
-        let mut link = opened.link;
+        let mut link = opened.link.clone();
         let info = ask(&mut link, redis::cmd("INFO")).await?;
         let info = info.map(|info| fields_of_info(&text_of(&info).unwrap_or_default()));
         let role = ask(&mut link, redis::cmd("ROLE")).await?;
@@ -74,9 +78,8 @@ impl Engine {
         let mut write = redis::cmd("SET");
         write.arg(&self.keys.absent).arg("").arg("XX");
         let write = ask(&mut link, write).await?.err();
-        opened.driver.abort();
         Ok(EngineFacts {
-            tls: opened.tls,
+            tls: opened.tls.clone(),
             info,
             role: role.map(|role| role_of(&role)),
             settings: settings.map(|value| pairs(&value)),
@@ -91,16 +94,10 @@ impl Engine {
 
 impl Settings {
     async fn survey_sentinel(&self, at: &Endpoint) -> Result<SentinelFacts, ServerFault> {
-        let opened = self.open(at, false).await?;
-        let mut link = opened.link;
-        let about = |word: &str| {
-            let mut command = redis::cmd("SENTINEL");
-            command.arg(word).arg(&self.master);
-            command
-        };
-        let primary = ask(&mut link, about("GET-MASTER-ADDR-BY-NAME")).await??;
-        let primary = match &primary {
-            Value::Array(place) => super::sentinel::endpoint(place),
+        let link = &mut self.open(at, false).await?.link;
+        let primary = self.about_master("GET-MASTER-ADDR-BY-NAME");
+        let primary = match &ask(link, primary).await?? {
+            Value::Array(place) => endpoint(place),
             _ => None,
         };
         let mut facts = SentinelFacts {
@@ -108,11 +105,10 @@ impl Settings {
             ..SentinelFacts::default()
         };
         if facts.primary.is_some() {
-            let fields = pairs(&ask(&mut link, about("MASTER")).await??);
+            let fields = pairs(&ask(link, self.about_master("MASTER")).await??);
             let down_after = fields.get("down-after-milliseconds");
             facts.down_after = down_after.and_then(|after| after.parse().ok());
         }
-        opened.driver.abort();
         Ok(facts)
     }
 }
@@ -185,7 +181,8 @@ pub(super) fn pairs(value: &Value) -> BTreeMap<String, String> {
     pairs.collect()
 }
 
-fn role_of(value: &Value) -> Role {
+/// Reads the answer to `ROLE`.
+pub(super) fn role_of(value: &Value) -> Role {
     let Value::Array(words) = value else {
         return Role::Other("?".to_owned());
     };
@@ -201,4 +198,91 @@ fn role_of(value: &Value) -> Role {
         },
         _ => Role::Other(word),
     }
+}
+
+impl Engine {
+    /// Asks the engine over a connection of its own.
+    ///
+    /// # Errors
+    /// When it does not answer, or refuses.
+    pub async fn observe_once(&self) -> Result<Observed, CoordinatorError> {
+        let opened = timeout(CONNECT, self.settings.open_primary()).await;
+        let opened = opened.unwrap_or(Err(ConnectError::Late));
+        let (at, mut opened) = opened.map_err(CoordinatorError::unreachable)?;
+        self.observe_over(&mut opened.link, &at).await
+    }
+
+    /// Asks the engine at `at` over this connection.
+    pub(super) async fn observe_over(
+        &self,
+        link: &mut MultiplexedConnection,
+        at: &Endpoint,
+    ) -> Result<Observed, CoordinatorError> {
+        let keys = &self.keys;
+        let mut info = redis::cmd("INFO");
+        info.arg("server").arg("memory");
+        let info = self.query(link, info).await?;
+        let info = fields_of_info(&text_of(&info).unwrap_or_default());
+        let number = |name: &str| info.get(name).and_then(|text| text.parse().ok());
+        let mut get = redis::cmd("GET");
+        get.arg(&keys.generation);
+        let generation = text_of(&self.query(link, get).await?);
+        let mut list = redis::cmd("ZRANGEBYSCORE");
+        list.arg(&keys.members)
+            .arg("-inf")
+            .arg("+inf")
+            .arg("WITHSCORES");
+        let heard = pairs(&self.query(link, list).await?);
+        let mut reports = redis::cmd("HGETALL");
+        reports.arg(&keys.reports);
+        let mut reports = pairs(&self.query(link, reports).await?);
+        // Last, so that no member was heard of after it.
+        let now = micros(&self.query(link, redis::cmd("TIME")).await?);
+        let since = |micros: u64| Duration::from_micros(now.saturating_sub(micros));
+        let began = generation.and_then(|text| text.split(' ').nth(1)?.parse().ok());
+        let members = heard.into_iter().map(|(name, score)| MemberRow {
+            report: reports.remove(&name).unwrap_or_default(),
+            name,
+            silent: since(
+                score
+                    .parse::<u64>()
+                    .unwrap_or_default()
+                    .saturating_mul(1_000),
+            ),
+        });
+        Ok(Observed {
+            engine: EngineReport {
+                address: at.to_string(),
+                version: product(&info),
+                used: number("used_memory").unwrap_or_default(),
+                limit: number("maxmemory").unwrap_or_default(),
+                generation: began.map(since),
+                time: (now > 0).then(|| Moment::from_millis(now / 1_000)),
+            },
+            members: members.collect(),
+        })
+    }
+
+    async fn query(
+        &self,
+        link: &mut MultiplexedConnection,
+        command: Cmd,
+    ) -> Result<Value, CoordinatorError> {
+        let within = self.settings.timeout;
+        match timeout(within, ask(link, command)).await {
+            Ok(Ok(answer)) => answer.map_err(CoordinatorError::refused),
+            Ok(Err(why)) => Err(CoordinatorError::unreachable(why)),
+            Err(_) => Err(CoordinatorError::unreachable(format!(
+                "no answer within {within:?}"
+            ))),
+        }
+    }
+}
+
+/// Reads the answer to `TIME`.
+fn micros(time: &Value) -> u64 {
+    let Value::Array(parts) = time else { return 0 };
+    let mut numbers = parts.iter().map(|part| text_of(part)?.parse::<u64>().ok());
+    let mut next = || numbers.next().flatten().unwrap_or_default();
+    next().saturating_mul(1_000_000).saturating_add(next())
 }

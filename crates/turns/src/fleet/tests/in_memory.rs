@@ -350,9 +350,10 @@ impl Coordinator for InMemoryCoordinator {
 impl SealedOverrides {
     /// Puts content under an identifier; returns the number of the last change.
     fn put(&mut self, is_removal: bool, id: &str, sealed: &[u8], at: EngineTime) -> u64 {
-        let set = match is_removal {
-            true => &mut self.removed,
-            false => &mut self.added,
+        let set = if is_removal {
+            &mut self.removed
+        } else {
+            &mut self.added
         };
         let held = set.iter_mut().find(|(known, _)| known == id);
         match held {

@@ -85,9 +85,10 @@ impl Limiters {
                     let holds_others_up = is_of_group(&history, &terms, earliest)
                         && ask.kind == TurnKind::Page
                         && (terms.rate.is_some() || history.trouble.gap > 0);
-                    let horizon = match nth > 0 || holds_others_up {
-                        true => ask.horizon.min(NEAR),
-                        false => ask.horizon,
+                    let horizon = if nth > 0 || holds_others_up {
+                        ask.horizon.min(NEAR)
+                    } else {
+                        ask.horizon
                     };
                     if due.saturating_sub(now) > micros(horizon) {
                         break;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::OriginLimiter;
 use super::reserving::Question;
-use crate::fleet::reservation::TurnKind;
+use crate::fleet::reservation::{ENGINE_RETRY, TurnKind};
 use crate::history::since_1970;
 use crate::pace::context::{Context, FleetPace};
-use crate::pace::grants::{ENGINE_RETRY, Grant, OpenReservation};
+use crate::pace::grants::{Grant, OpenReservation};
 use crate::pace::settings::PaceSettings;
 use crate::pace::turn::Turn;
 

@@ -91,13 +91,6 @@ impl OriginLimiter {
         let fleet_origin = self.fleet_origin.as_ref()?;
         let most = settings.config.concurrency;
         let names = most.map_or_else(Vec::new, |_| fleet.slots.names(question.wanted));
-        let group = question
-            .group
-            .as_ref()
-            .map(|(name, interval)| GroupInterval {
-                name,
-                interval: *interval,
-            });
         let ask = Reserve {
             origin: &fleet_origin.origin,
             kind,
@@ -105,7 +98,7 @@ impl OriginLimiter {
             horizon: question.asked.horizon,
             interval: settings.own_interval,
             burst: settings.burst(),
-            group,
+            group: question.group.as_ref().map(GroupInterval::of),
             rest: question.rest,
             gap: question.gap,
             slots: most.map(|most| Slots {
@@ -181,18 +174,11 @@ impl State {
             .as_ref()
             .map_or(Duration::ZERO, |(_, interval)| *interval);
         let interval = settings.own_interval.max(asked).max(self.gap());
-        let most = match interval.is_zero() {
-            true => BATCH,
-            false => {
-                let fits = NEAR.as_micros() / interval.as_micros().max(1);
-                u32::try_from(fits)
-                    .unwrap_or(u32::MAX)
-                    .saturating_add(settings.burst())
-            }
-        };
-        let most = most
-            .min(BATCH)
-            .min(settings.config.concurrency.unwrap_or(BATCH));
+        let mut most = settings.config.concurrency.unwrap_or(BATCH).min(BATCH);
+        if let Some(fits) = NEAR.as_micros().checked_div(interval.as_micros()) {
+            let fits = u32::try_from(fits).unwrap_or(u32::MAX);
+            most = most.min(fits.saturating_add(settings.burst()));
+        }
         let horizon = latest.since(at);
         let is_cut = settings.config.concurrency.is_some() && horizon > SLOT_HORIZON;
         Question {

@@ -7,11 +7,10 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::{OriginLimiter, State};
-use crate::fleet::reservation::{OriginBackoff, ReportBackoff, Sign};
+use crate::fleet::reservation::{ENGINE_RETRY, OriginBackoff, ReportBackoff, Sign};
 use crate::history::{Report, since_1970};
 use crate::pace::backoff::Outcome;
 use crate::pace::context::{Context, FleetPace};
-use crate::pace::grants::ENGINE_RETRY;
 use crate::pace::settings::PaceSettings;
 use crawlgate_system::clock::Moment;
 

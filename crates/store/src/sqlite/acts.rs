@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::batch_retention::BatchRetention;
 use super::bounds::Parts;
-use super::error::Failure;
+use super::engine::Failure;
 use super::transaction::durably;
 use super::{Store, belief, bounds, overrides, prune, review, rotate, shipping, write};
 use crate::rotation::{Rotation, RotationReason};

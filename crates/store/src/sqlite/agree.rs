@@ -16,8 +16,9 @@ use rusqlite::{Connection, OpenFlags};
 use tracing::error;
 
 use super::bounds;
+use super::engine::{Failure, Statements as _};
 use super::entries::{self, Blocks, Head, StoredTree, checkpoint};
-use super::error::{Failure, said};
+use super::error::said;
 use super::file::beside;
 use super::kind;
 use super::open::{self, connect, probe};
@@ -418,8 +419,7 @@ fn broken(connection: &Connection, depth: Depth) -> Result<Option<String>, Failu
         // The probe reads the end of the log, too.
         probe(connection)?;
         if depth == Depth::Whole && bounds::file_size(connection)? <= SMALL {
-            let said: String =
-                connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+            let said: String = connection.only("PRAGMA quick_check(1)", [])?;
             if said != "ok" {
                 return Err(Failure::Damaged(said));
             }

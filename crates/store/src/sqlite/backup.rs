@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, ErrorCode};
 
-use super::error::Failure;
+use super::engine::Failure;
 use super::{open, still};
 use crate::{Access, StoreError, StoreErrorKind, state_file};
 use crawlgate_system::atomic_file::NewFile;

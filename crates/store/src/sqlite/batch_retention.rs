@@ -3,8 +3,8 @@
 use rusqlite::Transaction;
 
 use super::bounds::{Parts, excess};
+use super::engine::Failure;
 use super::entries::{Blocks, Head};
-use super::error::Failure;
 use super::{prune, shipping};
 use crate::{Pruned, Retention};
 use crawlgate_system::clock::Moment;

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::agree::{self, Relation};
+use super::engine::Failure;
 use super::entries::{self, Blocks, Head, checkpoint};
-use super::error::Failure;
 use super::file::beside;
 use super::kind;
 use super::miscounted;

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::agree::{self, Depth};
 use super::bounds::log_size;
-use super::error::Failure;
+use super::engine::Failure;
 use super::file::Identity;
 use super::header::Header;
 use super::schema::APPLICATION;

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
+use super::engine::{Failure, Statements as _};
 use super::entries::checkpoint;
-use super::error::Failure;
 use crate::{StoreError, StoreErrorKind};
 
 /// Marks a database as a collected copy.
@@ -30,6 +30,5 @@ pub(super) fn refuse_collected(connection: &Connection, path: &Path) -> Result<(
 
 /// Tells whether a database is the collected copy of a log.
 pub(super) fn is_collected(connection: &Connection) -> Result<bool, Failure> {
-    let mut mark = connection.prepare("SELECT 1 FROM meta WHERE name = 'collected'")?;
-    Ok(mark.exists([])?)
+    connection.has("SELECT 1 FROM meta WHERE name = 'collected'", [])
 }

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 use rustix::fs::fchown;
 use tracing::warn;
 
-use super::error::Failure;
+use super::engine::{Failure, Statements as _};
 use super::file::{CHECKPOINT, LOG_SIZE, PAGE, PATIENCE, beside, kind_of};
 use super::kind;
 use super::schema::{self, SchemaVersion, VERSION};
@@ -84,8 +84,7 @@ fn remove_old_state_file(path: &Path) -> Result<(), Failure> {
 /// Carries the schema over into the file: with it in the log alone, a lost log would leave a file that looks as if no
 /// record had ever been written.
 fn checkpoint_schema(connection: &Connection, path: &Path) -> Result<(), Failure> {
-    let is_busy: bool =
-        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    let is_busy: bool = connection.only("PRAGMA wal_checkpoint(TRUNCATE)", [])?;
     let synced = sync_folder(path);
     match synced {
         Ok(()) if !is_busy => Ok(()),
@@ -128,8 +127,8 @@ pub(super) fn probe(connection: &Connection) -> Result<(), Failure> {
         "domain INDEXED BY domain_octets WHERE octets >= 0",
     ];
     for look in LOOKS {
-        let mut statement = connection.prepare(&format!("SELECT 1 FROM {look} LIMIT 1"))?;
-        statement.exists([])?;
+        let text = format!("SELECT 1 FROM {look} LIMIT 1");
+        connection.prepare(&text)?.exists([])?;
     }
     // The next entry follows the last one.
     super::entries::Head::read(connection)?;

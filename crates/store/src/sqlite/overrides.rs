@@ -6,10 +6,10 @@ use rusqlite::{Connection, Row, Transaction, params};
 use tracing::warn;
 
 use super::digests;
+use super::engine::{Failure, Statements as _, integer, number, time};
 use super::entries::Head;
-use super::error::Failure;
 use super::objects;
-use super::rows::{self, integer, number, time};
+use super::rows;
 use super::transaction::{begin, changed};
 use super::write::{LogMemory, event};
 use crate::{Object, ObjectKind};
@@ -126,7 +126,7 @@ pub(super) fn remove(
                 number = row,
                 by, "an override that was damaged is taken out of the store"
             );
-            transaction.execute("DELETE FROM override WHERE number = ?1", [row])? > 0
+            transaction.run("DELETE FROM override WHERE number = ?1", [row])? > 0
         }
         Some(Found::Whole { row, is_removed }) => {
             !is_removed && mark_removed(&transaction, &mut head, row, by, now, now)?
@@ -149,7 +149,7 @@ enum Found {
 
 /// Finds an override. One of a fleet is found by its number only if it is damaged.
 fn row_of(transaction: &Transaction<'_>, id: OverrideId) -> Result<Option<Found>, Failure> {
-    let found = |row: &Row<'_>| -> Result<Option<Found>, Failure> {
+    let found = |row: &Row<'_>| {
         let at: i64 = row.get("number")?;
         if !digests::holds("override", row)? {
             return Ok(Some(Found::Damaged(at)));
@@ -161,18 +161,17 @@ fn row_of(transaction: &Transaction<'_>, id: OverrideId) -> Result<Option<Found>
             is_removed,
         }))
     };
+    let text = "SELECT * FROM override WHERE";
     let row = match id {
-        OverrideId::Configured(_) => return Ok(None),
-        OverrideId::Stored(number) => transaction
-            .prepare_cached("SELECT * FROM override WHERE number = ?1")?
-            .query_and_then([integer(number)], found)?
-            .next(),
-        OverrideId::Shared(id) => transaction
-            .prepare_cached("SELECT * FROM override WHERE id = ?1")?
-            .query_and_then([id.octets()], found)?
-            .next(),
+        OverrideId::Configured(_) => None,
+        OverrideId::Stored(number) => {
+            transaction.first(&format!("{text} number = ?1"), [integer(number)], found)?
+        }
+        OverrideId::Shared(id) => {
+            transaction.first(&format!("{text} id = ?1"), [id.octets()], found)?
+        }
     };
-    Ok(row.transpose()?.flatten())
+    Ok(row.flatten())
 }
 
 /// Marks an override as removed at `time`, with its entry in the log.
@@ -184,12 +183,8 @@ fn mark_removed(
     at: Moment,
     now: Moment,
 ) -> Result<bool, Failure> {
-    let going = transaction
-        .prepare_cached("SELECT * FROM override WHERE number = ?1 AND removed IS NULL")?
-        .query_and_then([row], rows::override_)?
-        .next()
-        .transpose()?;
-    let Some(going) = going else {
+    let text = "SELECT * FROM override WHERE number = ?1 AND removed IS NULL";
+    let Some(going) = transaction.first(text, [row], rows::override_)? else {
         return Ok(false);
     };
     transaction.execute(

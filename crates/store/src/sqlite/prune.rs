@@ -8,14 +8,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 
 use super::bounds::{self, Parts};
+use super::engine::{Failure, Statements as _, moment, number, time};
 use super::entries::retention::{self, Oldest};
 use super::entries::{Blocks, Head, extent, fold, oldest};
-use super::error::Failure;
 use super::file::LOG_SIZE;
-use super::rows::{number, time};
 use super::transaction::begin;
 use super::write::{LogMemory, event};
 use super::{fetches, hours, objects, robots, shipping};
@@ -149,11 +148,8 @@ fn fold_before(
     head: &mut Head,
     before: Moment,
 ) -> Result<(), Failure> {
-    let mut young = transaction
-        .prepare_cached("SELECT first FROM tail WHERE max_time >= ?1 ORDER BY first LIMIT 1")?;
-    let young: Option<i64> = young
-        .query_row([time(before)], |row| row.get(0))
-        .optional()?;
+    let text = "SELECT first FROM tail WHERE max_time >= ?1 ORDER BY first LIMIT 1";
+    let young = transaction.value(text, [time(before)])?;
     fold(transaction, head, young.map_or(u64::MAX, number))
 }
 
@@ -229,39 +225,35 @@ fn texts(
     now: Moment,
 ) -> Result<(usize, u64), Failure> {
     // With unlimited retention, drop only texts that are gone already; the notes on other texts stay.
-    let mut due = transaction.prepare_cached(match keep {
+    let text = match keep {
         Some(_) => "SELECT sha256 FROM leftover WHERE due <= ?1 ORDER BY due LIMIT ?2",
         None => {
             "SELECT sha256 FROM leftover JOIN snapshot USING (sha256) WHERE due <= ?1 AND dropped IS NOT NULL LIMIT ?2"
         }
-    })?;
-    let due = due.query_map(params![time(now), TEXTS as i64], |row| row.get(0))?;
-    let due: Vec<Sha256> = due.collect::<Result<_, _>>()?;
+    };
+    let most = [time(now), TEXTS as i64];
+    let due: Vec<Sha256> = transaction.all(text, most, |row| Ok(row.get(0)?))?;
     let mut dropped = 0;
     for sha256 in &due {
-        let mut look = transaction.prepare_cached(
-            "SELECT last_fetched, dropped IS NOT NULL, \
-             EXISTS (SELECT 1 FROM origin WHERE origin.sha256 = snapshot.sha256) \
-             OR EXISTS (SELECT 1 FROM fetch WHERE fetch.sha256 = snapshot.sha256) \
-             OR EXISTS (SELECT 1 FROM object WHERE object.names = snapshot.sha256) \
-             FROM snapshot WHERE sha256 = ?1",
-        )?;
-        let found = look.query_row([sha256], |row| {
+        let text = "SELECT last_fetched, dropped IS NOT NULL, \
+                    EXISTS (SELECT 1 FROM origin WHERE origin.sha256 = snapshot.sha256) \
+                    OR EXISTS (SELECT 1 FROM fetch WHERE fetch.sha256 = snapshot.sha256) \
+                    OR EXISTS (SELECT 1 FROM object WHERE object.names = snapshot.sha256) \
+                    FROM snapshot WHERE sha256 = ?1";
+        let found = transaction.first(text, [sha256], |row| {
             Ok((row.get(0)?, row.get::<_, bool>(1)?, row.get::<_, bool>(2)?))
-        });
-        let waits_until = match found.optional()? {
+        })?;
+        let waits_until = match found {
             // The remaining reference notes the text again when it ends.
             None | Some((.., true)) => None,
             // The row of a dropped text holds nothing.
             Some((fetched, is_dropped, false)) => {
                 let due = match (keep, is_dropped) {
-                    (Some(keep), false) => Moment::from_millis(number(fetched)) + keep,
+                    (Some(keep), false) => moment(fetched) + keep,
                     _ => now,
                 };
                 if due <= now {
-                    transaction
-                        .prepare_cached("DELETE FROM snapshot WHERE sha256 = ?1")?
-                        .execute([sha256])?;
+                    transaction.run("DELETE FROM snapshot WHERE sha256 = ?1", [sha256])?;
                     dropped += 1;
                     None
                 } else {
@@ -270,12 +262,11 @@ fn texts(
             }
         };
         match waits_until {
-            None => transaction
-                .prepare_cached("DELETE FROM leftover WHERE sha256 = ?1")?
-                .execute([sha256])?,
-            Some(due) => transaction
-                .prepare_cached("UPDATE leftover SET due = ?2 WHERE sha256 = ?1")?
-                .execute(params![sha256, due])?,
+            None => transaction.run("DELETE FROM leftover WHERE sha256 = ?1", [sha256])?,
+            Some(due) => transaction.run(
+                "UPDATE leftover SET due = ?2 WHERE sha256 = ?1",
+                params![sha256, due],
+            )?,
         };
     }
     Ok((due.len(), dropped))
@@ -283,14 +274,13 @@ fn texts(
 
 /// Gives free pages at the end of the file back and returns their number.
 fn give_back(connection: &Connection) -> Result<i64, Failure> {
-    let free = || connection.query_row("PRAGMA freelist_count", [], |row| row.get::<_, i64>(0));
+    let free = || connection.only::<i64>("PRAGMA freelist_count", []);
     let before = free()?;
     if before == 0 {
         return Ok(0);
     }
-    let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
-    let mut rows = statement.query([])?;
     // Each step of the statement gives back one page.
-    while rows.next()?.is_some() {}
+    let text = format!("PRAGMA incremental_vacuum({PAGES})");
+    connection.each(&text, [], |_| Ok(()))?;
     Ok(before - free()?)
 }

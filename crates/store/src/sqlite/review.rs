@@ -3,11 +3,11 @@
 //! Each names the acknowledgement that it replaces, and is refused if the decision has another one by then. The transaction
 //! decides: two reviewers, in one process or in several, never overwrite each other unseen.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction};
+use rusqlite::Connection;
 
+use super::engine::Failure;
 use super::entries::{append, extent};
-use super::error::Failure;
-use super::rows::{self, integer};
+use super::read;
 use super::transaction::begin;
 use super::write::{LogMemory, note_acknowledged};
 use crate::{Acknowledgement, Review, Reviewed, failed};
@@ -31,7 +31,7 @@ pub(super) fn acknowledge(
             results.push(Reviewed::Unknown);
             continue;
         };
-        let present = present(&transaction, review.seq)?;
+        let present = read::acknowledgement(&transaction, review.seq)?;
         if present != review.replaces {
             results.push(Reviewed::Differs(present));
             continue;
@@ -46,13 +46,6 @@ pub(super) fn acknowledge(
         log.commit(transaction, head)?;
     }
     Ok(results)
-}
-
-fn present(transaction: &Transaction<'_>, seq: u64) -> Result<Option<Acknowledgement>, Failure> {
-    let mut present = transaction
-        .prepare_cached("SELECT time, person, note FROM acknowledgement WHERE seq = ?1")?;
-    let present = present.query_row([integer(seq)], |row| Ok(rows::acknowledgement(row)));
-    present.optional()?.transpose()
 }
 
 /// Returns the entry of the log about an acknowledgement.

@@ -2,8 +2,8 @@
 
 use rusqlite::Connection;
 
+use super::engine::Failure;
 use super::entries::{self, checkpoint};
-use super::error::Failure;
 use super::rotations;
 use super::transaction::begin;
 use super::write::LogMemory;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
-use super::error::Failure;
+use super::engine::Failure;
 use super::file::beside;
 use super::open;
 use crate::{StoreError, StoreErrorKind};

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::error::Failure;
+use super::engine::{Failure, Statements as _};
 
 /// Begins a transaction that writes.
 pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Failure> {
@@ -35,9 +35,6 @@ pub(super) fn durably<T>(
 
 /// Notes that overrides or states have changed: [`Store::version`](crate::Store::version) is another from now on.
 pub(super) fn changed(transaction: &Transaction<'_>) -> Result<(), Failure> {
-    transaction.execute(
-        "UPDATE meta SET value = value + 1 WHERE name = 'version'",
-        [],
-    )?;
-    Ok(())
+    let text = "UPDATE meta SET value = value + 1 WHERE name = 'version'";
+    transaction.run(text, []).map(drop)
 }

@@ -7,12 +7,11 @@ use rusqlite::{Connection, Transaction, params};
 
 use super::append_notifier::{AppendNotifier, OnAppend};
 use super::batch_retention::BatchRetention;
+use super::engine::{Failure, Statements as _, integer, time};
 use super::entries::{Blocks, Head, Memory, Uses, append, append_event, checkpoint, extent};
-use super::error::Failure;
 use super::objects;
 use super::origin_update::update_or_nothing;
 use super::rotations;
-use super::rows::{integer, time};
 use super::transaction::{begin, changed};
 use crate::log_key::{LogKey, StoredCheckpoint};
 use crate::rotation;
@@ -205,7 +204,7 @@ pub(super) fn forget(
     identity: Option<&str>,
 ) -> Result<bool, Failure> {
     let transaction = begin(connection)?;
-    let known = transaction.execute(
+    let known = transaction.run(
         "DELETE FROM origin WHERE origin = ?1 AND (?2 IS NULL OR identity = ?2)",
         params![origin, identity],
     )?;
@@ -223,13 +222,7 @@ pub(super) fn note_acknowledged(
     at: Moment,
     (by, note): (&str, &str),
 ) -> Result<(), Failure> {
-    transaction
-        .prepare_cached("INSERT OR REPLACE INTO acknowledgement VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![
-            integer(index.saturating_add(1)),
-            time(at),
-            by,
-            note
-        ])?;
-    Ok(())
+    let text = "INSERT OR REPLACE INTO acknowledgement VALUES (?1, ?2, ?3, ?4)";
+    let values = params![integer(index.saturating_add(1)), time(at), by, note];
+    transaction.run(text, values).map(drop)
 }

@@ -5,7 +5,7 @@
 use rusqlite::{Connection, params};
 
 use super::super::digests;
-use super::super::error::Failure;
+use super::super::engine::{Failure, Statements as _};
 use super::super::rows;
 use super::super::transaction::{begin, changed};
 use super::super::write::LogMemory;
@@ -59,15 +59,11 @@ pub(in super::super) fn share(
 ) -> Result<bool, Failure> {
     let transaction = begin(connection)?;
     let mut head = log.head(&transaction)?;
-    let own: Vec<(i64, Override)> = {
-        let mut statement =
-            transaction.prepare("SELECT * FROM override WHERE id IS NULL AND removed IS NULL")?;
-        let read = statement.query_and_then([], |row| -> Result<_, Failure> {
-            digests::require("override", row)?;
-            Ok((row.get("number")?, rows::override_(row)?))
-        })?;
-        read.collect::<Result<_, _>>()?
-    };
+    let text = "SELECT * FROM override WHERE id IS NULL AND removed IS NULL";
+    let own: Vec<(i64, Override)> = transaction.all(text, [], |row| {
+        digests::require("override", row)?;
+        Ok((row.get("number")?, rows::override_(row)?))
+    })?;
     for (row, one) in &own {
         let id = DecisionId::mint(now);
         transaction.execute(

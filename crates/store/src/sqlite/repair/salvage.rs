@@ -12,8 +12,8 @@ use rusqlite::{Connection, Transaction};
 use rustix::fs::{FlockOperation, fcntl_lock};
 
 use super::super::agree::{self, Relation};
+use super::super::engine::{Failure, Statements as _};
 use super::super::entries::Head;
-use super::super::error::Failure;
 use super::super::file::{PAGE, beside};
 use super::super::kind;
 use super::super::open;
@@ -240,9 +240,8 @@ fn nothing_saved(tables: &[Saved]) -> bool {
 /// begins, which is the same in all stores.
 fn mend(path: &Path, target: &Connection, new: &Path, mended: &Path) -> Result<(), Failure> {
     target.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-    let mut schema = target.prepare("SELECT pageno FROM dbstat WHERE name = 'sqlite_schema'")?;
-    let schema = schema.query_map([], |row| row.get::<_, i64>(0))?;
-    let schema = schema.collect::<rusqlite::Result<Vec<i64>>>()?;
+    let text = "SELECT pageno FROM dbstat WHERE name = 'sqlite_schema'";
+    let schema: Vec<i64> = target.all(text, [], |row| Ok(row.get(0)?))?;
     let copied = || -> io::Result<()> {
         remove(mended);
         fs::copy(path, mended)?;

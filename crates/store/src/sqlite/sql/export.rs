@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::super::error::Failure;
+use super::super::engine::Failure;
 use super::super::{open, still};
 use super::columns::COLUMNS;
 use super::source::Source;

@@ -234,10 +234,7 @@ impl Store {
         work: impl FnOnce(&mut Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
         let Some(Writer { thread, guard }) = &self.writer else {
-            return Err(StoreError {
-                kind: StoreErrorKind::Denied,
-                message: format!("{}: the store was opened to be read", self.path.display()),
-            });
+            return Err(StoreErrorKind::Denied.at(&self.path, "the store was opened to be read"));
         };
         let guard = Arc::clone(guard);
         thread

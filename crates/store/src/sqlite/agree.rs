@@ -317,15 +317,11 @@ pub(crate) fn require_name(path: &Path, key: &LogKey) -> Result<(), StoreError> 
                     .iter()
                     .any(|one| is_signed(&last, *one.public())) =>
         {
-            Err(StoreError {
-                kind: StoreErrorKind::Denied,
-                message: format!(
-                    "{}: its log is signed under the name {name}, and [audit] log_name makes it {}; a log keeps its name: \
-                     set log_name = \"{name}\"",
-                    path.display(),
-                    key.name()
-                ),
-            })
+            Err(StoreErrorKind::Denied.at(path, format_args!(
+                "its log is signed under the name {name}, and [audit] log_name makes it {}; a log keeps its name: set \
+                 log_name = \"{name}\"",
+                key.name(),
+            )))
         }
         _ => Ok(()),
     }
@@ -337,10 +333,7 @@ fn is_signed(checkpoint: &StoredCheckpoint, public: [u8; 32]) -> bool {
 }
 
 fn refused(message: String) -> Failure {
-    Failure::Store(StoreError {
-        kind: StoreErrorKind::Corrupt,
-        message,
-    })
+    Failure::Store(StoreErrorKind::Corrupt.error(message))
 }
 
 /// Fails if the log beside a database is not its own: the engine would write such a log into the database. Reads alone,

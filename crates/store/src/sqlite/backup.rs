@@ -32,10 +32,7 @@ pub fn backup(
     let source = still::reader(path)?;
     // A check tells of a damaged one.
     let state = state_file::read(path).ok().flatten();
-    let failed = |kind, what: &dyn std::fmt::Display| StoreError {
-        kind,
-        message: format!("{}: {what}", target.display()),
-    };
+    let failed = |kind: StoreErrorKind, what: &dyn std::fmt::Display| kind.at(target, what);
     let new =
         NewFile::create_new(target).map_err(|error| failed(StoreErrorKind::Denied, &error))?;
     let mut copied = || -> Result<(), Failure> {

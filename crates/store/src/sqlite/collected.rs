@@ -58,13 +58,10 @@ impl Collected {
         let head = Head::read(&connection).map_err(at)?;
         if !is_collected(&connection).map_err(at)? {
             if head.size() > 0 {
-                return Err(StoreError {
-                    kind: StoreErrorKind::Denied,
-                    message: format!(
-                        "{}: this is the store of a gate, not a collected copy; name another directory",
-                        path.display()
-                    ),
-                });
+                return Err(StoreErrorKind::Denied.at(
+                    path,
+                    "this is the store of a gate, not a collected copy; name another directory",
+                ));
             }
             connection.run(MARK, []).map_err(at)?;
         }

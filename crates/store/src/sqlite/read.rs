@@ -12,8 +12,8 @@ use super::entries::{self, Blocks, Lines};
 use super::rows;
 use crate::origins::place as place_of;
 use crate::{
-    Acknowledgement, Fetch, OriginQuery, Removed, Sha256, Size, StoreError, StoreErrorKind,
-    StoredDecision, StoredOrigin,
+    Acknowledgement, Fetch, OriginQuery, Removed, Sha256, Size, StoreErrorKind, StoredDecision,
+    StoredOrigin,
 };
 use crawlgate_block::unpack_frame;
 use crawlgate_policy::overrides::Override;
@@ -147,13 +147,11 @@ pub(super) fn place(
     let mut found = entries::with_ids(connection, blocks, &ids, 2)?;
     match found.len() {
         0 | 1 => Ok(found.pop()),
-        _ => Err(StoreError {
-            kind: StoreErrorKind::Ambiguous,
-            message: format!(
+        _ => Err(StoreErrorKind::Ambiguous
+            .error(format!(
                 "{id}: more than one decision has an identifier that begins so; write more of it"
-            ),
-        }
-        .into()),
+            ))
+            .into()),
     }
 }
 
@@ -206,14 +204,11 @@ fn asserted<T>(
     connection.each("SELECT * FROM override ORDER BY number", [], |row| {
         if !digests::holds("override", row)? {
             let number: i64 = row.get("number")?;
-            return Err(Failure::Store(StoreError {
-                kind: StoreErrorKind::Corrupt,
-                message: format!(
+            return Err(Failure::Store(StoreErrorKind::Corrupt.error(format!(
                     "the store is damaged: override {number} is not what was written, and is unreadable; \
                      `crawlgate override remove {number} --by NAME` takes it out of the store, or `crawlgate store \
                      rebuild` does; if it is to hold, add it anew"
-                ),
-            }));
+                ))));
         }
                 found.extend(read(row)?);
         Ok(())

@@ -117,15 +117,11 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
     beside(&connection, path, &mut faults);
     if !begins_well && faults.is_empty() {
         if let Ok(SchemaVersion::Newer(version @ ..1_000)) = schema::read_version(&connection) {
-            return Err(StoreError {
-                kind: StoreErrorKind::Newer,
-                message: format!(
-                    "{}: {}; that one can check it. If no newer crawlgate ever ran here, the number is damaged, and \
-                     `crawlgate store rebuild` mends it",
-                    path.display(),
-                    open::numbered_beyond(version)
-                ),
-            });
+            return Err(StoreErrorKind::Newer.at(path, format_args!(
+                "{}; that one can check it. If no newer crawlgate ever ran here, the number is damaged, and `crawlgate \
+                 store rebuild` mends it",
+                open::numbered_beyond(version),
+            )));
         }
         let what = "the beginning of the file is damaged, which says what it is".to_owned();
         faults.damaged.push(what);

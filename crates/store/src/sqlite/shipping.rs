@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::engine::{Failure, Statements as _, integer, meta, number, put_meta};
 use super::transaction::begin;
-use crate::{ShipMark, StoreError, StoreErrorKind};
+use crate::{ShipMark, StoreErrorKind};
 
 const TO: &str = "ship_to";
 const SIZE: &str = "ship_size";
@@ -63,10 +63,8 @@ pub(super) fn waits_for_checkpoint(connection: &Connection) -> Result<bool, Fail
 
 /// Returns the error of a store without room, of which the oldest entries are not shipped.
 pub(super) fn full() -> Failure {
-    Failure::Store(StoreError {
-        kind: StoreErrorKind::Full,
-        message: "the store has no more room ([audit] max_size), and its oldest decisions are not at [ship] to yet: bring \
-                  that place back, or raise max_size; `crawlgate store release` lets go of them, once no process ships them"
-            .to_owned(),
-    })
+    Failure::Store(StoreErrorKind::Full.error(
+        "the store has no more room ([audit] max_size), and its oldest decisions are not at [ship] to yet: bring that \
+         place back, or raise max_size; `crawlgate store release` lets go of them, once no process ships them"
+    ))
 }

@@ -392,10 +392,7 @@ fn fault_text(error: &Error, text: &str, is_copy: bool) -> StatementError {
 
 /// Returns a failure that keeps a file from being made.
 fn not_made(path: &Path, error: &dyn std::fmt::Display) -> StoreError {
-    StoreError {
-        kind: StoreErrorKind::Failed,
-        message: format!("{}: {error}", path.display()),
-    }
+    StoreErrorKind::Failed.at(path, error)
 }
 
 #[cfg(test)]

@@ -109,12 +109,11 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
 
 /// Fails while another process has the database open: such a process holds a lock on part of it.
 pub(crate) fn refuse_if_open(path: &Path) -> Result<(), StoreError> {
-    let error_of = |error: io::Error| StoreError {
-        kind: StoreErrorKind::Denied,
-        message: format!(
-            "{}: {error}; let this user read and write it",
-            path.display()
-        ),
+    let error_of = |error: io::Error| {
+        StoreErrorKind::Denied.at(
+            path,
+            format_args!("{error}; let this user read and write it"),
+        )
     };
     let file = File::options()
         .read(true)
@@ -124,13 +123,9 @@ pub(crate) fn refuse_if_open(path: &Path) -> Result<(), StoreError> {
     match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
         // Given back at once: otherwise its end would release the engine's own locks, too.
         Ok(()) => Ok(()),
-        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => Err(StoreError {
-            kind: StoreErrorKind::Busy,
-            message: format!(
-                "{}: another process has the store open; end it first, or it goes on writing to the damaged one",
-                path.display()
-            ),
-        }),
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => Err(StoreErrorKind::Busy.at(path,
+            "another process has the store open; end it first, or it goes on writing to the damaged one"
+        )),
         // On a file system without locks, the operator has to make sure.
         Err(_) => Ok(()),
     }
@@ -279,11 +274,7 @@ fn not_salvageable(path: &Path) -> StoreError {
         [] => "it".to_owned(),
         files => format!("it and {}", files.join(" and ")),
     };
-    StoreError {
-        kind: StoreErrorKind::Corrupt,
-        message: format!(
-            "{}: nothing of the store can be read; bring back a copy of it, or move {them} away to begin anew",
-            path.display()
-        ),
-    }
+    StoreErrorKind::Corrupt.at(path, format_args!(
+        "nothing of the store can be read; bring back a copy of it, or move {them} away to begin anew"
+    ))
 }

@@ -51,10 +51,7 @@ pub fn export(
             Failure::Engine(error)
                 if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) =>
             {
-                StoreError {
-                    kind: StoreErrorKind::Full,
-                    message: format!("{}: no room is left on the disk", target.display()),
-                }
+                StoreErrorKind::Full.at(target, "no room is left on the disk")
             }
             failure => at(failure),
         })?;

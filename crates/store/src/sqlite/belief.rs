@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 
 use super::engine::{Failure, Statements as _, integer, meta, moment, number, put_meta};
 use super::entries::oldest::first_kept;
-use super::transaction::begin;
 use crate::{Belief, Progress};
 use crawlgate_system::clock::Moment;
 
@@ -50,7 +49,7 @@ fn newest(connection: &Connection) -> Result<Option<Moment>, Failure> {
 }
 
 /// See [`Store::note_belief`](crate::Store::note_belief).
-pub(super) fn note(connection: &mut Connection, belief: &Belief) -> Result<(), Failure> {
+pub(super) fn note(transaction: &Transaction<'_>, belief: &Belief) -> Result<(), Failure> {
     let Belief {
         time,
         uptime,
@@ -62,7 +61,6 @@ pub(super) fn note(connection: &mut Connection, belief: &Belief) -> Result<(), F
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         integer(millis)
     };
-    let transaction = begin(connection)?;
     for (name, value) in [
         (TIME, Some(integer(time.as_millis()))),
         (UPTIME, Some(millis(uptime))),
@@ -71,9 +69,9 @@ pub(super) fn note(connection: &mut Connection, belief: &Belief) -> Result<(), F
         (DOUBTED, doubted.map(millis)),
     ] {
         match value {
-            Some(value) => put_meta(&transaction, name, value)?,
+            Some(value) => put_meta(transaction, name, value)?,
             None => drop(transaction.run("DELETE FROM meta WHERE name = ?1", [name])?),
         }
     }
-    Ok(transaction.commit()?)
+    Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! Without the rows, the log is not shipped.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 
 use super::engine::{Failure, Statements as _, integer, meta, number, put_meta};
 use super::transaction::begin;
@@ -28,10 +28,8 @@ pub(super) fn ship_to(connection: &mut Connection, to: Option<ShipMark>) -> Resu
 }
 
 /// See [`Store::note_shipped`](crate::Store::note_shipped).
-pub(super) fn note(connection: &mut Connection, size: u64) -> Result<(), Failure> {
-    let transaction = begin(connection)?;
-    put_meta(&transaction, SIZE, integer(size))?;
-    Ok(transaction.commit()?)
+pub(super) fn note(transaction: &Transaction<'_>, size: u64) -> Result<(), Failure> {
+    put_meta(transaction, SIZE, integer(size))
 }
 
 /// Returns the index before which entries may go; `None` if the log is not shipped.

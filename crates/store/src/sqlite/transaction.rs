@@ -15,6 +15,17 @@ pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Fail
     Ok(connection.transaction_with_behavior(behavior)?)
 }
 
+/// Runs a write in a transaction.
+pub(super) fn within<T>(
+    connection: &mut Connection,
+    write: impl FnOnce(&Transaction<'_>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let transaction = begin(connection)?;
+    let result = write(&transaction)?;
+    transaction.commit()?;
+    Ok(result)
+}
+
 /// Runs a write with a commit that waits for the disk. `[store] synchronous` does not change that.
 pub(super) fn durably<T>(
     connection: &mut Connection,

@@ -13,6 +13,7 @@ use super::tree::{StoredTree, keep_edges};
 use super::uses::Effects;
 use crate::failed;
 use crawlgate_block::{Block, BlockSummary, BlockWriter, MAX_ENTRIES};
+use crawlgate_record::Event;
 use crawlgate_tlog::{self as tlog, BUNDLE, SEGMENT, push_entry};
 
 /// Entries of a batch from which on it becomes blocks at once.
@@ -55,6 +56,14 @@ impl Times {
         self.min = self.min.min(time);
         self.max = self.max.max(time);
     }
+}
+
+/// Returns the entry of an event, without and with its length.
+pub(crate) fn event_frames(event: &Event<'_>) -> Result<(Vec<u8>, Vec<u8>), Failure> {
+    let (mut entry, mut frames) = (Vec::new(), Vec::new());
+    event.encode(&mut entry);
+    push_entry(&mut frames, &entry).map_err(|error| failed(error.to_string()))?;
+    Ok((entry, frames))
 }
 
 /// Appends entries (`frames`) to the log; `head` becomes its new end, and `effects` takes what they count for, if that

@@ -6,14 +6,11 @@
 use rusqlite::{Connection, Transaction};
 
 use super::super::engine::{Failure, Statements as _, integer, moment, number};
-use super::append::append;
-use super::head::Head;
 use super::read::Blocks;
 use super::tree::{StoredTree, keep_edges};
 use crate::HOUR;
-use crawlgate_record::Event;
 use crawlgate_system::clock::Moment;
-use crawlgate_tlog::{self as tlog, SEGMENT, push_entry};
+use crawlgate_tlog::{self as tlog, SEGMENT};
 
 /// The oldest block with its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,17 +70,4 @@ pub(crate) fn drop_before(
     )?;
     let text = "DELETE FROM acknowledgement WHERE seq <= ?1";
     transaction.run(text, [end]).map(drop)
-}
-
-/// Appends one event, and returns its entry.
-pub(crate) fn append_event(
-    transaction: &Transaction<'_>,
-    head: &mut Head,
-    event: &Event<'_>,
-) -> Result<Vec<u8>, Failure> {
-    let (mut entry, mut frames) = (Vec::new(), Vec::new());
-    event.encode(&mut entry);
-    push_entry(&mut frames, &entry).map_err(|error| crate::failed(error.to_string()))?;
-    append(transaction, head, &frames, None, None)?;
-    Ok(entry)
 }

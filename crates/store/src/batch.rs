@@ -4,8 +4,6 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{SHA256, digest};
-
 use super::Sha256;
 use super::origins::Fetch;
 use crawlgate_origins::requesting_client::ClientKey;
@@ -44,13 +42,18 @@ impl Object {
     /// Returns the object with this body.
     #[must_use]
     pub fn new(kind: ObjectKind, body: &[u8]) -> Self {
-        let sha256 = digest(&SHA256, body);
         Self {
-            sha256: sha256.as_ref().try_into().unwrap_or_default(),
+            sha256: digest(body),
             kind,
             body: body.into(),
         }
     }
+}
+
+/// Returns the SHA-256 of octets.
+pub(crate) fn digest(octets: &[u8]) -> Sha256 {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, octets);
+    digest.as_ref().try_into().unwrap_or_default()
 }
 
 /// The kinds of objects.

@@ -34,14 +34,10 @@ pub fn is_in_collection(path: &Path) -> bool {
 
 /// Returns the error of an empty file in the place of a collected copy. `None` in another place.
 pub(super) fn foreign_file(path: &Path) -> Option<StoreError> {
-    is_in_collection(path).then(|| StoreError {
-        kind: StoreErrorKind::Corrupt,
-        message: format!(
-            "{}: this is no collected copy of a log: the file is empty; move it out of the collection, and `crawlgate collect` files a \
-             log of that name anew",
-            path.display()
-        ),
-    })
+    is_in_collection(path).then(|| StoreErrorKind::Corrupt.at(path,
+        "this is no collected copy of a log: the file is empty; move it out of the collection, and `crawlgate collect` \
+         files a log of that name anew"
+    ))
 }
 
 /// A collected log.
@@ -85,10 +81,7 @@ impl Collection {
     /// # Errors
     /// When it cannot be made, or another process writes to it.
     pub fn lock(&self) -> Result<CollectionLock, StoreError> {
-        let denied = |error: io::Error| StoreError {
-            kind: StoreErrorKind::Denied,
-            message: format!("{}: {error}", self.folder.display()),
-        };
+        let denied = |error: io::Error| StoreErrorKind::Denied.at(&self.folder, error);
         let mut made = DirBuilder::new();
         made.recursive(true).mode(0o700);
         made.create(&self.folder).map_err(denied)?;
@@ -101,13 +94,8 @@ impl Collection {
             .map_err(denied)?;
         match file.try_lock() {
             Ok(()) => Ok(CollectionLock { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(StoreError {
-                kind: StoreErrorKind::Busy,
-                message: format!(
-                    "{}: another `crawlgate collect` is writing to it",
-                    self.folder.display()
-                ),
-            }),
+            Err(TryLockError::WouldBlock) => Err(StoreErrorKind::Busy
+                .at(&self.folder, "another `crawlgate collect` is writing to it")),
             Err(TryLockError::Error(error)) => Err(denied(error)),
         }
     }
@@ -132,15 +120,14 @@ impl Collection {
     /// # Errors
     /// When the directory cannot be read.
     pub fn logs(&self) -> Result<Vec<CollectedLog>, StoreError> {
-        let denied = |error: io::Error| StoreError {
-            kind: match error.kind() {
+        let denied = |error: io::Error| {
+            let kind = match error.kind() {
                 io::ErrorKind::NotFound => StoreErrorKind::Missing,
                 _ => StoreErrorKind::Denied,
-            },
-            message: format!(
-                "{}: {error}; `crawlgate collect` makes a collection, and [audit] collection or --collection names it",
-                self.folder.display()
-            ),
+            };
+            kind.at(&self.folder, format_args!(
+                "{error}; `crawlgate collect` makes a collection, and [audit] collection or --collection names it"
+            ))
         };
         let mut logs = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(denied)? {

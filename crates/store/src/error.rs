@@ -1,5 +1,9 @@
 //! Failures of a store.
 
+use std::fmt;
+use std::io;
+use std::path::Path;
+
 use thiserror::Error;
 
 /// A failure of the store.
@@ -33,22 +37,40 @@ pub enum StoreErrorKind {
     Failed,
 }
 
+impl StoreErrorKind {
+    /// Returns the kind of a failed write.
+    pub(super) fn of_write(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull => Self::Full,
+            _ => Self::Denied,
+        }
+    }
+
+    /// Returns the failure of this kind in these words.
+    #[must_use]
+    pub fn error(self, message: impl Into<String>) -> StoreError {
+        StoreError {
+            kind: self,
+            message: message.into(),
+        }
+    }
+
+    /// Returns the failure of this kind of a file, whose name stands before the words.
+    pub(super) fn at(self, path: &Path, words: impl fmt::Display) -> StoreError {
+        self.error(format!("{}: {words}", path.display()))
+    }
+}
+
 /// Returns a failure of no particular kind.
 pub(super) fn failed(what: impl Into<String>) -> StoreError {
-    StoreError {
-        kind: StoreErrorKind::Failed,
-        message: what.into(),
-    }
+    StoreErrorKind::Failed.error(what.into())
 }
 
 /// Returns the error of a store that lacks a checkpoint which a witness knows.
 pub(super) fn behind(witness: &str, size: u64) -> StoreError {
-    StoreError {
-        kind: StoreErrorKind::Corrupt,
-        message: format!(
-            "no checkpoint is signed: the witness {witness} knows one of {size} records of this log, and this store does not \
-             have it. It is an older copy, or another store signs with the same key: end crawlgate and bring back the newer \
-             store; or, if the witness is wrong, remove its [[audit.witness]] section and restart"
-        ),
-    }
+    StoreErrorKind::Corrupt.error(format!(
+        "no checkpoint is signed: the witness {witness} knows one of {size} records of this log, and this store does \
+         not have it. It is an older copy, or another store signs with the same key: end crawlgate and bring back the \
+         newer store; or, if the witness is wrong, remove its [[audit.witness]] section and restart"
+    ))
 }

@@ -30,10 +30,7 @@ impl Faults {
             std::future::pending::<()>().await;
         }
         if self.fails_reads.load(Ordering::Relaxed) {
-            return Err(StoreError {
-                kind: StoreErrorKind::Busy,
-                message: "as the test asked".to_owned(),
-            });
+            return Err(StoreErrorKind::Busy.error("as the test asked"));
         }
         Ok(())
     }

@@ -190,9 +190,8 @@ impl LogKey {
     /// # Errors
     /// When the file is missing, cannot be read, is open to others, or holds no such key.
     pub fn load(path: &Path, name: Option<KeyName>) -> Result<Self, StoreError> {
-        let store_error = |kind, what: &dyn fmt::Display, advice: &str| StoreError {
-            kind,
-            message: format!("{}: {what}; {advice}", path.display()),
+        let store_error = |kind: StoreErrorKind, what: &dyn fmt::Display, advice: &str| {
+            kind.at(path, format_args!("{what}; {advice}"))
         };
         let text = read_private(path).map_err(|error| match error {
             PrivateFileError::Missing => store_error(
@@ -314,10 +313,7 @@ fn default_name(public: &[u8]) -> Result<KeyName, StoreError> {
 }
 
 fn no_key(what: &str) -> StoreError {
-    StoreError {
-        kind: StoreErrorKind::Denied,
-        message: what.to_owned(),
-    }
+    StoreErrorKind::Denied.error(what.to_owned())
 }
 
 #[cfg(test)]

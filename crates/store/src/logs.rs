@@ -303,10 +303,7 @@ impl Logs {
                 list_names(found.iter().copied())
             ),
         };
-        Err(StoreError {
-            kind: StoreErrorKind::Missing,
-            message,
-        })
+        Err(StoreErrorKind::Missing.error(message))
     }
 
     /// Returns the logs, by their names.

@@ -83,8 +83,7 @@ pub fn kept_log_key(config: &Config) -> Result<Arc<LogKey>, StoreError> {
 /// # Errors
 /// When no store is configured.
 pub fn named(config: &Config) -> Result<&Path, StoreError> {
-    config.store.path.as_deref().ok_or_else(|| StoreError {
-        kind: StoreErrorKind::Missing,
-        message: "there is no store: [store] path is \"\"; name a file there".to_owned(),
+    config.store.path.as_deref().ok_or_else(|| {
+        StoreErrorKind::Missing.error("there is no store: [store] path is \"\"; name a file there")
     })
 }

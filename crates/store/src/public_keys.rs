@@ -45,12 +45,11 @@ pub fn collected_keys(store: &Path) -> Result<Vec<VerifierKey>, StoreError> {
 
 /// Reads public keys, a line each; none if there is no file.
 fn keys_in(path: &Path, what: &str) -> Result<Vec<VerifierKey>, StoreError> {
-    let store_error = |error: &dyn fmt::Display| StoreError {
-        kind: StoreErrorKind::Denied,
-        message: format!(
-            "{}: {error}; {what}, a line each; bring it back, or move it away",
-            path.display()
-        ),
+    let store_error = |error: &dyn fmt::Display| {
+        StoreErrorKind::Denied.at(
+            path,
+            format_args!("{error}; {what}, a line each; bring it back, or move it away"),
+        )
     };
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -218,13 +218,9 @@ pub(crate) fn prepare(store: &Path, new: &LogKey) -> Result<(), StoreError> {
         return Ok(());
     }
     let _ = fs::remove_file(&next); // It signs nothing.
-    Err(StoreError {
-        kind: StoreErrorKind::Denied,
-        message: format!(
-            "{}: the key belongs to the user {old}, who could not read a new one of the user {new}: call this as that user",
-            file.display()
-        ),
-    })
+    Err(StoreErrorKind::Denied.at(&file, format_args!(
+        "the key belongs to the user {old}, who could not read a new one of the user {new}: call this as that user"
+    )))
 }
 
 /// Puts the new key in the place of the old one. The caller has locked the file of that.
@@ -249,13 +245,9 @@ pub(crate) fn lock(path: &Path) -> io::Result<File> {
 }
 
 pub(crate) fn unwritable(path: &Path, error: &io::Error) -> StoreError {
-    StoreError {
-        kind: StoreErrorKind::Denied,
-        message: format!(
-            "{}: {error}; the key that signs the log is kept there: let this user write there, and call this again",
-            path.display()
-        ),
-    }
+    StoreErrorKind::Denied.at(path, format_args!(
+        "{error}; the key that signs the log is kept there: let this user write there, and call this again"
+    ))
 }
 
 fn gone(store: &Path, present: Sha256, rotations: &[Rotation]) -> StoreError {
@@ -265,15 +257,12 @@ fn gone(store: &Path, present: Sha256, rotations: &[Rotation]) -> StoreError {
         (one.new.to_string(), time_text(one.time))
     });
     let file = log_key_file(store);
-    StoreError {
-        kind: StoreErrorKind::Denied,
-        message: format!(
-            "{0}: this key signs the log no more: {key} has replaced it at {time}, and is not there; bring back the file with \
-             that key; or, if it is lost, move {0} away: a new key is made then and signs from then on, and what the others \
-             have signed is checked with their public halves (`crawlgate audit verify --key`, for each of them)",
-            file.display()
-        ),
-    }
+    StoreErrorKind::Denied.error(format!(
+        "{0}: this key signs the log no more: {key} has replaced it at {time}, and is not there; bring back the file \
+         with that key; or, if it is lost, move {0} away: a new key is made then and signs from then on, and what the \
+         others have signed is checked with their public halves (`crawlgate audit verify --key`, for each of them)",
+        file.display(),
+    ))
 }
 
 #[cfg(test)]

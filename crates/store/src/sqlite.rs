@@ -31,6 +31,7 @@ mod belief;
 mod bounds;
 pub mod collected;
 mod digests;
+mod engine;
 mod entries;
 mod error;
 mod fetches;
@@ -76,8 +77,8 @@ pub use self::agree::is_state_gone;
 pub(super) use self::agree::{finish_rotation, require_name};
 pub use self::backup::backup;
 use self::batch_retention::BatchRetention;
+use self::engine::Failure;
 use self::entries::{Blocks, Head};
-use self::error::Failure;
 pub(super) use self::file::kind_of;
 use self::guard::Guard;
 use self::log::CarryOver;
@@ -96,20 +97,11 @@ const READERS: usize = 2;
 /// A store in an SQLite file.
 #[derive(Debug)]
 pub struct Store {
-    path: Arc<Path>,
+    held: Arc<Held>,
     readers: Workers,
     /// The reader for long searches through many records, so that a request's own read never waits behind one.
     walker: Workers,
     blocks: Arc<Blocks>,
-    /// The end of the log. The writer alone locks it.
-    memory: Arc<Mutex<LogMemory>>,
-    /// The bounds of a batch; `None` until maintenance begins. The writer alone locks it.
-    batch_retention: Arc<Mutex<Option<BatchRetention>>>,
-    announcer: Announcer,
-    /// Announces checkpoints.
-    signing: Announcer,
-    state: Arc<StateFile>,
-    log: Arc<CarryOver>,
     /// `None` for a store opened to be read. Dropped last: the last connection that writes carries the log over.
     writer: Option<Writer>,
     /// The place of a temporary store, which goes with it.
@@ -118,6 +110,21 @@ pub struct Store {
     /// The faults that a test asks for.
     #[cfg(any(test, feature = "test-support"))]
     pub faults: Faults,
+}
+
+/// The facts of an open store that its threads share.
+#[derive(Debug)]
+struct Held {
+    path: Arc<Path>,
+    /// The end of the log. Only the writer locks it.
+    memory: Mutex<LogMemory>,
+    /// The bounds of a batch; `None` until maintenance begins. Only the writer locks it.
+    batch_retention: Mutex<Option<BatchRetention>>,
+    announcer: Announcer,
+    /// Announces checkpoints.
+    signing: Announcer,
+    state: StateFile,
+    log: CarryOver,
 }
 
 /// The thread that writes.
@@ -135,7 +142,7 @@ impl Store {
     pub fn open(path: &Path, access: Access, synchronous: Synchronous) -> Result<Self, StoreError> {
         open::require(path, access)?;
         let path: Arc<Path> = path.into();
-        let state = Arc::new(StateFile::of(&path));
+        let state = StateFile::of(&path);
         let writer = match access {
             Access::Read => None,
             Access::Write => {
@@ -159,21 +166,25 @@ impl Store {
             Access::Read => still::reader,
             Access::Write => open::reader,
         };
-        let readers = (0..READERS).map(|_| reader(&path));
-        let readers = readers.collect::<Result<_, _>>()?;
-        let walker = vec![reader(&path)?];
+        let start = |name, count: usize| {
+            let readers = (0..count).map(|_| reader(&path));
+            Workers::start(name, &path, readers.collect::<Result<_, _>>()?)
+        };
+        let (readers, walker) = (start("store-reader", READERS)?, start("store-walker", 1)?);
         Ok(Self {
-            readers: Workers::start("store-reader", &path, readers)?,
-            walker: Workers::start("store-walker", &path, walker)?,
-            memory: Arc::new(Mutex::new(LogMemory::new(Arc::clone(&blocks)))),
+            readers,
+            walker,
+            held: Arc::new(Held {
+                path,
+                memory: Mutex::new(LogMemory::new(Arc::clone(&blocks))),
+                batch_retention: Mutex::default(),
+                announcer: Announcer::default(),
+                signing: Announcer::default(),
+                state,
+                log: CarryOver::default(),
+            }),
             blocks,
-            batch_retention: Arc::default(),
-            announcer: Announcer::default(),
-            signing: Announcer::default(),
-            state,
-            log: Arc::default(),
             writer,
-            path,
             #[cfg(any(test, feature = "test-support"))]
             _folder: None,
             #[cfg(any(test, feature = "test-support"))]
@@ -230,17 +241,16 @@ impl Store {
     /// Runs a closure on the writing thread.
     async fn on_writer<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Connection) -> Result<T, Failure> + Send + 'static,
+        work: impl FnOnce(&mut Connection, &Held) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
         let Some(Writer { thread, guard }) = &self.writer else {
-            return Err(StoreError {
-                kind: StoreErrorKind::Denied,
-                message: format!("{}: the store was opened to be read", self.path.display()),
-            });
+            return Err(
+                StoreErrorKind::Denied.at(&self.held.path, "the store was opened to be read")
+            );
         };
-        let guard = Arc::clone(guard);
+        let (guard, held) = (Arc::clone(guard), Arc::clone(&self.held));
         thread
-            .ask(move |connection| guard.during(|| work(connection)))
+            .ask(move |connection| guard.during(|| work(connection, &held)))
             .await
     }
 }

@@ -116,13 +116,11 @@ pub fn state_file(store: &Path) -> PathBuf {
 /// When the file cannot be read, or is damaged.
 pub fn read(store: &Path) -> Result<Option<(State, Moment)>, StoreError> {
     let path = state_file(store);
-    let store_error = |kind, what: &str| StoreError {
-        kind,
-        message: format!(
-            "{}: {what}; it names the last record of the store. Bring it back; or move it away, and let `crawlgate audit \
-             fork` begin a new log, which says that later records may be missing",
-            path.display()
-        ),
+    let store_error = |kind: StoreErrorKind, what: &str| {
+        kind.at(&path, format_args!(
+            "{what}; it names the last record of the store. Bring it back; or move it away, and let `crawlgate audit \
+             fork` begin a new log, which says that later records may be missing"
+        ))
     };
     let read = || -> io::Result<(String, Moment)> {
         let file = File::open(&path)?;
@@ -167,17 +165,10 @@ pub(super) fn copy_beside(state: &State, copy: &Path) -> io::Result<()> {
 
 /// Returns the error of a state file that cannot be made.
 pub(super) fn unwritable(store: &Path, error: &io::Error) -> StoreError {
-    StoreError {
-        kind: match error.kind() {
-            io::ErrorKind::StorageFull => StoreErrorKind::Full,
-            _ => StoreErrorKind::Denied,
-        },
-        message: format!(
-            "{}: the state file of the store cannot be written: {error}; let this user write there, or set [store] path to \
-             another place",
-            state_file(store).display()
-        ),
-    }
+    StoreErrorKind::of_write(error).at(&state_file(store), format_args!(
+        "the state file of the store cannot be written: {error}; let this user write there, or set [store] path to another \
+         place"
+    ))
 }
 
 /// The state file of an open store.

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use rusqlite::{Connection, Transaction};
+
 use super::batch_retention::BatchRetention;
 use super::bounds::Parts;
-use super::error::Failure;
-use super::transaction::durably;
-use super::{Store, belief, bounds, overrides, prune, review, rotate, shipping, write};
+use super::engine::Failure;
+use super::entries::checkpoint;
+use super::transaction::{durably, within};
+use super::write::{Change, LogMemory};
+use super::{Held, Store, belief, bounds, overrides, prune, review, rotate, shipping, write};
 use crate::rotation::{Rotation, RotationReason};
 use crate::{
     Acknowledgement, Appended, Batch, Belief, FleetOverrides, LogKey, Pruned, Retention, Review,
@@ -24,26 +28,24 @@ impl Store {
     pub async fn write(&self, batch: Batch) -> Result<(), StoreError> {
         #[cfg(any(test, feature = "test-support"))]
         self.faults.write();
-        let (path, batch_retention) = (Arc::clone(&self.path), Arc::clone(&self.batch_retention));
-        let (state, log) = (Arc::clone(&self.state), Arc::clone(&self.log));
-        let memory = Arc::clone(&self.memory);
-        self.on_writer(move |connection| {
-            let mut batch_retention = batch_retention.lock();
-            let mut memory = memory.lock();
+        self.on_writer(move |connection, held| {
+            let mut batch_retention = held.batch_retention.lock();
+            let mut memory = held.memory.lock();
             let parts = batch_retention.as_ref().and_then(BatchRetention::parts);
-            log.before(connection, &path, parts)?;
-            let mut work = |connection: &mut rusqlite::Connection| {
+            held.log.before(connection, &held.path, parts)?;
+            let mut work = |connection: &mut Connection| {
                 write::batch(connection, &batch, batch_retention.as_mut(), &mut memory)
             };
             // The first record must not vanish with the store's whole memory.
-            let end = match batch.is_durable || state.is_first() {
-                true => durably(connection, work)?,
-                false => work(connection)?,
+            let end = if batch.is_durable || held.state.is_first() {
+                durably(connection, work)?
+            } else {
+                work(connection)?
             };
             if let Some(end) = end {
-                state.wrote(end);
+                held.state.wrote(end);
             }
-            log.after(connection, &path, parts);
+            held.log.after(connection, &held.path, parts);
             Ok(())
         })
         .await
@@ -55,8 +57,7 @@ impl Store {
         &self,
         tell: Arc<dyn Fn(Appended) + Send + Sync>,
     ) -> Result<(), StoreError> {
-        let memory = Arc::clone(&self.memory);
-        self.on_writer(move |connection| memory.lock().tell(connection, tell))
+        self.on_writer(move |connection, held| held.memory.lock().tell(connection, tell))
             .await
     }
 
@@ -70,8 +71,8 @@ impl Store {
         #[cfg(any(test, feature = "test-support"))]
         self.faults.read().await?;
         let (origin, identity) = (origin.clone(), identity.map(ToString::to_string));
-        self.on_writer(move |connection| {
-            write::forget(connection, origin.as_str(), identity.as_deref())
+        self.transact(move |transaction| {
+            write::forget(transaction, origin.as_str(), identity.as_deref())
         })
         .await
     }
@@ -83,14 +84,10 @@ impl Store {
         all: Vec<Review>,
         note: Acknowledgement,
     ) -> Result<Vec<Reviewed>, StoreError> {
-        let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
-        self.on_writer(move |connection| {
-            let mut memory = memory.lock();
-            let results = durably(connection, |connection| {
-                review::acknowledge(connection, &mut memory, &all, &note)
-            })?;
+        self.on_log(move |connection, memory, held| {
+            let results = review::acknowledge(connection, memory, &all, &note)?;
             if results.contains(&Reviewed::Done) {
-                state.wrote(memory.end());
+                held.state.wrote(memory.end());
             }
             Ok(results)
         })
@@ -103,16 +100,11 @@ impl Store {
         key: Arc<LogKey>,
         now: Moment,
     ) -> Result<Option<StoredCheckpoint>, StoreError> {
-        let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
-        let (signing, path) = (self.signing.clone(), Arc::clone(&self.path));
-        self.on_writer(move |connection| {
-            let mut memory = memory.lock();
-            let signed = durably(connection, |connection| {
-                write::checkpoint(connection, &mut memory, &path, &key, now)
-            })?;
+        self.on_log(move |connection, memory, held| {
+            let signed = write::checkpoint(connection, memory, &held.path, &key, now)?;
             Ok(signed.map(|(checkpoint, root)| {
-                state.signed((checkpoint.size, root));
-                signing.announce();
+                held.state.signed((checkpoint.size, root));
+                held.signing.announce();
                 checkpoint
             }))
         })
@@ -121,7 +113,7 @@ impl Store {
 
     /// Adds the line of a witness to the checkpoint of this size. False if there is no such checkpoint.
     pub async fn cosign(&self, size: u64, line: Signature) -> Result<bool, StoreError> {
-        self.on_writer(move |connection| write::cosign(connection, size, &line))
+        self.transact(move |transaction| checkpoint::cosign(transaction, size, &line))
             .await
     }
 
@@ -134,15 +126,15 @@ impl Store {
         size: Option<u64>,
     ) -> Result<(), StoreError> {
         let (witness, log) = (witness.to_owned(), log.clone());
-        self.on_writer(move |connection| {
-            write::note_ahead(connection, &witness, log.as_str(), size)
+        self.transact(move |transaction| {
+            checkpoint::note_ahead(transaction, &witness, log.as_str(), size)
         })
         .await
     }
 
     /// Adds an override and returns its identifier: that of the fleet if it has one, otherwise a new number.
     pub async fn add_override(&self, new: Override) -> Result<OverrideId, StoreError> {
-        self.change_overrides(move |connection, memory| overrides::add(connection, memory, &new))
+        self.change_overrides(move |change| overrides::add(change, &new))
             .await
     }
 
@@ -153,10 +145,8 @@ impl Store {
         by: String,
         now: Moment,
     ) -> Result<bool, StoreError> {
-        self.change_overrides(move |connection, memory| {
-            overrides::remove(connection, memory, id, &by, now)
-        })
-        .await
+        self.change_overrides(move |change| overrides::remove(change, id, &by, now))
+            .await
     }
 
     /// Takes over what the other instances of a fleet have added and removed, as one write: each override once, and
@@ -166,31 +156,27 @@ impl Store {
         all: FleetOverrides,
         now: Moment,
     ) -> Result<bool, StoreError> {
-        self.change_overrides(move |connection, memory| {
-            overrides::fleet::merge(connection, memory, &all, now)
-        })
-        .await
+        self.change_overrides(move |change| overrides::merge(change, &all, now))
+            .await
     }
 
     /// Gives each override that has only a number an identifier for the fleet, under the name of this instance. False if
     /// there is none.
     pub async fn share_overrides(&self, instance: String, now: Moment) -> Result<bool, StoreError> {
-        self.change_overrides(move |connection, memory| {
-            overrides::fleet::share(connection, memory, &instance, now)
-        })
-        .await
+        self.change_overrides(move |change| overrides::share(change, &instance, now))
+            .await
     }
 
     /// Notes the time that retention believes.
     pub async fn note_belief(&self, belief: Belief) -> Result<(), StoreError> {
-        self.on_writer(move |connection| belief::note(connection, &belief))
+        self.transact(move |transaction| belief::note(transaction, &belief))
             .await
     }
 
     /// Sets the place that is to have the log, too, and returns the number of entries that it has for sure. From then on,
     /// retention drops no entry that it does not have; `None`: there is no such place.
     pub async fn ship_to(&self, to: Option<ShipMark>) -> Result<u64, StoreError> {
-        self.on_writer(move |connection| {
+        self.on_writer(move |connection, _| {
             durably(connection, |connection| shipping::ship_to(connection, to))
         })
         .await
@@ -198,8 +184,10 @@ impl Store {
 
     /// Notes that this place has so many entries, with all that they name and a checkpoint over them.
     pub async fn note_shipped(&self, size: u64) -> Result<(), StoreError> {
-        self.on_writer(move |connection| {
-            durably(connection, |connection| shipping::note(connection, size))
+        self.on_writer(move |connection, _| {
+            durably(connection, |connection| {
+                within(connection, |transaction| shipping::note(transaction, size))
+            })
         })
         .await
     }
@@ -210,21 +198,19 @@ impl Store {
     /// Decisions make room for newer decisions alone: the states of origins have a room of their own. The oldest decisions
     /// go first.
     pub async fn prune(&self, retention: Retention, now: Moment) -> Result<Pruned, StoreError> {
-        let (path, batch_retention) = (Arc::clone(&self.path), Arc::clone(&self.batch_retention));
-        let (log, memory) = (Arc::clone(&self.log), Arc::clone(&self.memory));
-        let state = Arc::clone(&self.state);
-        self.on_writer(move |connection| {
-            log.again(connection, &path, retention.max_size.map(Parts::of));
+        self.on_writer(move |connection, held| {
+            let parts = retention.max_size.map(Parts::of);
+            held.log.again(connection, &held.path, parts);
             let params = prune::RemovalParams {
                 keep: retention.keep,
                 now,
             };
-            let mut memory = memory.lock();
-            let mut step = prune::step(connection, &mut memory, &path, retention, &params)?;
+            let mut memory = held.memory.lock();
+            let mut step = prune::step(connection, &mut memory, &held.path, retention, &params)?;
             if step.decisions > 0 {
-                state.wrote(memory.end());
+                held.state.wrote(memory.end());
             }
-            let mut batch_retention = batch_retention.lock();
+            let mut batch_retention = held.batch_retention.lock();
             if let Some(batch_retention) = batch_retention.as_mut() {
                 step.add(batch_retention.take());
             }
@@ -244,15 +230,10 @@ impl Store {
         words: RotationReason,
         now: Moment,
     ) -> Result<Rotation, StoreError> {
-        let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
-        let signing = self.signing.clone();
-        self.on_writer(move |connection| {
-            let mut memory = memory.lock();
-            let (rotation, end) = durably(connection, |connection| {
-                rotate::rotate(connection, &mut memory, &new, &words, now)
-            })?;
-            state.signed(end);
-            signing.announce();
+        self.on_log(move |connection, memory, held| {
+            let (rotation, end) = rotate::rotate(connection, memory, &new, &words, now)?;
+            held.state.signed(end);
+            held.signing.announce();
             Ok(rotation)
         })
         .await
@@ -261,19 +242,37 @@ impl Store {
     /// Changes overrides on the writing thread, and announces it.
     async fn change_overrides<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&mut rusqlite::Connection, &mut write::LogMemory) -> Result<T, Failure>
-        + Send
-        + 'static,
+        work: impl FnOnce(&mut Change<'_>) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let announcer = self.announcer.clone();
-        let (memory, state) = (Arc::clone(&self.memory), Arc::clone(&self.state));
-        self.on_writer(move |connection| {
-            let mut memory = memory.lock();
-            let result = durably(connection, |connection| change(connection, &mut memory))?;
-            announcer.announce();
-            state.wrote(memory.end());
+        self.on_log(move |connection, memory, held| {
+            let mut change = memory.begin(connection)?;
+            let result = work(&mut change)?;
+            memory.commit(change)?;
+            held.announcer.announce();
+            held.state.wrote(memory.end());
             Ok(result)
         })
         .await
+    }
+
+    /// Runs a change of the log on the writing thread. It is on the disk when the call has resolved.
+    async fn on_log<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection, &mut LogMemory, &Held) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.on_writer(move |connection, held| {
+            let mut memory = held.memory.lock();
+            durably(connection, |connection| work(connection, &mut memory, held))
+        })
+        .await
+    }
+
+    /// Runs a transaction without an entry of the log on the writing thread.
+    async fn transact<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.on_writer(move |connection, _| within(connection, work))
+            .await
     }
 }

@@ -16,8 +16,9 @@ use rusqlite::{Connection, OpenFlags};
 use tracing::error;
 
 use super::bounds;
+use super::engine::{Failure, Statements as _};
 use super::entries::{self, Blocks, Head, StoredTree, checkpoint};
-use super::error::{Failure, said};
+use super::error::said;
 use super::file::beside;
 use super::kind;
 use super::open::{self, connect, probe};
@@ -316,15 +317,11 @@ pub(crate) fn require_name(path: &Path, key: &LogKey) -> Result<(), StoreError> 
                     .iter()
                     .any(|one| is_signed(&last, *one.public())) =>
         {
-            Err(StoreError {
-                kind: StoreErrorKind::Denied,
-                message: format!(
-                    "{}: its log is signed under the name {name}, and [audit] log_name makes it {}; a log keeps its name: \
-                     set log_name = \"{name}\"",
-                    path.display(),
-                    key.name()
-                ),
-            })
+            Err(StoreErrorKind::Denied.at(path, format_args!(
+                "its log is signed under the name {name}, and [audit] log_name makes it {}; a log keeps its name: set \
+                 log_name = \"{name}\"",
+                key.name(),
+            )))
         }
         _ => Ok(()),
     }
@@ -336,10 +333,7 @@ fn is_signed(checkpoint: &StoredCheckpoint, public: [u8; 32]) -> bool {
 }
 
 fn refused(message: String) -> Failure {
-    Failure::Store(StoreError {
-        kind: StoreErrorKind::Corrupt,
-        message,
-    })
+    Failure::Store(StoreErrorKind::Corrupt.error(message))
 }
 
 /// Fails if the log beside a database is not its own: the engine would write such a log into the database. Reads alone,
@@ -418,8 +412,7 @@ fn broken(connection: &Connection, depth: Depth) -> Result<Option<String>, Failu
         // The probe reads the end of the log, too.
         probe(connection)?;
         if depth == Depth::Whole && bounds::file_size(connection)? <= SMALL {
-            let said: String =
-                connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+            let said: String = connection.only("PRAGMA quick_check(1)", [])?;
             if said != "ok" {
                 return Err(Failure::Damaged(said));
             }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use tracing::warn;
 
+use super::engine::Failure;
 use super::entries::{Blocks, Lines, walk};
-use super::error::Failure;
 use crate::Appended;
 use crawlgate_record::{Entry, EventKind};
 

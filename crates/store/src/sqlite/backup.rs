@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, ErrorCode};
 
-use super::error::Failure;
+use super::engine::Failure;
 use super::{open, still};
 use crate::{Access, StoreError, StoreErrorKind, state_file};
 use crawlgate_system::atomic_file::NewFile;
@@ -32,10 +32,7 @@ pub fn backup(
     let source = still::reader(path)?;
     // A check tells of a damaged one.
     let state = state_file::read(path).ok().flatten();
-    let failed = |kind, what: &dyn std::fmt::Display| StoreError {
-        kind,
-        message: format!("{}: {what}", target.display()),
-    };
+    let failed = |kind: StoreErrorKind, what: &dyn std::fmt::Display| kind.at(target, what);
     let new =
         NewFile::create_new(target).map_err(|error| failed(StoreErrorKind::Denied, &error))?;
     let mut copied = || -> Result<(), Failure> {

@@ -1,10 +1,9 @@
 //! The room for a batch of entries, made before the batch is written.
 
-use rusqlite::Transaction;
-
 use super::bounds::{Parts, excess};
-use super::entries::{Blocks, Head};
-use super::error::Failure;
+use super::engine::Failure;
+use super::entries::Blocks;
+use super::write::Change;
 use super::{prune, shipping};
 use crate::{Pruned, Retention};
 use crawlgate_system::clock::Moment;
@@ -51,8 +50,7 @@ impl BatchRetention {
     /// When they are not shipped yet. Nothing may be written then, as on a full disk.
     pub(super) fn make_room(
         &mut self,
-        transaction: &Transaction<'_>,
-        head: &mut Head,
+        change: &mut Change<'_>,
         blocks: &Blocks,
         incoming: u64,
     ) -> Result<Pruned, Failure> {
@@ -61,14 +59,14 @@ impl BatchRetention {
             return Ok(gone);
         };
         for _ in 0..AT_ONCE {
-            if excess(transaction, parts, incoming)? == 0 {
+            if excess(change, parts, incoming)? == 0 {
                 break;
             }
             let params = prune::RemovalParams {
                 keep: self.retention.keep,
                 now: self.now,
             };
-            let step = prune::drop_for_room(transaction, head, blocks, &params)?;
+            let step = prune::drop_for_room(change, blocks, &params)?;
             if step.is_full {
                 self.dropped.add(step);
                 return Err(shipping::full());

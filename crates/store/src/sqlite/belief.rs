@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, Transaction};
 
+use super::engine::{Failure, Statements as _, integer, meta, moment, number, put_meta};
 use super::entries::oldest::first_kept;
-use super::error::Failure;
-use super::rows::{integer, number};
-use super::transaction::begin;
 use crate::{Belief, Progress};
 use crawlgate_system::clock::Moment;
 
@@ -27,10 +25,7 @@ pub(super) fn progress(connection: &Connection) -> Result<Progress, Failure> {
 }
 
 fn noted(connection: &Connection) -> Result<Option<Belief>, Failure> {
-    let read = |name: &str| -> Result<Option<i64>, Failure> {
-        let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE name = ?1")?;
-        Ok(statement.query_row([name], |row| row.get(0)).optional()?)
-    };
+    let read = |name| meta(connection, name);
     let millis = |name| -> Result<Option<Duration>, Failure> {
         Ok(read(name)?.map(|value| Duration::from_millis(number(value))))
     };
@@ -38,7 +33,7 @@ fn noted(connection: &Connection) -> Result<Option<Belief>, Failure> {
         return Ok(None);
     };
     Ok(Some(Belief {
-        time: Moment::from_millis(number(time)),
+        time: moment(time),
         uptime,
         boot: boot.cast_unsigned(),
         doubted: millis(DOUBTED)?,
@@ -48,16 +43,13 @@ fn noted(connection: &Connection) -> Result<Option<Belief>, Failure> {
 
 /// Returns the time of the last entry.
 fn newest(connection: &Connection) -> Result<Option<Moment>, Failure> {
-    let mut newest = connection.prepare_cached(
-        "SELECT max_time FROM (SELECT first, max_time FROM block UNION ALL SELECT first, max_time FROM tail) \
-         ORDER BY first DESC LIMIT 1",
-    )?;
-    let newest = newest.query_row([], |row| row.get(0)).optional()?;
-    Ok(newest.map(|time| Moment::from_millis(number(time))))
+    let text = "SELECT max_time FROM (SELECT first, max_time FROM block UNION ALL SELECT first, max_time FROM tail) \
+                ORDER BY first DESC LIMIT 1";
+    Ok(connection.value(text, [])?.map(moment))
 }
 
 /// See [`Store::note_belief`](crate::Store::note_belief).
-pub(super) fn note(connection: &mut Connection, belief: &Belief) -> Result<(), Failure> {
+pub(super) fn note(transaction: &Transaction<'_>, belief: &Belief) -> Result<(), Failure> {
     let Belief {
         time,
         uptime,
@@ -69,20 +61,17 @@ pub(super) fn note(connection: &mut Connection, belief: &Belief) -> Result<(), F
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         integer(millis)
     };
-    let transaction = begin(connection)?;
-    {
-        let mut put = transaction.prepare_cached(
-            "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        )?;
-        put.execute(params![TIME, integer(time.as_millis())])?;
-        put.execute(params![UPTIME, millis(uptime)])?;
-        put.execute(params![BOOT, boot.cast_signed()])?;
-        put.execute(params![STEADY, millis(steady)])?;
-        match doubted {
-            Some(doubted) => put.execute(params![DOUBTED, millis(doubted)])?,
-            None => transaction.execute("DELETE FROM meta WHERE name = ?1", [DOUBTED])?,
-        };
+    for (name, value) in [
+        (TIME, Some(integer(time.as_millis()))),
+        (UPTIME, Some(millis(uptime))),
+        (BOOT, Some(boot.cast_signed())),
+        (STEADY, Some(millis(steady))),
+        (DOUBTED, doubted.map(millis)),
+    ] {
+        match value {
+            Some(value) => put_meta(transaction, name, value)?,
+            None => drop(transaction.run("DELETE FROM meta WHERE name = ?1", [name])?),
+        }
     }
-    transaction.commit()?;
     Ok(())
 }

@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::error::Failure;
+use super::engine::{Failure, Statements as _, number};
 use super::file::{CHECKPOINT, LOG_SIZE, PAGE, PATIENCE, beside};
 use super::robots;
-use super::rows::number;
 
 /// The parts of a bounded store, in octets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,10 +61,7 @@ pub(super) fn on_disk(connection: &Connection, path: &Path) -> Result<u64, Failu
 /// Returns the octets of the database on disk after its log is carried over.
 pub(super) fn file_size(connection: &Connection) -> Result<u64, Failure> {
     let text = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
-    let octets: i64 = connection
-        .prepare_cached(text)?
-        .query_row([], |row| row.get(0))?;
-    Ok(number(octets))
+    connection.only(text, []).map(number)
 }
 
 /// Returns the octets of the write-ahead log.
@@ -77,10 +73,7 @@ pub(super) fn log_size(path: &Path) -> u64 {
 pub(super) fn content(connection: &Connection) -> Result<u64, Failure> {
     let text = "SELECT (page_count - freelist_count) * page_size \
                 FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
-    let octets: i64 = connection
-        .prepare_cached(text)?
-        .query_row([], |row| row.get(0))?;
-    Ok(number(octets))
+    connection.only(text, []).map(number)
 }
 
 /// Sets how often the log is carried over, by its part of the bound.

@@ -7,14 +7,13 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, Row, Transaction, params};
 
+use super::engine::{Failure, Statements as _, hashes, integer, moment, time};
 use super::entries::{Blocks, Head, StoredTree, Uses, append, checkpoint, extent, fold};
-use super::error::Failure;
 use super::kind::{MARK, is_collected};
 use super::origin_update::packed;
-use super::rows::{integer, number, time};
-use super::{agree, objects, open, read, rotations, transaction, write};
+use super::{agree, objects, open, read, robots, rotations, transaction, write};
 use crate::log_key::StoredCheckpoint;
 use crate::public_keys;
 use crate::rotation::Rotation;
@@ -59,16 +58,12 @@ impl Collected {
         let head = Head::read(&connection).map_err(at)?;
         if !is_collected(&connection).map_err(at)? {
             if head.size() > 0 {
-                return Err(StoreError {
-                    kind: StoreErrorKind::Denied,
-                    message: format!(
-                        "{}: this is the store of a gate, not a collected copy; name another directory",
-                        path.display()
-                    ),
-                });
+                return Err(StoreErrorKind::Denied.at(
+                    path,
+                    "this is the store of a gate, not a collected copy; name another directory",
+                ));
             }
-            let mark = connection.execute(MARK, []);
-            mark.map_err(|error| at(error.into()))?;
+            connection.run(MARK, []).map_err(at)?;
         }
         Ok(Self {
             path: path.to_owned(),
@@ -95,8 +90,7 @@ impl Collected {
     /// # Errors
     /// When the copy cannot be read.
     pub fn first(&self) -> Result<u64, StoreError> {
-        let extent = extent(&self.connection).map_err(|failure| failure.at(&self.path))?;
-        Ok(extent.0)
+        self.read(|connection| Ok(extent(connection)?.0))
     }
 
     /// Returns the number of records that are here.
@@ -104,7 +98,7 @@ impl Collected {
     /// # Errors
     /// When the copy cannot be read.
     pub fn kept(&self) -> Result<u64, StoreError> {
-        read::kept(&self.connection).map_err(|failure| failure.at(&self.path))
+        self.read(read::kept)
     }
 
     /// Returns the latest time of a record.
@@ -113,9 +107,7 @@ impl Collected {
     /// When the copy cannot be read.
     pub fn latest(&self) -> Result<Moment, StoreError> {
         let text = "SELECT max(coalesce((SELECT max(max_time) FROM block), 0), coalesce((SELECT max(max_time) FROM tail), 0))";
-        let latest = self.connection.query_row(text, [], |row| row.get(0));
-        let latest = latest.map_err(|error| Failure::from(error).at(&self.path))?;
-        Ok(Moment::from_millis(number(latest)))
+        self.read(|connection| connection.only(text, []).map(moment))
     }
 
     /// Returns the newest checkpoint.
@@ -123,7 +115,7 @@ impl Collected {
     /// # Errors
     /// When the copy cannot be read.
     pub fn newest(&self) -> Result<Option<StoredCheckpoint>, StoreError> {
-        checkpoint::last(&self.connection).map_err(|failure| failure.at(&self.path))
+        self.read(checkpoint::last)
     }
 
     /// Returns the keys of the log that have replaced others.
@@ -131,7 +123,7 @@ impl Collected {
     /// # Errors
     /// When the copy cannot be read.
     pub fn rotations(&self) -> Result<Vec<Rotation>, StoreError> {
-        rotations::readable(&self.connection).map_err(|failure| failure.at(&self.path))
+        self.read(rotations::readable)
     }
 
     /// Returns the root over the first `size` records. `None` if these end before the first one that is here.
@@ -139,16 +131,11 @@ impl Collected {
     /// # Errors
     /// When the copy cannot be read.
     pub fn root(&self, size: u64) -> Result<Option<Hash>, StoreError> {
-        let read = || -> Result<Option<Hash>, Failure> {
-            let (first, _) = extent(&self.connection)?;
-            match size > first {
-                true => StoredTree::new(&self.connection, &self.blocks)
-                    .root(size)
-                    .map(Some),
-                false => Ok(None),
-            }
-        };
-        read().map_err(|failure| failure.at(&self.path))
+        self.read(|connection| {
+            let is_here = size > extent(connection)?.0;
+            let tree = StoredTree::new(connection, &self.blocks);
+            is_here.then(|| tree.root(size)).transpose()
+        })
     }
 
     /// Returns the bodies that records name and that are not here.
@@ -156,25 +143,27 @@ impl Collected {
     /// # Errors
     /// When the copy cannot be read.
     pub fn missing(&self) -> Result<Vec<MissingBody>, StoreError> {
-        let read = || -> Result<Vec<MissingBody>, Failure> {
-            let mut missing = self.connection.prepare(
-                "SELECT sha256, kind FROM object WHERE length(body) = 0 \
-                 UNION ALL SELECT sha256, NULL FROM snapshot WHERE dropped IS NOT NULL",
-            )?;
-            let missing = missing.query_map([], |row| {
-                let number: Option<i64> = row.get(1)?;
-                let mut kinds = ObjectKind::ALL.into_iter();
-                Ok(MissingBody {
-                    sha256: row.get(0)?,
-                    kind: number.map(|number| {
-                        let found = kinds.find(|kind| integer(kind.number()) == number);
-                        found.unwrap_or(ObjectKind::PolicySettings)
-                    }),
-                })
-            })?;
-            Ok(missing.collect::<Result<_, _>>()?)
+        let text = "SELECT sha256, kind FROM object WHERE length(body) = 0 \
+                    UNION ALL SELECT sha256, NULL FROM snapshot WHERE dropped IS NOT NULL";
+        let body = |row: &Row<'_>| {
+            let number: Option<i64> = row.get(1)?;
+            let mut kinds = ObjectKind::ALL.into_iter();
+            Ok(MissingBody {
+                sha256: row.get(0)?,
+                kind: number.map(|number| {
+                    let found = kinds.find(|kind| integer(kind.number()) == number);
+                    found.unwrap_or(ObjectKind::PolicySettings)
+                }),
+            })
         };
-        read().map_err(|failure| failure.at(&self.path))
+        self.read(|connection| connection.all(text, [], body))
+    }
+
+    fn read<T>(
+        &self,
+        question: impl FnOnce(&Connection) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        question(&self.connection).map_err(|failure| failure.at(&self.path))
     }
 
     /// Begins to file. Nothing stays of it without [`Filing::commit`].
@@ -225,8 +214,7 @@ impl Filing<'_> {
     /// # Errors
     /// When the copy cannot be read.
     pub fn root(&self, size: u64) -> Result<Hash, StoreError> {
-        let blocks = Blocks::default();
-        let root = StoredTree::new(&self.transaction, &blocks).root(size);
+        let root = StoredTree::new(&self.transaction, &Blocks::default()).root(size);
         root.map_err(|failure| failure.at(self.path))
     }
 
@@ -241,9 +229,10 @@ impl Filing<'_> {
         bundles: &[Hash],
         at: Moment,
     ) -> Result<(), StoreError> {
-        let filed = dropped_roots(&self.transaction, &self.new, (segments, bundles), at);
-        self.new = filed.map_err(|failure| failure.at(self.path))?;
-        Ok(())
+        self.file(|this| {
+            this.new = dropped_roots(&this.transaction, &this.new, (segments, bundles), at)?;
+            Ok(())
+        })
     }
 
     /// Files the roots of bundles in the place of the next records. `at` is the time of the record before. The records of the last,
@@ -252,8 +241,7 @@ impl Filing<'_> {
     /// # Errors
     /// When the copy cannot be written.
     pub fn missing(&mut self, roots: &[Hash], at: Moment) -> Result<(), StoreError> {
-        let filed = missing(&self.transaction, &mut self.new, roots, at);
-        filed.map_err(|failure| failure.at(self.path))
+        self.file(|this| missing(&this.transaction, &mut this.new, roots, at))
     }
 
     /// Returns the tree over the records, with those that are filed.
@@ -270,16 +258,20 @@ impl Filing<'_> {
         if self.known.contains(sha256) {
             return Ok(true);
         }
-        let is_known = exists(
-            &self.transaction,
-            "SELECT 1 FROM object WHERE sha256 = ?1",
-            sha256,
-        );
-        let is_known = is_known.map_err(|failure| failure.at(self.path))?;
+        let text = "SELECT 1 FROM object WHERE sha256 = ?1";
+        let is_known = self.file(|this| this.transaction.has(text, [sha256]))?;
         if is_known {
             self.remember(*sha256);
         }
         Ok(is_known)
+    }
+
+    fn file<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        let path = self.path;
+        work(self).map_err(|failure| failure.at(path))
     }
 
     fn remember(&mut self, sha256: Sha256) {
@@ -299,8 +291,7 @@ impl Filing<'_> {
         body: Option<&[u8]>,
         at: Moment,
     ) -> Result<(), StoreError> {
-        let filed = object(&self.transaction, missing, body, at);
-        filed.map_err(|failure| failure.at(self.path))?;
+        self.file(|this| object(&this.transaction, missing, body, at))?;
         self.remember(missing.sha256);
         Ok(())
     }
@@ -310,8 +301,8 @@ impl Filing<'_> {
     /// # Errors
     /// When the copy cannot be read.
     pub fn lacks_text(&self, sha256: &Sha256) -> Result<bool, StoreError> {
-        let text = "SELECT 1 FROM snapshot WHERE sha256 = ?1 AND dropped IS NOT NULL";
-        exists(&self.transaction, text, sha256).map_err(|failure| failure.at(self.path))
+        let is_dropped = robots::is_dropped(&self.transaction, *sha256);
+        is_dropped.map_err(|failure| failure.at(self.path))
     }
 
     /// Files the text of a robots.txt that an object names. `body` has the digest.
@@ -319,16 +310,11 @@ impl Filing<'_> {
     /// # Errors
     /// When the copy cannot be written.
     pub fn text(&mut self, sha256: &Sha256, body: &[u8]) -> Result<(), StoreError> {
-        let file = || -> Result<(), Failure> {
-            let packed = packed(body)?;
-            self.transaction
-                .prepare_cached(
-                    "UPDATE snapshot SET bytes = ?2, body = ?3, dropped = NULL WHERE sha256 = ?1",
-                )?
-                .execute(params![sha256, integer(body.len() as u64), packed])?;
-            Ok(())
-        };
-        file().map_err(|failure| failure.at(self.path))
+        let text = "UPDATE snapshot SET bytes = ?2, body = ?3, dropped = NULL WHERE sha256 = ?1";
+        self.file(|this| {
+            let values = params![sha256, integer(body.len() as u64), packed(body)?];
+            this.transaction.run(text, values).map(drop)
+        })
     }
 
     /// Files the next records.
@@ -336,21 +322,14 @@ impl Filing<'_> {
     /// # Errors
     /// When one is no entry, or the copy cannot be written.
     pub fn records(&mut self, entries: &Entries) -> Result<(), StoreError> {
-        let mut file = || -> Result<(), Failure> {
-            let mut effects = self.uses.begin();
-            let frames = entries.frames();
-            append(
-                &self.transaction,
-                &mut self.new,
-                frames,
-                None,
-                Some(&mut effects),
-            )?;
-            let noted = effects.write(&self.transaction, &[])?;
-            self.uses.committed(noted);
-            acknowledgements(&self.transaction, entries)
-        };
-        file().map_err(|failure| failure.at(self.path))
+        self.file(|this| {
+            let (transaction, frames) = (&this.transaction, entries.frames());
+            let mut effects = this.uses.begin();
+            append(transaction, &mut this.new, frames, None, Some(&mut effects))?;
+            let noted = effects.write(transaction, &[])?;
+            this.uses.committed(noted);
+            acknowledgements(transaction, entries)
+        })
     }
 
     /// Files a checkpoint over the first `size` records; `at` is the time of the last record.
@@ -358,8 +337,7 @@ impl Filing<'_> {
     /// # Errors
     /// When the copy cannot be written.
     pub fn checkpoint(&mut self, size: u64, note: &Note, at: Moment) -> Result<(), StoreError> {
-        let filed = checkpoint::put(&self.transaction, size, note, at);
-        filed.map(drop).map_err(|failure| failure.at(self.path))
+        self.file(|this| checkpoint::put(&this.transaction, size, note, at).map(drop))
     }
 
     /// Files the replacement of the key of the log by the last record, if the checkpoint over it (`note`) proves that.
@@ -371,8 +349,7 @@ impl Filing<'_> {
         entry: Vec<u8>,
         note: &Note,
     ) -> Result<Option<Rotation>, StoreError> {
-        let filed = rotations::put(&self.transaction, entry, self.new.size(), note);
-        filed.map_err(|failure| failure.at(self.path))
+        self.file(|this| rotations::put(&this.transaction, entry, this.new.size(), note))
     }
 
     /// Sets the public keys that are trusted for the log from now on.
@@ -399,10 +376,6 @@ impl Filing<'_> {
     }
 }
 
-fn exists(connection: &Connection, text: &str, sha256: &Sha256) -> Result<bool, Failure> {
-    Ok(connection.prepare_cached(text)?.exists([sha256])?)
-}
-
 fn dropped_roots(
     transaction: &Transaction<'_>,
     head: &Head,
@@ -413,21 +386,26 @@ fn dropped_roots(
         return Err(failed("the copy has records already").into());
     }
     for (number, root) in (0..).zip(segments) {
-        transaction
-            .prepare_cached("INSERT INTO segment VALUES (?1, ?2, ?3, ?3, NULL, NULL)")?
-            .execute(params![integer(number), root, time(at)])?;
+        let text = "INSERT INTO segment VALUES (?1, ?2, ?3, ?3, NULL, NULL)";
+        transaction.run(text, params![integer(number), root, time(at)])?;
     }
     if !bundles.is_empty() {
-        transaction
-            .prepare_cached("INSERT INTO block VALUES (?1, ?2, ?3, ?3, 0, ?4, NULL)")?
-            .execute(params![
-                integer(segments.len() as u64 * SEGMENT),
-                integer(bundles.len() as u64 * BUNDLE),
-                time(at),
-                bundles.as_flattened()
-            ])?;
+        dropped_block(transaction, segments.len() as u64 * SEGMENT, bundles, at)?;
     }
     Head::read(transaction)
+}
+
+/// Files a block without its entries, of which these are the roots of the bundles.
+fn dropped_block(
+    transaction: &Transaction<'_>,
+    first: u64,
+    bundles: &[Hash],
+    at: Moment,
+) -> Result<(), Failure> {
+    let count = integer(bundles.len() as u64 * BUNDLE);
+    let text = "INSERT INTO block VALUES (?1, ?2, ?3, ?3, 0, ?4, NULL)";
+    let values = params![integer(first), count, time(at), bundles.as_flattened()];
+    transaction.run(text, values).map(drop)
 }
 
 /// Files the roots of bundles behind the last whole bundle of the log. The records behind that go.
@@ -439,33 +417,21 @@ fn missing(
 ) -> Result<(), Failure> {
     fold(transaction, head, u64::MAX)?;
     let mut first = head.size() / BUNDLE * BUNDLE;
-    transaction
-        .prepare_cached("DELETE FROM tail WHERE first >= ?1")?
-        .execute([integer(first)])?;
-    // A checkpoint in the middle of the bundle cannot be compared without its leaves.
     for text in [
+        "DELETE FROM tail WHERE first >= ?1",
         "DELETE FROM acknowledgement WHERE seq > ?1",
+        // A checkpoint in the middle of the bundle cannot be compared without its leaves.
         "DELETE FROM checkpoint WHERE size > ?1",
     ] {
-        transaction
-            .prepare_cached(text)?
-            .execute([integer(first)])?;
+        transaction.run(text, [integer(first)])?;
     }
     let mut left = roots;
     while !left.is_empty() {
         let to_segment = (SEGMENT - first % SEGMENT) / BUNDLE;
         let count = usize::try_from(to_segment).unwrap_or(left.len());
         let (now, behind) = left.split_at(count.min(left.len()));
-        let count = now.len() as u64 * BUNDLE;
-        transaction
-            .prepare_cached("INSERT INTO block VALUES (?1, ?2, ?3, ?3, 0, ?4, NULL)")?
-            .execute(params![
-                integer(first),
-                integer(count),
-                time(at),
-                now.as_flattened()
-            ])?;
-        (first, left) = (first + count, behind);
+        dropped_block(transaction, first, now, at)?;
+        (first, left) = (first + now.len() as u64 * BUNDLE, behind);
         if first.is_multiple_of(SEGMENT) {
             segment(transaction, first - SEGMENT)?;
         }
@@ -477,25 +443,15 @@ fn missing(
 /// Files the row of the segment from `first` on, whose blocks are all there. It has no index: a search reads the blocks.
 fn segment(transaction: &Transaction<'_>, first: u64) -> Result<(), Failure> {
     let mut bundles: Vec<Hash> = Vec::new();
-    {
-        let mut blocks = transaction
-            .prepare_cached("SELECT roots FROM block WHERE first >= ?1 ORDER BY first")?;
-        let mut rows = blocks.query([integer(first)])?;
-        while let Some(row) = rows.next()? {
-            let (roots, _) = row.get_ref(0)?.as_blob().unwrap_or_default().as_chunks();
-            bundles.extend(roots);
-        }
-    }
-    transaction
-        .prepare_cached(
-            "INSERT INTO segment SELECT ?1, ?2, min(min_time), max(max_time), NULL, NULL FROM block WHERE first >= ?3",
-        )?
-        .execute(params![
-            integer(first / SEGMENT),
-            Tree::root_of(&bundles),
-            integer(first)
-        ])?;
-    Ok(())
+    let text = "SELECT roots FROM block WHERE first >= ?1 ORDER BY first";
+    transaction.each(text, [integer(first)], |row| {
+        bundles.extend(hashes(row, 0)?.0);
+        Ok(())
+    })?;
+    let text = "INSERT INTO segment SELECT ?1, ?2, min(min_time), max(max_time), NULL, NULL FROM block WHERE first >= ?3";
+    let (number, root) = (integer(first / SEGMENT), Tree::root_of(&bundles));
+    let values = params![number, root, integer(first)];
+    transaction.run(text, values).map(drop)
 }
 
 /// Files an object in the place of a row that notes it as missing, or that row.
@@ -511,13 +467,9 @@ fn object(
         return Ok(());
     };
     // A new row, so that the text it names is expected.
-    let used: Option<i64> = {
-        let mut gone =
-            transaction.prepare_cached("DELETE FROM object WHERE sha256 = ?1 RETURNING used")?;
-        let mut rows = gone.query([missing.sha256])?;
-        rows.next()?.map(|row| row.get(0)).transpose()?
-    };
-    let used = used.map_or(at, |used| Moment::from_millis(number(used)).max(at));
+    let text = "DELETE FROM object WHERE sha256 = ?1 RETURNING used";
+    let used = transaction.value(text, [missing.sha256])?;
+    let used = used.map_or(at, |used| moment(used).max(at));
     objects::add(transaction, &Object::new(kind, body), used)
 }
 

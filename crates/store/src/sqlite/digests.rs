@@ -13,7 +13,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Row, ToSql};
 
-use super::error::Failure;
+use super::engine::{Failure, Statements as _};
 
 /// The tables with a digest in each row.
 pub(super) const TABLES: [&str; 4] = ["origin", "fetch", "fetch_hourly", "override"];
@@ -23,11 +23,6 @@ type Digest = [u8; 16];
 
 /// The column with the digest.
 const COLUMN: &str = "digest";
-
-/// Returns the digest of a row read with all its columns.
-fn of(table: &str, row: &Row<'_>) -> rusqlite::Result<Digest> {
-    of_first(table, row, 0)
-}
 
 /// Returns the digest of a row without its last columns.
 fn of_first(table: &str, row: &Row<'_>, without: usize) -> rusqlite::Result<Digest> {
@@ -76,12 +71,12 @@ fn holds_of(table: &str, row: &Row<'_>, without: usize) -> rusqlite::Result<bool
 
 /// Fails for a row that differs from the written one.
 pub(super) fn require(table: &str, row: &Row<'_>) -> Result<(), Failure> {
-    match holds(table, row)? {
-        true => Ok(()),
-        false => Err(Failure::Damaged(format!(
-            "{table}: a row is not what was written"
-        ))),
+    if holds(table, row)? {
+        return Ok(());
     }
+    Err(Failure::Damaged(format!(
+        "{table}: a row is not what was written"
+    )))
 }
 
 /// Writes the digest into the new row of a table for which `condition` holds.
@@ -92,43 +87,30 @@ pub(super) fn stamp(
     params: &[&dyn ToSql],
 ) -> Result<(), Failure> {
     let text = format!("SELECT * FROM \"{table}\" WHERE {condition}");
-    let digest = connection
-        .prepare_cached(&text)?
-        .query_and_then(params, |row| of(table, row))?
-        .next()
-        .transpose()?;
-    let text = format!(
-        "UPDATE \"{table}\" SET {COLUMN} = ?{} WHERE {condition}",
-        params.len() + 1
-    );
-    let all: Vec<&dyn ToSql> = params
-        .iter()
-        .copied()
-        .chain([&digest as &dyn ToSql])
-        .collect();
-    connection.prepare_cached(&text)?.execute(&*all)?;
-    Ok(())
+    let digest = connection.first(&text, params, |row| Ok(of_first(table, row, 0)?))?;
+    let place = params.len() + 1;
+    let text = format!("UPDATE \"{table}\" SET {COLUMN} = ?{place} WHERE {condition}");
+    let all: Vec<&dyn ToSql> = params.iter().copied().chain([&digest as _]).collect();
+    connection.run(&text, &*all).map(drop)
 }
 
 /// Drops the damaged rows of a table and returns their number.
 pub(super) fn drop_damaged(connection: &Connection, table: &str) -> Result<u64, Failure> {
     let (columns, condition) = key(table);
     let mut damaged = Vec::new();
-    {
-        let mut all = connection.prepare(&format!("SELECT *, {columns} FROM \"{table}\""))?;
-        let width = columns.split(',').count();
-        let mut rows = all.query([])?;
-        while let Some(row) = rows.next()? {
-            if !holds_of(table, row, width)? {
-                let all = row.as_ref().column_count();
-                let names = (all - width..all).map(|at| row.get(at));
-                damaged.push(names.collect::<Result<Vec<Value>, _>>()?);
-            }
+    let width = columns.split(',').count();
+    let text = format!("SELECT *, {columns} FROM \"{table}\"");
+    connection.each(&text, [], |row| {
+        if !holds_of(table, row, width)? {
+            let all = row.as_ref().column_count();
+            let names = (all - width..all).map(|at| row.get(at));
+            damaged.push(names.collect::<Result<Vec<Value>, _>>()?);
         }
-    }
-    let mut drop = connection.prepare(&format!("DELETE FROM \"{table}\" WHERE {condition}"))?;
+        Ok(())
+    })?;
+    let text = format!("DELETE FROM \"{table}\" WHERE {condition}");
     for names in &damaged {
-        drop.execute(rusqlite::params_from_iter(names))?;
+        connection.run(&text, rusqlite::params_from_iter(names))?;
     }
     Ok(damaged.len() as u64)
 }

@@ -29,7 +29,7 @@ mod segment;
 mod tree;
 mod uses;
 
-pub(super) use self::append::{append, fold};
+pub(super) use self::append::{append, event_frames, fold};
 pub(super) use self::check::{
     BlockPlace, Relation, blocks_from, entries_at, latest_blocks, set_aside, take_aside,
     wrong_segments, wrong_tail_times,
@@ -38,7 +38,7 @@ pub(super) use self::frames::Frames;
 pub(super) use self::head::{Head, Memory, reading};
 pub(super) use self::lines::Lines;
 pub(super) use self::read::{Blocks, Placed, Run, damaged, extent, runs, salvage, walk, with_ids};
-pub(super) use self::retention::append_event;
+
 pub(super) use self::schema::TABLES;
 pub(super) use self::tree::{StoredTree, roots};
 pub(super) use self::uses::Uses;

@@ -91,10 +91,7 @@ impl Failure {
         let is_copy = is_in_collection(path);
         let way_out = if is_copy { COLLECT_ANEW } else { REBUILD };
         let path = path.display();
-        let store_error = |kind, what: &str| StoreError {
-            kind,
-            message: format!("{path}: {what}"),
-        };
+        let store_error = |kind: Kind, what: &str| kind.error(format!("{path}: {what}"));
         let error = match self {
             Self::Store(error) => return error,
             Self::Damaged(what) => {

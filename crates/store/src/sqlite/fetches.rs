@@ -1,10 +1,9 @@
 //! Counts of fetches of robots.txt by hour: the history of an origin keeps its latest fetches alone.
 
-use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
+use rusqlite::{Connection, ToSql, params};
 
 use super::digests;
-use super::error::Failure;
-use super::rows::{number, time};
+use super::engine::{Failure, Statements as _, moment, number, time};
 use crate::{FetchSum, FetchSums, HOUR, OriginUpdate};
 use crawlgate_origins::document::Document;
 use crawlgate_system::clock::Moment;
@@ -42,13 +41,9 @@ pub(super) fn count(connection: &Connection, update: &OriginUpdate) -> Result<()
     if fetch.identity.document() != Document::RobotsTxt {
         return Ok(());
     }
-    let known: Option<Option<Vec<u8>>> = connection
-        .prepare_cached("SELECT sha256 FROM origin WHERE origin = ?1 AND identity = ?2")?
-        .query_row(
-            params![origin.as_str(), fetch.identity.to_string()],
-            |row| row.get(0),
-        )
-        .optional()?;
+    let text = "SELECT sha256 FROM origin WHERE origin = ?1 AND identity = ?2";
+    let place = params![origin.as_str(), fetch.identity.to_string()];
+    let known: Option<Option<Vec<u8>>> = connection.value(text, place)?;
     let (found, known) = (fetch.sha256.as_ref(), known.flatten());
     let is_unchanged = found.is_some_and(|found| known.as_deref() == Some(found));
     let is_changed = found.is_some() && known.is_some() && !is_unchanged;
@@ -58,27 +53,18 @@ pub(super) fn count(connection: &Connection, update: &OriginUpdate) -> Result<()
     let ended = fetch.time.as_millis();
     let hour = time(Moment::from_millis(ended - ended % millis));
     let row: [&dyn ToSql; 2] = [&hour, &fetch.result];
-    let holds = connection
-        .prepare_cached(&format!("SELECT * FROM {NAME} WHERE {ROW}"))?
-        .query_and_then(row, |row| digests::holds(NAME, row))?
-        .next();
-    if let Some(false) = holds.transpose()? {
+    let text = format!("SELECT * FROM {NAME} WHERE {ROW}");
+    let holds = connection.first(&text, row, |row| Ok(digests::holds(NAME, row)?))?;
+    if holds == Some(false) {
         // Another digest would hide the damage.
         return Ok(());
     }
-    connection
-        .prepare_cached(
-            "INSERT INTO fetch_hourly VALUES (?1, ?2, 1, ?3, ?4, ?5, NULL) ON CONFLICT DO UPDATE SET \
-             fetches = fetches + 1, unchanged = unchanged + excluded.unchanged, \
-             changed = changed + excluded.changed, truncated = truncated + excluded.truncated",
-        )?
-        .execute(params![
-            hour,
-            fetch.result,
-            is_unchanged,
-            is_changed,
-            is_truncated
-        ])?;
+    connection.run(
+        "INSERT INTO fetch_hourly VALUES (?1, ?2, 1, ?3, ?4, ?5, NULL) ON CONFLICT DO UPDATE SET \
+         fetches = fetches + 1, unchanged = unchanged + excluded.unchanged, \
+         changed = changed + excluded.changed, truncated = truncated + excluded.truncated",
+        params![hour, fetch.result, is_unchanged, is_changed, is_truncated],
+    )?;
     digests::stamp(connection, NAME, ROW, &row)
 }
 
@@ -88,16 +74,12 @@ pub(super) fn read(
     since: Moment,
     until: Moment,
 ) -> Result<FetchSums, Failure> {
-    let first: Option<i64> = connection
-        .prepare_cached("SELECT min(hour) FROM fetch_hourly")?
-        .query_row([], |row| row.get(0))?;
-    let mut hours = connection.prepare_cached(
-        "SELECT * FROM fetch_hourly WHERE hour > ?1 AND hour < ?2 ORDER BY result, hour",
-    )?;
+    let first: Option<i64> = connection.only("SELECT min(hour) FROM fetch_hourly", [])?;
+    let text = "SELECT * FROM fetch_hourly WHERE hour > ?1 AND hour < ?2 ORDER BY result, hour";
     // The hour that `since` is in counts.
-    let mut rows = hours.query(params![time(since - HOUR), time(until)])?;
+    let span = [time(since - HOUR), time(until)];
     let mut by_result: Vec<FetchSum> = Vec::new();
-    while let Some(row) = rows.next()? {
+    connection.each(text, span, |row| {
         digests::require(NAME, row)?;
         let result: String = row.get("result")?;
         if by_result.last().is_none_or(|last| last.result != result) {
@@ -112,17 +94,16 @@ pub(super) fn read(
             sum.changed += number(row.get("changed")?);
             sum.truncated += number(row.get("truncated")?);
         }
-    }
+        Ok(())
+    })?;
     Ok(FetchSums {
-        first: first.map(|first| Moment::from_millis(number(first))),
+        first: first.map(moment),
         by_result,
     })
 }
 
 /// Drops the hours that end before `oldest`, the time of the first kept entry.
 pub(super) fn prune(connection: &Connection, oldest: Moment) -> Result<(), Failure> {
-    connection
-        .prepare_cached("DELETE FROM fetch_hourly WHERE hour + 3600000 <= ?1")?
-        .execute([time(oldest)])?;
-    Ok(())
+    let text = "DELETE FROM fetch_hourly WHERE hour + 3600000 <= ?1";
+    connection.run(text, [time(oldest)]).map(drop)
 }

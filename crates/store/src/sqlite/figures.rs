@@ -5,10 +5,9 @@ use std::ops::{Range, RangeInclusive};
 
 use rusqlite::Connection;
 
+use super::engine::{Failure, integer, number};
 use super::entries::{self, Blocks, Run};
-use super::error::Failure;
 use super::objects;
-use super::rows::{integer, number};
 use super::search::{bounds, in_block, is_outside};
 use crate::DecisionQuery;
 use crate::figures::Figures;

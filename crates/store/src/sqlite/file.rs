@@ -46,14 +46,10 @@ impl Identity {
         if Self::of(path).is_ok_and(|now| now == self) {
             return Ok(());
         }
-        Err(StoreError {
-            kind: StoreErrorKind::Missing,
-            message: format!(
-                "{}: the store or its log (-wal) was moved, replaced or deleted while it was open, and nothing can be \
-                 kept any more; put those very files back, or start crawlgate anew",
-                path.display()
-            ),
-        })
+        Err(StoreErrorKind::Missing.at(path,
+            "the store or its log (-wal) was moved, replaced or deleted while it was open, and nothing can be kept any \
+             more; put those very files back, or start crawlgate anew"
+        ))
     }
 }
 

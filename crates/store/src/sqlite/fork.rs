@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::agree::{self, Relation};
+use super::engine::Failure;
 use super::entries::{self, Blocks, Head, checkpoint};
-use super::error::Failure;
 use super::file::beside;
 use super::kind;
 use super::miscounted;
@@ -382,21 +382,10 @@ fn require_loss(
 }
 
 fn refused(message: String) -> StoreError {
-    StoreError {
-        kind: StoreErrorKind::Failed,
-        message,
-    }
+    StoreErrorKind::Failed.error(message)
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> StoreError {
-    StoreError {
-        kind: match error.kind() {
-            io::ErrorKind::StorageFull => StoreErrorKind::Full,
-            _ => StoreErrorKind::Denied,
-        },
-        message: format!(
-            "{}: {error}; see to that, and call this again",
-            path.display()
-        ),
-    }
+    let words = format_args!("{error}; see to that, and call this again");
+    StoreErrorKind::of_write(error).at(path, words)
 }

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::agree::{self, Depth};
 use super::bounds::log_size;
-use super::error::Failure;
+use super::engine::Failure;
 use super::file::Identity;
 use super::header::Header;
 use super::schema::APPLICATION;
@@ -128,13 +128,9 @@ impl Guard {
             false => Some("the file is cut off, or another program's".to_owned()),
         };
         let Some(why) = why else { return Ok(()) };
-        Err(Failure::Store(StoreError {
-            kind: StoreErrorKind::Missing,
-            message: format!(
-                "{}: the store was cut off or overwritten while it was open ({why}), and nothing can be kept any more; end \
-                 crawlgate, bring the store back as it was, and start anew",
-                self.path.display()
-            ),
-        }))
+        Err(Failure::Store(StoreErrorKind::Missing.at(&self.path, format_args!(
+            "the store was cut off or overwritten while it was open ({why}), and nothing can be kept any more; end \
+             crawlgate, bring the store back as it was, and start anew"
+        ))))
     }
 }

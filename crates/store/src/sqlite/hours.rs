@@ -3,8 +3,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::error::Failure;
-use super::rows::{integer, number, time};
+use super::engine::{Failure, Statements as _, integer, moment, number, time};
 use crate::{HOUR, Hourly, hourly};
 use crawlgate_record::Outline;
 use crawlgate_system::clock::Moment;
@@ -32,11 +31,12 @@ impl Hours {
     /// Adds the counts to the stored ones.
     pub(super) fn write(&self, connection: &Connection) -> Result<(), Failure> {
         for one in &self.0 {
-            let mut add = connection.prepare_cached(
-                "INSERT INTO hourly VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET count = count + excluded.count",
-            )?;
+            let text = "INSERT INTO hourly VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET count = count + excluded.count";
             let (hour, count) = (time(one.hour), integer(one.count));
-            add.execute(params![hour, one.mode, one.verdict, one.reason, count])?;
+            connection.run(
+                text,
+                params![hour, one.mode, one.verdict, one.reason, count],
+            )?;
         }
         Ok(())
     }
@@ -48,27 +48,22 @@ pub(super) fn read(
     since: Moment,
     until: Moment,
 ) -> Result<Vec<Hourly>, Failure> {
-    let mut statement = connection.prepare_cached(
-        "SELECT hour, mode, verdict, reason, count FROM hourly WHERE hour > ?1 AND hour < ?2 \
-         ORDER BY hour, mode, verdict, reason",
-    )?;
+    let text = "SELECT hour, mode, verdict, reason, count FROM hourly WHERE hour > ?1 AND hour < ?2 \
+                ORDER BY hour, mode, verdict, reason";
     // The hour that `since` is in counts.
-    let rows = statement.query_map(params![time(since - HOUR), time(until)], |row| {
+    connection.all(text, [time(since - HOUR), time(until)], |row| {
         Ok(Hourly {
-            hour: Moment::from_millis(number(row.get(0)?)),
+            hour: moment(row.get(0)?),
             mode: row.get(1)?,
             verdict: row.get(2)?,
             reason: row.get(3)?,
             count: number(row.get(4)?),
         })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    })
 }
 
 /// Drops the hours that end before `oldest`, the time of the first kept entry.
 pub(super) fn prune(connection: &Connection, oldest: Moment) -> Result<(), Failure> {
-    connection
-        .prepare_cached("DELETE FROM hourly WHERE hour + 3600000 <= ?1")?
-        .execute([time(oldest)])?;
-    Ok(())
+    let text = "DELETE FROM hourly WHERE hour + 3600000 <= ?1";
+    connection.run(text, [time(oldest)]).map(drop)
 }

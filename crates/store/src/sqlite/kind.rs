@@ -4,9 +4,9 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
+use super::engine::{Failure, Statements as _};
 use super::entries::checkpoint;
-use super::error::Failure;
-use crate::{StoreError, StoreErrorKind};
+use crate::StoreErrorKind;
 
 /// Marks a database as a collected copy.
 pub(super) const MARK: &str = "INSERT INTO meta VALUES ('collected', 1)";
@@ -18,18 +18,14 @@ pub(super) fn refuse_collected(connection: &Connection, path: &Path) -> Result<(
     }
     let log = checkpoint::last(connection)?.and_then(|last| last.content());
     let log = log.map_or_else(String::new, |content| format!(" {}", content.origin));
-    Err(Failure::Store(StoreError {
-        kind: StoreErrorKind::Denied,
-        message: format!(
-            "{}: this is the collected copy of the log{log}, which `crawlgate collect` alone writes; commands that only read \
-             take it with --log; a damaged copy is moved away and collected anew; [store] path names the store of this gate",
-            path.display()
-        ),
-    }))
+    Err(Failure::Store(StoreErrorKind::Denied.at(path, format_args!(
+        "this is the collected copy of the log{log}, which `crawlgate collect` alone writes; commands that only read \
+         take it with --log; a damaged copy is moved away and collected anew; [store] path names the store of this \
+         gate"
+    ))))
 }
 
 /// Tells whether a database is the collected copy of a log.
 pub(super) fn is_collected(connection: &Connection) -> Result<bool, Failure> {
-    let mut mark = connection.prepare("SELECT 1 FROM meta WHERE name = 'collected'")?;
-    Ok(mark.exists([])?)
+    connection.has("SELECT 1 FROM meta WHERE name = 'collected'", [])
 }

@@ -10,9 +10,8 @@ use rusqlite::Connection;
 use tracing::{error, info};
 
 use super::bounds::{Parts, carry_over, log_size};
-use super::error::Failure;
+use super::engine::{Failure, number};
 use super::file::LOG_SIZE;
-use super::rows::number;
 use crawlgate_config::format_bytes;
 
 /// Growth of the log after which a failed attempt is made again.

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 
+use super::engine::{Failure, Statements as _, integer, moment};
 use super::entries::{self, Blocks, checkpoint};
-use super::error::Failure;
 use super::hours::{Hours, read};
 use super::kind;
-use super::rows::{integer, number};
 use crate::{HOUR, Miscount};
 use crawlgate_record::Outline;
 use crawlgate_system::clock::Moment;
@@ -16,7 +15,7 @@ use crawlgate_tlog::SEGMENT;
 
 /// Counts all decisions anew, after a rebuild of a damaged store.
 pub(super) fn recount(connection: &Connection, blocks: &Blocks) -> Result<(), Failure> {
-    connection.execute("DELETE FROM hourly", [])?;
+    connection.run("DELETE FROM hourly", [])?;
     count_log(connection, blocks)?.write(connection)
 }
 
@@ -62,11 +61,7 @@ pub(super) fn miscounted(
     }
     let from = dropped_until(connection, first)?.map_or(Moment::default(), |until| until + HOUR);
     // `read` begins with the hour that its first argument is in.
-    for one in read(
-        connection,
-        from,
-        Moment::from_millis(i64::MAX.unsigned_abs()),
-    )? {
+    for one in read(connection, from, moment(i64::MAX))? {
         let (hour, counted) = (one.hour, one.count);
         let logged = sums.get(&(hour, one.mode, one.verdict, one.reason));
         let missing = counted.saturating_sub(logged.copied().unwrap_or_default());
@@ -88,10 +83,7 @@ fn dropped_until(connection: &Connection, first: u64) -> Result<Option<Moment>, 
             first.div_ceil(SEGMENT),
         ),
     ] {
-        let found: Option<i64> = connection
-            .prepare_cached(text)?
-            .query_row([integer(before)], |row| row.get(0))?;
-        latest = latest.max(found);
+        latest = latest.max(connection.only(text, [integer(before)])?);
     }
-    Ok(latest.map(|time| Moment::from_millis(number(time))))
+    Ok(latest.map(moment))
 }

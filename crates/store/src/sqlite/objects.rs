@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
-use super::error::Failure;
-use super::rows::{integer, time};
+use super::engine::{Failure, Statements as _, integer, time};
+use crate::batch::digest;
 use crate::types::WEEK;
 use crate::{Batch, Object, ObjectKind, Sha256};
 use crawlgate_record::{Asserted, Basis, time_of};
@@ -23,10 +23,10 @@ pub(super) const MARGIN: Duration = Duration::from_millis(WEEK + 86_400_000);
 
 /// Returns the body of an object.
 pub(super) fn body(connection: &Connection, sha256: &Sha256) -> Result<Option<Vec<u8>>, Failure> {
-    let mut statement = connection.prepare_cached("SELECT body FROM object WHERE sha256 = ?1")?;
-    let body: Option<Vec<u8>> = statement.query_row([sha256], |row| row.get(0)).optional()?;
+    let text = "SELECT body FROM object WHERE sha256 = ?1";
+    let body: Option<Vec<u8>> = connection.value(text, [sha256])?;
     // An altered body is another object's.
-    Ok(body.filter(|body| Object::new(ObjectKind::PolicySettings, body).sha256 == *sha256))
+    Ok(body.filter(|body| digest(body) == *sha256))
 }
 
 /// Returns the text of settings.
@@ -34,12 +34,9 @@ pub(super) fn policy_settings(
     connection: &Connection,
     sha256: &Sha256,
 ) -> Result<Option<String>, Failure> {
-    let mut statement =
-        connection.prepare_cached("SELECT body FROM object WHERE sha256 = ?1 AND kind = ?2")?;
+    let text = "SELECT body FROM object WHERE sha256 = ?1 AND kind = ?2";
     let kind = integer(ObjectKind::PolicySettings.number());
-    let body: Option<Vec<u8>> = statement
-        .query_row(params![sha256, kind], |row| row.get(0))
-        .optional()?;
+    let body: Option<Vec<u8>> = connection.value(text, params![sha256, kind])?;
     // An altered text is reported by its digest; one without a body was lost.
     let body = body.filter(|body| !body.is_empty());
     Ok(body.map(|body| String::from_utf8_lossy(&body).into_owned()))
@@ -70,15 +67,12 @@ fn put(connection: &Connection, object: &Object, used: i64) -> Result<(), Failur
         ObjectKind::PolicySettings | ObjectKind::Override => None,
     };
     let names = basis.and_then(|basis| basis.sha256);
-    connection
-        .prepare_cached(
-            "INSERT INTO object (sha256, kind, body, used, names) VALUES (?1, ?2, ?3, ?4, ?5) \
-             ON CONFLICT (sha256) DO UPDATE SET kind = excluded.kind, body = excluded.body, names = excluded.names, \
-             used = max(used, excluded.used) \
-             WHERE kind <> excluded.kind OR body <> excluded.body OR used < excluded.used",
-        )?
-        .execute(params![sha256, integer(kind.number()), &**body, used, names])?;
-    Ok(())
+    let text = "INSERT INTO object (sha256, kind, body, used, names) VALUES (?1, ?2, ?3, ?4, ?5) \
+                ON CONFLICT (sha256) DO UPDATE SET kind = excluded.kind, body = excluded.body, names = excluded.names, \
+                used = max(used, excluded.used) \
+                WHERE kind <> excluded.kind OR body <> excluded.body OR used < excluded.used";
+    let values = params![sha256, integer(kind.number()), &**body, used, names];
+    connection.run(text, values).map(drop)
 }
 
 /// Drops states of a robots.txt that no entry can name: those that were last used long before `oldest`, the time of the
@@ -91,12 +85,10 @@ pub(super) fn drop_unused(
 ) -> Result<usize, Failure> {
     // A process may still name an object that it added up to `IN_USE` ago.
     let before = (oldest - MARGIN).min(now - IN_USE);
-    let mut drop = connection.prepare_cached(
-        "DELETE FROM object WHERE sha256 IN \
-         (SELECT sha256 FROM object WHERE used < ?1 AND kind = ?2 ORDER BY used LIMIT ?3)",
-    )?;
+    let text = "DELETE FROM object WHERE sha256 IN \
+                (SELECT sha256 FROM object WHERE used < ?1 AND kind = ?2 ORDER BY used LIMIT ?3)";
     let basis = integer(ObjectKind::Basis.number());
-    Ok(drop.execute(params![time(before), basis, AT_ONCE])?)
+    connection.run(text, [time(before), basis, AT_ONCE])
 }
 
 /// Returns the kind of an object, and the robots.txt that it names.
@@ -115,19 +107,16 @@ pub(super) fn note_lost(
     kind: ObjectKind,
     now: Moment,
 ) -> Result<bool, Failure> {
-    let mut note =
-        connection.prepare_cached("INSERT OR IGNORE INTO object VALUES (?1, ?2, x'', ?3, NULL)")?;
+    let text = "INSERT OR IGNORE INTO object VALUES (?1, ?2, x'', ?3, NULL)";
     let kind = integer(kind.number());
-    Ok(note.execute(params![sha256, kind, time(now)])? > 0)
+    Ok(connection.run(text, params![sha256, kind, time(now)])? > 0)
 }
 
 /// Returns the digests of objects with a row that names another kind, or another robots.txt, than the body does.
 pub(super) fn misnamed(connection: &Connection) -> Result<Vec<Vec<u8>>, Failure> {
-    let mut statement = connection
-        .prepare("SELECT sha256, kind, body, names FROM object WHERE length(body) > 0")?;
-    let mut rows = statement.query([])?;
     let mut wrong = Vec::new();
-    while let Some(row) = rows.next()? {
+    let text = "SELECT sha256, kind, body, names FROM object WHERE length(body) > 0";
+    connection.each(text, [], |row| {
         let body = row.get_ref(2)?.as_blob().unwrap_or_default();
         let (kind, names) = facts(body);
         let named = row.get_ref(3)?.as_blob_or_null().unwrap_or(Some(&[]));
@@ -136,7 +125,8 @@ pub(super) fn misnamed(connection: &Connection) -> Result<Vec<Vec<u8>>, Failure>
         if !is_right {
             wrong.push(row.get(0)?);
         }
-    }
+        Ok(())
+    })?;
     Ok(wrong)
 }
 
@@ -145,33 +135,21 @@ pub(super) fn misnamed(connection: &Connection) -> Result<Vec<Vec<u8>>, Failure>
 pub(super) fn mend(connection: &Connection, now: Moment) -> Result<(), Failure> {
     for sha256 in misnamed(connection)? {
         let text = "SELECT body FROM object WHERE sha256 = ?1";
-        let body: Vec<u8> = connection.query_row(text, [&sha256], |row| row.get(0))?;
+        let body: Vec<u8> = connection.only(text, [&sha256])?;
         let (kind, names) = facts(&body);
-        connection.execute(
-            "UPDATE object SET kind = ?2, names = ?3 WHERE sha256 = ?1",
-            params![sha256, integer(kind.number()), names],
-        )?;
+        let text = "UPDATE object SET kind = ?2, names = ?3 WHERE sha256 = ?1";
+        connection.run(text, params![sha256, integer(kind.number()), names])?;
     }
     let text = "UPDATE object SET used = max(used, ?1)";
-    connection.execute(text, [time(now)])?;
-    Ok(())
+    connection.run(text, [time(now)]).map(drop)
 }
 
 /// Returns the digests of objects that differ from them.
 pub(super) fn wrong(connection: &Connection) -> Result<Vec<Vec<u8>>, Failure> {
-    let mut statement =
-        connection.prepare("SELECT sha256, body FROM object WHERE length(body) > 0")?;
-    let mut rows = statement.query([])?;
-    let mut wrong = Vec::new();
-    while let Some(row) = rows.next()? {
+    let text = "SELECT sha256, body FROM object WHERE length(body) > 0";
+    let all = connection.all(text, [], |row| {
         let (sha256, body): (Vec<u8>, Vec<u8>) = (row.get(0)?, row.get(1)?);
-        if Object::new(ObjectKind::PolicySettings, &body)
-            .sha256
-            .as_slice()
-            != sha256
-        {
-            wrong.push(sha256);
-        }
-    }
-    Ok(wrong)
+        Ok((*sha256 != digest(&body)).then_some(sha256))
+    })?;
+    Ok(all.into_iter().flatten().collect())
 }

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OpenFlags};
 use rustix::fs::fchown;
 use tracing::warn;
 
-use super::error::Failure;
+use super::engine::{Failure, Statements as _};
 use super::file::{CHECKPOINT, LOG_SIZE, PAGE, PATIENCE, beside, kind_of};
 use super::kind;
 use super::schema::{self, SchemaVersion, VERSION};
@@ -84,8 +84,7 @@ fn remove_old_state_file(path: &Path) -> Result<(), Failure> {
 /// Carries the schema over into the file: with it in the log alone, a lost log would leave a file that looks as if no
 /// record had ever been written.
 fn checkpoint_schema(connection: &Connection, path: &Path) -> Result<(), Failure> {
-    let is_busy: bool =
-        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    let is_busy: bool = connection.only("PRAGMA wal_checkpoint(TRUNCATE)", [])?;
     let synced = sync_folder(path);
     match synced {
         Ok(()) if !is_busy => Ok(()),
@@ -128,8 +127,8 @@ pub(super) fn probe(connection: &Connection) -> Result<(), Failure> {
         "domain INDEXED BY domain_octets WHERE octets >= 0",
     ];
     for look in LOOKS {
-        let mut statement = connection.prepare(&format!("SELECT 1 FROM {look} LIMIT 1"))?;
-        statement.exists([])?;
+        let text = format!("SELECT 1 FROM {look} LIMIT 1");
+        connection.prepare(&text)?.exists([])?;
     }
     // The next entry follows the last one.
     super::entries::Head::read(connection)?;
@@ -183,37 +182,27 @@ pub(super) fn require(path: &Path, access: Access) -> Result<(), StoreError> {
     let was_begun = key.exists();
     let is_there = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
     match fs::metadata(path) {
-        Err(error) if !is_there(&error) && was_begun => Err(StoreError {
-            kind: StoreErrorKind::Corrupt,
-            message: format!(
-                "{}: the store is gone: there is no such file, but {}, the key that has signed its log, is still there; bring \
-                 the store back, or move the key away, too, to begin anew",
-                path.display(),
-                key.display(),
-            ),
-        }),
+        Err(error) if !is_there(&error) && was_begun => Err(StoreErrorKind::Corrupt.at(path, format_args!(
+            "the store is gone: there is no such file, but {}, the key that has signed its log, is still there; bring \
+             the store back, or move the key away, too, to begin anew",
+            key.display(),
+        ))),
         Err(error) if !is_there(&error) && access == Access::Read => Err(missing(path)),
         // The engine would wait for a pipe for ever.
-        Ok(file) if !file.is_file() => Err(StoreError {
-            kind: StoreErrorKind::Denied,
-            message: format!(
-                "{}: this is {}; move it away, or name a file with [store] path",
-                path.display(),
-                kind_of(file.file_type())
-            ),
-        }),
-        Err(error) if is_there(&error) => Err(StoreError {
-            kind: StoreErrorKind::Denied,
-            message: format!(
-                "{}: the store cannot be opened: {error}; {}",
-                path.display(),
-                match error.kind() {
-                    io::ErrorKind::PermissionDenied =>
-                        "let this user enter its directory and read and write the file, or name another with [store] path",
-                    _ => "see to the disk, or name another place with [store] path",
+        Ok(file) if !file.is_file() => Err(StoreErrorKind::Denied.at(path, format_args!(
+            "this is {}; move it away, or name a file with [store] path",
+            kind_of(file.file_type()),
+        ))),
+                Err(error) if is_there(&error) => {
+            let way_out = match error.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    "let this user enter its directory and read and write the file, or name another with [store] path"
                 }
-            ),
-        }),
+                _ => "see to the disk, or name another place with [store] path",
+            };
+            let words = format_args!("the store cannot be opened: {error}; {way_out}");
+            Err(StoreErrorKind::Denied.at(path, words))
+        }
         _ => refuse_other_than_files(path).and_then(|()| refuse_emptied(path)),
     }
 }
@@ -226,28 +215,20 @@ fn refuse_other_than_files(path: &Path) -> Result<(), StoreError> {
         if let Ok(file) = fs::metadata(&path)
             && !file.is_file()
         {
-            return Err(StoreError {
-                kind: StoreErrorKind::Denied,
-                message: format!(
-                    "{}: this is {}, and the store keeps a file of its own there; move it away; what that file held \
-                     (-wal: the latest decisions) is lost, if it is not brought back",
-                    path.display(),
-                    kind_of(file.file_type())
-                ),
-            });
+            return Err(StoreErrorKind::Denied.at(&path, format_args!(
+                "this is {}, and the store keeps a file of its own there; move it away; what that file held (-wal: the \
+                 latest decisions) is lost, if it is not brought back",
+                kind_of(file.file_type()),
+            )));
         }
     }
     Ok(())
 }
 
 fn missing(path: &Path) -> StoreError {
-    foreign_file(path).unwrap_or_else(|| StoreError {
-        kind: StoreErrorKind::Missing,
-        message: format!(
-            "{}: there is no store yet; `crawlgate serve` or `crawlgate run` makes one, or [store] path names another",
-            path.display()
-        ),
-    })
+    foreign_file(path).unwrap_or_else(|| StoreErrorKind::Missing.at(path,
+        "there is no store yet; `crawlgate serve` or `crawlgate run` makes one, or [store] path names another"
+    ))
 }
 
 /// Opens a connection with the settings that all our connections share.
@@ -290,26 +271,17 @@ fn known(connection: &Connection, path: &Path) -> Result<SchemaVersion, Failure>
         SchemaVersion::Foreign if was_begun => Err(Failure::Damaged(
             "its beginning is another program's database's".to_owned(),
         )),
-        SchemaVersion::Earlier(_) => Err(Failure::Store(StoreError {
-            kind: StoreErrorKind::Corrupt,
-            message: format!(
+        SchemaVersion::Earlier(_) => Err(Failure::Store(StoreErrorKind::Corrupt.error(format!(
                 "{path}: an unreleased crawlgate has written the store in a form that is no longer read; move it and the \
                  files beside it away, or name another file with [store] path"
-            ),
-        })),
-        SchemaVersion::Newer(version) => Err(Failure::Store(StoreError {
-            kind: StoreErrorKind::Newer,
-            message: format!(
-                "{path}: a newer crawlgate has written the store (schema {version}, known here: up to {VERSION}); run that \
-                 version, or name another file with [store] path"
-            ),
-        })),
-        SchemaVersion::Foreign => Err(Failure::Store(StoreError {
-            kind: StoreErrorKind::Corrupt,
-            message: format!(
+            )))),
+        SchemaVersion::Newer(version) => Err(Failure::Store(StoreErrorKind::Newer.error(format!(
+            "{path}: a newer crawlgate has written the store (schema {version}, known here: up to {VERSION}); run that \
+             version, or name another file with [store] path"
+        )))),
+        SchemaVersion::Foreign => Err(Failure::Store(StoreErrorKind::Corrupt.error(format!(
                 "{path}: this is another program's database; name another file with [store] path"
-            ),
-        })),
+            )))),
         version => Ok(version),
     }
 }
@@ -330,17 +302,10 @@ fn make_file(path: &Path) -> Result<(), StoreError> {
         if is_exhaustion(&error) {
             return Failure::NoDescriptor.at(path);
         }
-        StoreError {
-            kind: match error.kind() {
-                io::ErrorKind::StorageFull => StoreErrorKind::Full,
-                _ => StoreErrorKind::Denied,
-            },
-            message: format!(
-                "{}: the store cannot be made: {error}; let this user write there, name another file with [store] path, \
-                 or do without one: [store] path = \"\"",
-                path.display()
-            ),
-        }
+        StoreErrorKind::of_write(&error).at(path, format_args!(
+            "the store cannot be made: {error}; let this user write there, name another file with [store] path, or do \
+             without one: [store] path = \"\""
+        ))
     };
     if path.try_exists().map_err(error_of)? {
         return Ok(());
@@ -374,15 +339,11 @@ fn refuse_emptied(path: &Path) -> Result<(), StoreError> {
     let is_empty = fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() == 0);
     let logged = fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0);
     if is_empty && (logged || log_key_file(path).exists()) {
-        return Err(StoreError {
-            kind: StoreErrorKind::Corrupt,
-            message: format!(
-                "{}: the store was emptied: the file has no content, but what lies beside it shows that there was some; \
-                 bring it back, or move it and {} away to begin anew",
-                path.display(),
-                log_key_file(path).display(),
-            ),
-        });
+        return Err(StoreErrorKind::Corrupt.at(path, format_args!(
+            "the store was emptied: the file has no content, but what lies beside it shows that there was some; bring \
+             it back, or move it and {} away to begin anew",
+            log_key_file(path).display(),
+        )));
     }
     Ok(())
 }

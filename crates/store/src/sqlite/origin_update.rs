@@ -4,10 +4,10 @@ use rusqlite::{Connection, Transaction, params};
 use tracing::{error, warn};
 
 use super::bounds::Parts;
-use super::error::Failure;
+use super::engine::{Failure, Statements as _, time};
 use super::fetches;
 use super::robots;
-use super::rows::{self, time};
+use super::rows;
 use crate::persist::to_stored;
 use crate::{FETCHES_KEPT, OriginUpdate, Sha256, StoredOrigin};
 use crawlgate_origins::identity::{Identity, OWN_STATES};
@@ -83,20 +83,20 @@ fn update(
     };
     rows::write_origin(transaction, &memory)?;
     rows::write_fetch(transaction, &update.origin, &update.fetch)?;
-    let mut surplus = transaction.prepare_cached(
+    let (origin, identity) = (update.origin.as_str(), memory.identity.to_string());
+    transaction.run(
         "DELETE FROM fetch WHERE origin = ?1 AND identity = ?2 AND number <= \
          (SELECT number FROM fetch WHERE origin = ?1 AND identity = ?2 ORDER BY number DESC LIMIT 1 OFFSET ?3)",
+        params![origin, identity, FETCHES_KEPT as i64],
     )?;
-    let (origin, identity) = (update.origin.as_str(), memory.identity.to_string());
-    surplus.execute(params![origin, identity, FETCHES_KEPT as i64])?;
     // A state that has replaced another in memory replaces it here, too.
-    let mut replaced = transaction.prepare_cached(
+    let common = Identity::common(memory.identity.document()).to_string();
+    transaction.run(
         "DELETE FROM origin WHERE origin = ?1 AND identity IN \
          (SELECT identity FROM origin WHERE origin = ?1 AND identity <> ?3 AND instr(identity, ':') = instr(?3, ':') \
          ORDER BY updated DESC LIMIT -1 OFFSET ?2)",
+        params![origin, OWN_STATES as i64, common],
     )?;
-    let common = Identity::common(memory.identity.document()).to_string();
-    replaced.execute(params![origin, OWN_STATES as i64, common])?;
     robots::note(transaction, &update.origin, update.fetch.time)?;
     Ok(gone)
 }
@@ -127,10 +127,8 @@ fn snapshot(
 ) -> Result<Kept, Failure> {
     let now = update.fetch.time;
     let text = file.robots.text();
-    let mut seen = transaction.prepare_cached(
-        "UPDATE snapshot SET last_fetched = max(last_fetched, ?2) WHERE sha256 = ?1",
-    )?;
-    let is_known = seen.execute(params![file.sha256, time(now)])? > 0;
+    let seen = "UPDATE snapshot SET last_fetched = max(last_fetched, ?2) WHERE sha256 = ?1";
+    let is_known = transaction.run(seen, params![file.sha256, time(now)])? > 0;
     if is_known && is_kept_whole(transaction, file.sha256, text)? {
         return Ok(Kept::Whole { dropped: 0 });
     }
@@ -147,9 +145,7 @@ fn snapshot(
     let domain = robots::domain_of(&update.origin);
     // Making room may have dropped the row, too.
     let was_dropped = robots::is_dropped(transaction, file.sha256)?;
-    let is_known = transaction
-        .prepare_cached("SELECT 1 FROM snapshot WHERE sha256 = ?1")?
-        .exists([file.sha256])?;
+    let is_known = transaction.has("SELECT 1 FROM snapshot WHERE sha256 = ?1", [file.sha256])?;
     if is_known && !was_dropped {
         let sha256 = hex(file.sha256);
         warn!(
@@ -158,22 +154,16 @@ fn snapshot(
         );
     }
     if is_known {
-        let mut mend = transaction.prepare_cached(
+        transaction.run(
             "UPDATE snapshot SET bytes = ?2, body = ?3, domain = ?4, dropped = NULL WHERE sha256 = ?1",
+            params![file.sha256, text.len() as i64, body, domain],
         )?;
-        mend.execute(params![file.sha256, text.len() as i64, body, domain])?;
         return Ok(kept);
     }
-    let mut add = transaction.prepare_cached(
+    transaction.run(
         "INSERT INTO snapshot (sha256, bytes, body, first_fetched, last_fetched, domain) VALUES (?1, ?2, ?3, ?4, ?4, ?5)",
+        params![file.sha256, text.len() as i64, body, time(now), domain],
     )?;
-    add.execute(params![
-        file.sha256,
-        text.len() as i64,
-        body,
-        time(now),
-        domain
-    ])?;
     Ok(kept)
 }
 

@@ -8,16 +8,15 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 
 use super::bounds::{self, Parts};
+use super::engine::{Failure, Statements as _, moment, number, time};
 use super::entries::retention::{self, Oldest};
-use super::entries::{Blocks, Head, extent, fold, oldest};
-use super::error::Failure;
+use super::entries::{Blocks, extent, oldest};
 use super::file::LOG_SIZE;
-use super::rows::{number, time};
-use super::transaction::begin;
-use super::write::{LogMemory, event};
+
+use super::write::{Change, LogMemory};
 use super::{fetches, hours, objects, robots, shipping};
 use crate::{Pruned, Retention, Sha256};
 use crawlgate_record::{DropCause, EventKind};
@@ -57,28 +56,22 @@ pub(super) fn step(
         Some((most, parts)) => is_held(connection, path, parts, most)?,
         None => false,
     };
-    let transaction = begin(connection)?;
-    let mut head = log.head(&transaction)?;
-    let mut dropped = drop_old(&transaction, &mut head, log.blocks(), params)?;
+    let mut change = log.begin(connection)?;
+    let mut dropped = drop_old(&mut change, log.blocks(), params)?;
     if let (Some((_, parts)), false) = (bound, is_held) {
-        dropped.origins = robots::make_room(&transaction, parts.robots, 0, params.now)?;
-        if bounds::excess(&transaction, parts, 0)? > 0 {
-            dropped.add(drop_for_room(
-                &transaction,
-                &mut head,
-                log.blocks(),
-                params,
-            )?);
+        dropped.origins = robots::make_room(&change, parts.robots, 0, params.now)?;
+        if bounds::excess(&change, parts, 0)? > 0 {
+            dropped.add(drop_for_room(&mut change, log.blocks(), params)?);
         }
     }
-    let oldest = oldest::oldest_kept(&transaction)?.unwrap_or(params.now);
-    let objects = objects::drop_unused(&transaction, oldest, params.now)?;
-    let (looked_at, snapshots) = texts(&transaction, retention.keep, params.now)?;
+    let oldest = oldest::oldest_kept(&change)?.unwrap_or(params.now);
+    let objects = objects::drop_unused(&change, oldest, params.now)?;
+    let (looked_at, snapshots) = texts(&change, retention.keep, params.now)?;
     if dropped.decisions > 0 {
-        hours::prune(&transaction, oldest)?;
-        fetches::prune(&transaction, oldest)?;
+        hours::prune(&change, oldest)?;
+        fetches::prune(&change, oldest)?;
     }
-    log.commit(transaction, head)?;
+    log.commit(change)?;
     let mut given_back = 0;
     if let (Some((_, parts)), false) = (bound, is_held) {
         if bounds::file_size(connection)? > parts.content {
@@ -112,8 +105,7 @@ fn is_held(connection: &Connection, path: &Path, parts: Parts, most: u64) -> Res
 
 /// Drops blocks whose entries have all expired.
 fn drop_old(
-    transaction: &Transaction<'_>,
-    head: &mut Head,
+    change: &mut Change<'_>,
     blocks: &Blocks,
     params: &RemovalParams,
 ) -> Result<Pruned, Failure> {
@@ -122,10 +114,10 @@ fn drop_old(
         return Ok(dropped);
     };
     let oldest_kept = params.now - keep;
-    fold_before(transaction, head, oldest_kept.max(params.now - DAY))?;
-    let until = shipping::until(transaction)?.unwrap_or(u64::MAX);
+    fold_before(change, oldest_kept.max(params.now - DAY))?;
+    let until = shipping::until(change)?.unwrap_or(u64::MAX);
     for _ in 0..BLOCKS {
-        let Some(oldest) = retention::oldest(transaction)? else {
+        let Some(oldest) = retention::oldest(change)? else {
             break;
         };
         // An entry from the future is not old: either clock may be wrong.
@@ -136,55 +128,47 @@ fn drop_old(
             dropped.is_held = true;
             break;
         }
-        dropped.add(drop_block(transaction, blocks, &oldest, params)?);
+        dropped.add(drop_block(change, blocks, &oldest, params)?);
     }
-    tell(transaction, head, &dropped, DropCause::Keep, params.now)?;
+    tell(change, &dropped, DropCause::Keep, params.now)?;
     Ok(dropped)
 }
 
 /// Turns entries of the tail that are older than `before` into blocks: a block goes as a whole, so it must not wait for
 /// entries of another month.
-fn fold_before(
-    transaction: &Transaction<'_>,
-    head: &mut Head,
-    before: Moment,
-) -> Result<(), Failure> {
-    let mut young = transaction
-        .prepare_cached("SELECT first FROM tail WHERE max_time >= ?1 ORDER BY first LIMIT 1")?;
-    let young: Option<i64> = young
-        .query_row([time(before)], |row| row.get(0))
-        .optional()?;
-    fold(transaction, head, young.map_or(u64::MAX, number))
+fn fold_before(change: &mut Change<'_>, before: Moment) -> Result<(), Failure> {
+    let text = "SELECT first FROM tail WHERE max_time >= ?1 ORDER BY first LIMIT 1";
+    let young = change.value(text, [time(before)])?;
+    change.fold(young.map_or(u64::MAX, number))
 }
 
 /// Drops the oldest block to make room. The tail becomes blocks if there is none. Nothing goes that is not shipped.
 pub(super) fn drop_for_room(
-    transaction: &Transaction<'_>,
-    head: &mut Head,
+    change: &mut Change<'_>,
     blocks: &Blocks,
     params: &RemovalParams,
 ) -> Result<Pruned, Failure> {
-    let until = shipping::until(transaction)?;
-    let mut oldest = retention::oldest(transaction)?;
+    let until = shipping::until(change)?;
+    let mut oldest = retention::oldest(change)?;
     if oldest.is_none() {
-        fold(transaction, head, until.unwrap_or(u64::MAX))?;
-        oldest = retention::oldest(transaction)?;
+        change.fold(until.unwrap_or(u64::MAX))?;
+        oldest = retention::oldest(change)?;
     }
-    let (first, size) = extent(transaction)?;
+    let (first, size) = extent(change)?;
     let end = oldest.map_or(size, |oldest| oldest.first + oldest.count);
     // Fewer entries than a bundle stay in any case.
     if size - first >= BUNDLE && until.is_some_and(|until| end > until) {
         return Ok(Pruned {
             is_full: true,
-            waits_for_checkpoint: shipping::waits_for_checkpoint(transaction)?,
+            waits_for_checkpoint: shipping::waits_for_checkpoint(change)?,
             ..Pruned::default()
         });
     }
     let Some(oldest) = oldest else {
         return Ok(Pruned::default());
     };
-    let dropped = drop_block(transaction, blocks, &oldest, params)?;
-    tell(transaction, head, &dropped, DropCause::Size, params.now)?;
+    let dropped = drop_block(change, blocks, &oldest, params)?;
+    tell(change, &dropped, DropCause::Size, params.now)?;
     Ok(dropped)
 }
 
@@ -209,8 +193,7 @@ fn drop_block(
 
 /// Appends the entry that says what was dropped.
 fn tell(
-    transaction: &Transaction<'_>,
-    head: &mut Head,
+    change: &mut Change<'_>,
     dropped: &Pruned,
     cause: DropCause,
     now: Moment,
@@ -218,8 +201,8 @@ fn tell(
     if dropped.decisions == 0 {
         return Ok(());
     }
-    let (index, _) = extent(transaction)?;
-    event(transaction, head, now, EventKind::Dropped { index, cause })
+    let (index, _) = extent(change)?;
+    change.event(now, EventKind::Dropped { index, cause })
 }
 
 /// Drops texts that are old enough and without references. Returns the numbers of visited and of dropped texts.
@@ -229,39 +212,35 @@ fn texts(
     now: Moment,
 ) -> Result<(usize, u64), Failure> {
     // With unlimited retention, drop only texts that are gone already; the notes on other texts stay.
-    let mut due = transaction.prepare_cached(match keep {
+    let text = match keep {
         Some(_) => "SELECT sha256 FROM leftover WHERE due <= ?1 ORDER BY due LIMIT ?2",
         None => {
             "SELECT sha256 FROM leftover JOIN snapshot USING (sha256) WHERE due <= ?1 AND dropped IS NOT NULL LIMIT ?2"
         }
-    })?;
-    let due = due.query_map(params![time(now), TEXTS as i64], |row| row.get(0))?;
-    let due: Vec<Sha256> = due.collect::<Result<_, _>>()?;
+    };
+    let most = [time(now), TEXTS as i64];
+    let due: Vec<Sha256> = transaction.all(text, most, |row| Ok(row.get(0)?))?;
     let mut dropped = 0;
     for sha256 in &due {
-        let mut look = transaction.prepare_cached(
-            "SELECT last_fetched, dropped IS NOT NULL, \
-             EXISTS (SELECT 1 FROM origin WHERE origin.sha256 = snapshot.sha256) \
-             OR EXISTS (SELECT 1 FROM fetch WHERE fetch.sha256 = snapshot.sha256) \
-             OR EXISTS (SELECT 1 FROM object WHERE object.names = snapshot.sha256) \
-             FROM snapshot WHERE sha256 = ?1",
-        )?;
-        let found = look.query_row([sha256], |row| {
+        let text = "SELECT last_fetched, dropped IS NOT NULL, \
+                    EXISTS (SELECT 1 FROM origin WHERE origin.sha256 = snapshot.sha256) \
+                    OR EXISTS (SELECT 1 FROM fetch WHERE fetch.sha256 = snapshot.sha256) \
+                    OR EXISTS (SELECT 1 FROM object WHERE object.names = snapshot.sha256) \
+                    FROM snapshot WHERE sha256 = ?1";
+        let found = transaction.first(text, [sha256], |row| {
             Ok((row.get(0)?, row.get::<_, bool>(1)?, row.get::<_, bool>(2)?))
-        });
-        let waits_until = match found.optional()? {
+        })?;
+        let waits_until = match found {
             // The remaining reference notes the text again when it ends.
             None | Some((.., true)) => None,
             // The row of a dropped text holds nothing.
             Some((fetched, is_dropped, false)) => {
                 let due = match (keep, is_dropped) {
-                    (Some(keep), false) => Moment::from_millis(number(fetched)) + keep,
+                    (Some(keep), false) => moment(fetched) + keep,
                     _ => now,
                 };
                 if due <= now {
-                    transaction
-                        .prepare_cached("DELETE FROM snapshot WHERE sha256 = ?1")?
-                        .execute([sha256])?;
+                    transaction.run("DELETE FROM snapshot WHERE sha256 = ?1", [sha256])?;
                     dropped += 1;
                     None
                 } else {
@@ -270,12 +249,11 @@ fn texts(
             }
         };
         match waits_until {
-            None => transaction
-                .prepare_cached("DELETE FROM leftover WHERE sha256 = ?1")?
-                .execute([sha256])?,
-            Some(due) => transaction
-                .prepare_cached("UPDATE leftover SET due = ?2 WHERE sha256 = ?1")?
-                .execute(params![sha256, due])?,
+            None => transaction.run("DELETE FROM leftover WHERE sha256 = ?1", [sha256])?,
+            Some(due) => transaction.run(
+                "UPDATE leftover SET due = ?2 WHERE sha256 = ?1",
+                params![sha256, due],
+            )?,
         };
     }
     Ok((due.len(), dropped))
@@ -283,14 +261,13 @@ fn texts(
 
 /// Gives free pages at the end of the file back and returns their number.
 fn give_back(connection: &Connection) -> Result<i64, Failure> {
-    let free = || connection.query_row("PRAGMA freelist_count", [], |row| row.get::<_, i64>(0));
+    let free = || connection.only::<i64>("PRAGMA freelist_count", []);
     let before = free()?;
     if before == 0 {
         return Ok(0);
     }
-    let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
-    let mut rows = statement.query([])?;
     // Each step of the statement gives back one page.
-    while rows.next()?.is_some() {}
+    let text = format!("PRAGMA incremental_vacuum({PAGES})");
+    connection.each(&text, [], |_| Ok(()))?;
     Ok(before - free()?)
 }

@@ -198,7 +198,7 @@ impl Store {
                 Ok(newest.map_or(0, |newest| newest.size))
             })
         };
-        self.signing.changed(seen, newest).await
+        self.held.signing.changed(seen, newest).await
     }
 
     /// Returns the witnesses that know a checkpoint of a log which the store does not have, each with its size.
@@ -233,13 +233,13 @@ impl Store {
     /// Returns a present fault that no write reports yet.
     pub fn fault(&self) -> Option<&'static str> {
         let what = "its write-ahead log cannot be carried over into the database";
-        self.log.is_failing().then_some(what)
+        self.held.log.is_failing().then_some(what)
     }
 
     /// Waits until the overrides are no longer those of the version `seen`, and returns the present version. A write
     /// through this store ends the wait at once, one by another process within a second.
     pub async fn changes(&self, seen: u64) -> Result<u64, StoreError> {
-        self.announcer.changed(seen, || self.version()).await
+        self.held.announcer.changed(seen, || self.version()).await
     }
 
     /// Returns the facts that retention measures the wall clock by.
@@ -254,10 +254,10 @@ impl Store {
 
     /// Returns how much the store keeps.
     pub async fn size(&self) -> Result<Size, StoreError> {
-        let path = Arc::clone(&self.path);
+        let held = Arc::clone(&self.held);
         self.read(move |connection| {
             let size = read::size(connection)?;
-            let bytes = bounds::on_disk(connection, &path)?;
+            let bytes = bounds::on_disk(connection, &held.path)?;
             Ok(Size { bytes, ..size })
         })
         .await

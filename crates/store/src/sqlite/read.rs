@@ -7,12 +7,12 @@ use rusqlite::{Connection, Row, named_params, params};
 use tracing::error;
 
 use super::digests;
+use super::engine::{Failure, Statements as _, integer, number};
 use super::entries::{self, Blocks, Lines};
-use super::error::Failure;
-use super::rows::{self, integer, number};
+use super::rows;
 use crate::origins::place as place_of;
 use crate::{
-    Fetch, OriginQuery, Removed, Sha256, Size, StoreError, StoreErrorKind, StoredDecision,
+    Acknowledgement, Fetch, OriginQuery, Removed, Sha256, Size, StoreErrorKind, StoredDecision,
     StoredOrigin,
 };
 use crawlgate_block::unpack_frame;
@@ -75,9 +75,8 @@ pub(super) fn snapshot(
     connection: &Connection,
     sha256: Sha256,
 ) -> Result<Option<Vec<u8>>, Failure> {
-    let mut statement = connection
-        .prepare_cached("SELECT bytes, body FROM snapshot WHERE sha256 = ?1 AND dropped IS NULL")?;
-    first(statement.query([sha256])?, |row| {
+    let text = "SELECT bytes, body FROM snapshot WHERE sha256 = ?1 AND dropped IS NULL";
+    connection.first(text, [sha256], |row| {
         let bytes = usize::try_from(row.get::<_, i64>(0)?).unwrap_or_default();
         let packed = row.get_ref(1)?.as_blob().unwrap_or_default();
         // The length may be altered, too: no more is allocated than a text can have.
@@ -91,10 +90,12 @@ pub(super) fn snapshot(
 
 /// Tells whether a person has acknowledged a decision.
 pub(super) fn is_acknowledged(connection: &Connection, index: u64) -> bool {
-    let seen = connection.prepare_cached("SELECT 1 FROM acknowledgement WHERE seq = ?1");
+    let seen = connection.has(
+        "SELECT 1 FROM acknowledgement WHERE seq = ?1",
+        [integer(index + 1)],
+    );
     // An error shows when the page is made.
-    seen.and_then(|mut seen| seen.exists([integer(index + 1)]))
-        .unwrap_or_default()
+    seen.unwrap_or_default()
 }
 
 /// Returns the record of an entry.
@@ -105,15 +106,22 @@ pub(super) fn stored(
     entry: &[u8],
 ) -> Result<StoredDecision, Failure> {
     let seq = index + 1;
-    let mut seen = connection
-        .prepare_cached("SELECT time, person, note FROM acknowledgement WHERE seq = ?1")?;
     Ok(StoredDecision {
         seq,
         time: Moment::from_millis(entry::time_of(entry)),
         record: lines.line(connection, entry)?,
         entry: entry.to_vec(),
-        acknowledged: first(seen.query([integer(seq)])?, rows::acknowledgement)?,
+        acknowledged: acknowledgement(connection, seq)?,
     })
+}
+
+/// Returns the acknowledgement of a record.
+pub(super) fn acknowledgement(
+    connection: &Connection,
+    seq: u64,
+) -> Result<Option<Acknowledgement>, Failure> {
+    let text = "SELECT time, person, note FROM acknowledgement WHERE seq = ?1";
+    connection.first(text, [integer(seq)], rows::acknowledgement)
 }
 
 pub(super) fn decision(
@@ -139,13 +147,11 @@ pub(super) fn place(
     let mut found = entries::with_ids(connection, blocks, &ids, 2)?;
     match found.len() {
         0 | 1 => Ok(found.pop()),
-        _ => Err(StoreError {
-            kind: StoreErrorKind::Ambiguous,
-            message: format!(
+        _ => Err(StoreErrorKind::Ambiguous
+            .error(format!(
                 "{id}: more than one decision has an identifier that begins so; write more of it"
-            ),
-        }
-        .into()),
+            ))
+            .into()),
     }
 }
 
@@ -194,38 +200,30 @@ fn asserted<T>(
     connection: &Connection,
     read: impl Fn(&Row<'_>) -> Result<Option<T>, Failure>,
 ) -> Result<Vec<T>, Failure> {
-    let mut statement = connection.prepare_cached("SELECT * FROM override ORDER BY number")?;
-    let mut rows = statement.query([])?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
+    connection.each("SELECT * FROM override ORDER BY number", [], |row| {
         if !digests::holds("override", row)? {
             let number: i64 = row.get("number")?;
-            return Err(Failure::Store(StoreError {
-                kind: StoreErrorKind::Corrupt,
-                message: format!(
+            return Err(Failure::Store(StoreErrorKind::Corrupt.error(format!(
                     "the store is damaged: override {number} is not what was written, and is unreadable; \
                      `crawlgate override remove {number} --by NAME` takes it out of the store, or `crawlgate store \
                      rebuild` does; if it is to hold, add it anew"
-                ),
-            }));
+                ))));
         }
-        found.extend(read(row)?);
-    }
+                found.extend(read(row)?);
+        Ok(())
+    })?;
     Ok(found)
 }
 
 pub(super) fn version(connection: &Connection) -> Result<u64, Failure> {
-    let mut statement =
-        connection.prepare_cached("SELECT value FROM meta WHERE name = 'version'")?;
-    Ok(number(statement.query_row([], |row| row.get(0))?))
+    let text = "SELECT value FROM meta WHERE name = 'version'";
+    connection.only(text, []).map(number)
 }
 
 /// Returns all sizes except the octets on disk.
 pub(super) fn size(connection: &Connection) -> Result<Size, Failure> {
-    let count = |text: &str| -> Result<u64, Failure> {
-        let mut statement = connection.prepare_cached(text)?;
-        Ok(number(statement.query_row([], |row| row.get(0))?))
-    };
+    let count = |text| connection.only(text, []).map(number);
     Ok(Size {
         bytes: 0,
         origins: count("SELECT count(*) FROM origin")?,
@@ -238,20 +236,12 @@ pub(super) fn size(connection: &Connection) -> Result<Size, Failure> {
 pub(super) fn kept(connection: &Connection) -> Result<u64, Failure> {
     let (first, end) = entries::extent(connection)?;
     let gone = "SELECT coalesce(sum(count), 0) FROM block WHERE body IS NULL AND first >= ?1";
-    let mut gone = connection.prepare_cached(gone)?;
-    let gone: i64 = gone.query_row([integer(first)], |row| row.get(0))?;
-    Ok((end - first).saturating_sub(number(gone)))
+    let gone = connection.only(gone, [integer(first)]).map(number)?;
+    Ok((end - first).saturating_sub(gone))
 }
 
 fn limit(most: usize) -> i64 {
     i64::try_from(most).unwrap_or(i64::MAX)
-}
-
-fn first<T>(
-    mut rows: rusqlite::Rows<'_>,
-    read: impl Fn(&Row<'_>) -> Result<T, Failure>,
-) -> Result<Option<T>, Failure> {
-    rows.next()?.map(read).transpose()
 }
 
 /// Returns the first undamaged rows, at most so many. Logs each damaged one before them; its origin is asked anew.

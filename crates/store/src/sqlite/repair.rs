@@ -22,14 +22,16 @@ pub(super) use self::salvage::refuse_if_open;
 pub use self::salvage::{Rebuilt, rebuild};
 use super::agree::{self, Relation};
 use super::digests;
+use super::engine::{Failure, Statements as _, moment};
 use super::entries::Blocks;
-use super::error::{Failure, said};
+use super::error::said;
 use super::file::PATIENCE;
 use super::header::Header;
 use super::miscounted;
 use super::objects;
 use super::schema::{self, APPLICATION, SchemaVersion};
 use super::{entries, open, read, still};
+use crate::batch::digest;
 use crate::log_key::log_key_file;
 use crate::state_file::{self, state_file};
 use crate::{Access, Sha256, StoreError, StoreErrorKind};
@@ -115,15 +117,11 @@ pub fn check(path: &Path) -> Result<Faults, StoreError> {
     beside(&connection, path, &mut faults);
     if !begins_well && faults.is_empty() {
         if let Ok(SchemaVersion::Newer(version @ ..1_000)) = schema::read_version(&connection) {
-            return Err(StoreError {
-                kind: StoreErrorKind::Newer,
-                message: format!(
-                    "{}: {}; that one can check it. If no newer crawlgate ever ran here, the number is damaged, and \
-                     `crawlgate store rebuild` mends it",
-                    path.display(),
-                    open::numbered_beyond(version)
-                ),
-            });
+            return Err(StoreErrorKind::Newer.at(path, format_args!(
+                "{}; that one can check it. If no newer crawlgate ever ran here, the number is damaged, and `crawlgate \
+                 store rebuild` mends it",
+                open::numbered_beyond(version),
+            )));
         }
         let what = "the beginning of the file is damaged, which says what it is".to_owned();
         faults.damaged.push(what);
@@ -222,15 +220,14 @@ const CHECKS: [Check; 12] = [
 
 /// Runs the engine's own check of its pages and indices.
 fn structure(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    let mut statement = connection.prepare(&format!("PRAGMA integrity_check({MAX_FAULTS})"))?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
+    let text = format!("PRAGMA integrity_check({MAX_FAULTS})");
+    connection.each(&text, [], |row| {
         let said: String = row.get(0)?;
         if said != "ok" {
             faults.damaged.push(said);
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Finds parts of the schema that are missing or foreign.
@@ -244,40 +241,32 @@ fn schema(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
 
 /// Finds rows with references to missing rows.
 fn references(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    let mut statement = connection.prepare(
-        "SELECT \"table\", parent, count(*) FROM pragma_foreign_key_check GROUP BY \"table\", parent",
-    )?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
+    let text = "SELECT \"table\", parent, count(*) FROM pragma_foreign_key_check GROUP BY \"table\", parent";
+    connection.each(text, [], |row| {
         let (table, parent, count): (String, String, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
         faults.damaged.push(format!(
             "{table}: {count} rows refer to a {parent} that is not there"
         ));
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Finds fetches, and states behind records, without their text.
 fn fetched_texts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    let count: i64 = connection.query_row(
-        "SELECT count(*) FROM fetch WHERE sha256 IS NOT NULL AND sha256 NOT IN (SELECT sha256 FROM snapshot)",
-        [],
-        |row| row.get(0),
-    )?;
-    let named: i64 = connection.query_row(
-        "SELECT count(*) FROM object WHERE names IS NOT NULL AND names NOT IN (SELECT sha256 FROM snapshot)",
-        [],
-        |row| row.get(0),
-    )?;
+    let lacking = |table: &str, column: &str| {
+        let text = format!(
+            "SELECT count(*) FROM {table} WHERE {column} IS NOT NULL AND {column} NOT IN (SELECT sha256 FROM snapshot)"
+        );
+        connection.only::<i64>(&text, [])
+    };
+    let (count, named) = (lacking("fetch", "sha256")?, lacking("object", "names")?);
     if named > 0 {
-        faults.damaged.push(format!(
-            "object: {named} name a robots.txt that is not there"
-        ));
+        let fault = format!("object: {named} name a robots.txt that is not there");
+        faults.damaged.push(fault);
     }
     if count > 0 {
-        faults.damaged.push(format!(
-            "fetch: {count} have got a robots.txt that is not there"
-        ));
+        let fault = format!("fetch: {count} have got a robots.txt that is not there");
+        faults.damaged.push(fault);
     }
     Ok(())
 }
@@ -285,16 +274,14 @@ fn fetched_texts(connection: &Connection, faults: &mut Faults) -> Result<(), Fai
 /// Finds rows that differ from the written ones, and says how to drop each.
 fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     for table in digests::TABLES {
-        let mut statement = connection.prepare(&format!("SELECT * FROM \"{table}\""))?;
-        let mut rows = statement.query([])?;
         let (mut named, mut more) = (0, 0_u64);
-        while let Some(row) = rows.next()? {
+        connection.each(&format!("SELECT * FROM \"{table}\""), [], |row| {
             if digests::holds(table, row)? {
-                continue;
+                return Ok(());
             }
             if named == MAX_FAULTS {
                 more += 1;
-                continue;
+                return Ok(());
             }
             named += 1;
             let origin = row.get::<_, String>("origin").unwrap_or_default();
@@ -309,8 +296,8 @@ fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
                     "fetch {number}, of {origin}: it is not what was written; `crawlgate origins forget {origin}` drops it"
                 ),
                 "fetch_hourly" => {
-                    let hour = row.get::<_, i64>("hour").map_or(0, super::rows::number);
-                    let hour = crawlgate_text::time_text(Moment::from_millis(hour));
+                                        let hour = row.get("hour").map_or_else(|_| Moment::default(), moment);
+                    let hour = crawlgate_text::time_text(hour);
                     format!(
                         "fetch_hourly: the number of fetches in the hour from {hour} on is not what was written; no report on \
                          that hour can be made until `crawlgate store rebuild` drops it"
@@ -318,14 +305,14 @@ fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
                 }
                 _ => format!(
                     "origin {origin}: its state is not what was written, and it is asked anew; `crawlgate origins forget \
-                     {origin}` drops it"
+                                          {origin}` drops it"
                 ),
             });
-        }
+            Ok(())
+        })?;
         if more > 0 {
-            faults
-                .damaged
-                .push(format!("{table}: and {more} more are not what was written"));
+            let fault = format!("{table}: and {more} more are not what was written");
+            faults.damaged.push(fault);
         }
     }
     Ok(())
@@ -333,12 +320,10 @@ fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
 
 /// Finds texts that differ from their digests.
 fn texts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    let wrong = wrong_texts(connection)?;
-    if !wrong.is_empty() {
-        let count = wrong.len();
-        faults
-            .damaged
-            .push(format!("snapshot: {count} are not what their digests name"));
+    let count = wrong_texts(connection)?.len();
+    if count > 0 {
+        let fault = format!("snapshot: {count} are not what their digests name");
+        faults.damaged.push(fault);
     }
     Ok(())
 }
@@ -346,14 +331,12 @@ fn texts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
 /// Returns the numbers of texts that differ from their digests.
 fn wrong_texts(connection: &Connection) -> Result<Vec<i64>, Failure> {
     let mut wrong = Vec::new();
-    let mut statement =
-        connection.prepare("SELECT number, sha256, bytes FROM snapshot WHERE dropped IS NULL")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
+    let text = "SELECT number, sha256, bytes FROM snapshot WHERE dropped IS NULL";
+    connection.each(text, [], |row| {
         let number: i64 = row.get(0)?;
         let Ok(sha256) = Sha256::try_from(row.get_ref(1)?.as_blob().unwrap_or_default()) else {
             wrong.push(number);
-            continue;
+            return Ok(());
         };
         let bytes: i64 = row.get(2)?;
         let is_right = match read::snapshot(connection, sha256) {
@@ -366,7 +349,8 @@ fn wrong_texts(connection: &Connection) -> Result<Vec<i64>, Failure> {
         if !is_right {
             wrong.push(number);
         }
-    }
+        Ok(())
+    })?;
     Ok(wrong)
 }
 
@@ -396,9 +380,4 @@ fn counts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
         ));
     }
     Ok(())
-}
-
-fn digest(text: &[u8]) -> Sha256 {
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text);
-    digest.as_ref().try_into().unwrap_or_default()
 }

@@ -3,12 +3,12 @@
 //! Each names the acknowledgement that it replaces, and is refused if the decision has another one by then. The transaction
 //! decides: two reviewers, in one process or in several, never overwrite each other unseen.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction};
+use rusqlite::Connection;
 
-use super::entries::{append, extent};
-use super::error::Failure;
-use super::rows::{self, integer};
-use super::transaction::begin;
+use super::engine::Failure;
+use super::entries::extent;
+use super::read;
+
 use super::write::{LogMemory, note_acknowledged};
 use crate::{Acknowledgement, Review, Reviewed, failed};
 use crawlgate_record::{Event, EventKind};
@@ -22,8 +22,8 @@ pub(super) fn acknowledge(
     all: &[Review],
     note: &Acknowledgement,
 ) -> Result<Vec<Reviewed>, Failure> {
-    let transaction = begin(connection)?;
-    let (first, size) = extent(&transaction)?;
+    let mut change = log.begin(connection)?;
+    let (first, size) = extent(&change)?;
     let (mut results, mut frames) = (Vec::with_capacity(all.len()), Vec::new());
     for review in all {
         let index = review.seq.checked_sub(1);
@@ -31,28 +31,20 @@ pub(super) fn acknowledge(
             results.push(Reviewed::Unknown);
             continue;
         };
-        let present = present(&transaction, review.seq)?;
+        let present = read::acknowledgement(&change, review.seq)?;
         if present != review.replaces {
             results.push(Reviewed::Differs(present));
             continue;
         }
-        note_acknowledged(&transaction, index, note.time, (&note.by, &note.note))?;
+        note_acknowledged(&change, index, note.time, (&note.by, &note.note))?;
         push_entry(&mut frames, &entry(index, note)).map_err(|error| failed(error.to_string()))?;
         results.push(Reviewed::Done);
     }
     if !frames.is_empty() {
-        let mut head = log.head(&transaction)?;
-        append(&transaction, &mut head, &frames, None, None)?;
-        log.commit(transaction, head)?;
+        change.append(&frames)?;
+        log.commit(change)?;
     }
     Ok(results)
-}
-
-fn present(transaction: &Transaction<'_>, seq: u64) -> Result<Option<Acknowledgement>, Failure> {
-    let mut present = transaction
-        .prepare_cached("SELECT time, person, note FROM acknowledgement WHERE seq = ?1")?;
-    let present = present.query_row([integer(seq)], |row| Ok(rows::acknowledgement(row)));
-    present.optional()?.transpose()
 }
 
 /// Returns the entry of the log about an acknowledgement.

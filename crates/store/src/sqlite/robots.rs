@@ -8,12 +8,11 @@
 
 use std::borrow::Cow;
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 
+use super::engine::{Failure, Statements as _, integer, moment, number, time};
 use super::entries::oldest::oldest_kept;
-use super::error::Failure;
 use super::objects::MARGIN;
-use super::rows::{integer, number, time};
 use crate::Sha256;
 use crawlgate_origins::requesting_client::network_of;
 use crawlgate_robots::Origin;
@@ -42,21 +41,17 @@ pub(super) fn domain_of(origin: &Origin) -> Cow<'_, str> {
 
 /// Notes the room of an origin, after its state and a fetch were written.
 pub(super) fn note(connection: &Connection, origin: &Origin, used: Moment) -> Result<(), Failure> {
-    connection
-        .prepare_cached(
-            "INSERT INTO kept SELECT ?1, ?2, ?3, 640 + (SELECT coalesce(sum(320 + length(hops) + length(fields)), 0) \
-             FROM fetch WHERE origin = ?1) WHERE true \
-             ON CONFLICT (origin) DO UPDATE SET used = max(used, excluded.used), octets = excluded.octets",
-        )?
-        .execute(params![origin.as_str(), domain_of(origin), time(used)])?;
-    Ok(())
+    let text = "INSERT INTO kept SELECT ?1, ?2, ?3, 640 + (SELECT coalesce(sum(320 + length(hops) + length(fields)), 0) \
+                FROM fetch WHERE origin = ?1) WHERE true \
+                ON CONFLICT (origin) DO UPDATE SET used = max(used, excluded.used), octets = excluded.octets";
+    let values = params![origin.as_str(), domain_of(origin), time(used)];
+    connection.run(text, values).map(drop)
 }
 
 /// Returns the approximate octets of all origins' data.
 pub(super) fn octets(connection: &Connection) -> Result<u64, Failure> {
-    let mut value =
-        connection.prepare_cached("SELECT value FROM meta WHERE name = 'robots_octets'")?;
-    Ok(number(value.query_row([], |row| row.get(0))?))
+    let text = "SELECT value FROM meta WHERE name = 'robots_octets'";
+    connection.only(text, []).map(number)
 }
 
 /// Drops the least recently used data until `incoming` octets fit into `most`, or the step is full. Returns the numbers
@@ -74,9 +69,7 @@ pub(super) fn make_room(
     let first = first_named(transaction)?;
     // A text that an entry rests on which is not shipped yet stays.
     let unshipped = super::shipping::unshipped_from(transaction)?;
-    let unshipped = unshipped.map_or(i64::MAX, |from| {
-        time(Moment::from_millis(number(from)) - MARGIN)
-    });
+    let unshipped = unshipped.map_or(i64::MAX, |from| time(moment(from) - MARGIN));
     let bounds = (first, unshipped);
     for _ in 0..AT_ONCE {
         if octets(transaction)? + incoming <= most {
@@ -106,11 +99,8 @@ fn first_named(connection: &Connection) -> Result<i64, Failure> {
 
 /// Returns the domain that takes most if that is more than `share`.
 fn over_its_share(connection: &Connection, share: u64) -> Result<Option<String>, Failure> {
-    let mut most = connection
-        .prepare_cached("SELECT name FROM domain WHERE octets > ?1 ORDER BY octets DESC LIMIT 1")?;
-    Ok(most
-        .query_row([integer(share)], |row| row.get(0))
-        .optional()?)
+    let text = "SELECT name FROM domain WHERE octets > ?1 ORDER BY octets DESC LIMIT 1";
+    connection.value(text, [integer(share)])
 }
 
 /// Drops one text, or some origins, of a domain or of all, and returns their number.
@@ -156,7 +146,7 @@ fn oldest_text(
     droppable: DroppableText,
 ) -> Result<Option<Text>, Failure> {
     let (DroppableText::Nothing(before) | DroppableText::Decisions(before)) = droppable;
-    let mut oldest = connection.prepare_cached(match domain {
+    let text = match domain {
         _ if matches!(droppable, DroppableText::Decisions(_)) => {
             "SELECT number, sha256, last_named FROM snapshot WHERE (?1 IS NULL OR domain = ?1) \
              AND dropped IS NULL AND last_named < ?2 ORDER BY last_named LIMIT 1"
@@ -167,17 +157,16 @@ fn oldest_text(
         }
         None => {
             "SELECT number, sha256, last_named FROM snapshot WHERE ?1 IS NULL AND dropped IS NULL \
-             AND last_named < ?2 ORDER BY last_fetched LIMIT 1"
+                          AND last_named < ?2 ORDER BY last_fetched LIMIT 1"
         }
-    })?;
-    let found = oldest.query_row(params![domain, before], |row| {
+    };
+    connection.first(text, params![domain, before], |row| {
         Ok(Text {
             number: row.get(0)?,
             sha256: row.get(1)?,
             last_named: row.get(2)?,
         })
-    });
-    Ok(found.optional()?)
+    })
 }
 
 /// Drops a text with the states of its origins. If another domain has the same text, that domain keeps it.
@@ -188,45 +177,39 @@ fn drop_text(
     first: i64,
     now: Moment,
 ) -> Result<(), Failure> {
-    transaction
-        .prepare_cached(
-            "DELETE FROM origin WHERE sha256 = ?1 AND (?2 IS NULL OR origin IN (SELECT origin FROM kept WHERE domain = ?2))",
-        )?
-        .execute(params![text.sha256, domain])?;
-    let others: Option<Option<String>> = transaction
-        .prepare_cached(
-            "SELECT kept.domain FROM origin LEFT JOIN kept USING (origin) WHERE sha256 = ?1 LIMIT 1",
-        )?
-        .query_row([text.sha256], |row| row.get(0))
-        .optional()?;
+    let Text {
+        number,
+        sha256,
+        last_named,
+    } = *text;
+    transaction.run(
+        "DELETE FROM origin WHERE sha256 = ?1 AND (?2 IS NULL OR origin IN (SELECT origin FROM kept WHERE domain = ?2))",
+        params![sha256, domain],
+    )?;
+    let text =
+        "SELECT kept.domain FROM origin LEFT JOIN kept USING (origin) WHERE sha256 = ?1 LIMIT 1";
+    let others: Option<Option<String>> = transaction.value(text, [sha256])?;
     if let Some(theirs) = others {
-        transaction
-            .prepare_cached("UPDATE snapshot SET domain = ?2 WHERE number = ?1")?
-            .execute(params![text.number, theirs.unwrap_or_default()])?;
+        let text = "UPDATE snapshot SET domain = ?2 WHERE number = ?1";
+        transaction.run(text, params![number, theirs.unwrap_or_default()])?;
         return Ok(());
     }
-    let is_fetched = transaction
-        .prepare_cached("SELECT 1 FROM fetch WHERE sha256 = ?1")?
-        .exists([text.sha256])?;
+    let is_fetched = transaction.has("SELECT 1 FROM fetch WHERE sha256 = ?1", [sha256])?;
     // An object stays for a while after the last entry that names it.
-    let is_behind_object = transaction
-        .prepare_cached("SELECT 1 FROM object WHERE names = ?1")?
-        .exists([text.sha256])?;
-    let is_named = is_behind_object || (text.last_named >= first && text.last_named > 0);
-    match is_fetched || is_named {
-        true => transaction
-            .prepare_cached("UPDATE snapshot SET body = x'', dropped = ?2 WHERE number = ?1")?
-            .execute(params![text.number, time(now)])?,
-        false => transaction
-            .prepare_cached("DELETE FROM snapshot WHERE number = ?1")?
-            .execute([text.number])?,
-    };
-    Ok(())
+    let is_behind_object = transaction.has("SELECT 1 FROM object WHERE names = ?1", [sha256])?;
+    let is_named = is_behind_object || (last_named >= first && last_named > 0);
+    if is_fetched || is_named {
+        let text = "UPDATE snapshot SET body = x'', dropped = ?2 WHERE number = ?1";
+        transaction.run(text, [number, time(now)]).map(drop)
+    } else {
+        let text = "DELETE FROM snapshot WHERE number = ?1";
+        transaction.run(text, [number]).map(drop)
+    }
 }
 
 /// Drops the states of the least recently used origins without a text, and returns their number.
 fn drop_origins(transaction: &Connection, domain: Option<&str>) -> Result<u64, Failure> {
-    let mut drop = transaction.prepare_cached(match domain {
+    let text = match domain {
         Some(_) => {
             "DELETE FROM origin WHERE origin IN (SELECT origin FROM kept WHERE domain = ?1 AND NOT EXISTS \
              (SELECT 1 FROM origin AS held WHERE held.origin = kept.origin AND held.sha256 IS NOT NULL) \
@@ -235,32 +218,29 @@ fn drop_origins(transaction: &Connection, domain: Option<&str>) -> Result<u64, F
         None => {
             "DELETE FROM origin WHERE ?1 IS NULL AND origin IN (SELECT origin FROM kept WHERE NOT EXISTS \
              (SELECT 1 FROM origin AS held WHERE held.origin = kept.origin AND held.sha256 IS NOT NULL) \
-             ORDER BY used LIMIT ?2)"
+                          ORDER BY used LIMIT ?2)"
         }
-    })?;
-    Ok(drop.execute(params![domain, ORIGINS])? as u64)
+    };
+    Ok(transaction.run(text, params![domain, ORIGINS])? as u64)
 }
 
 /// Tells whether the text of this digest was dropped to make room.
 pub(super) fn is_dropped(connection: &Connection, sha256: Sha256) -> Result<bool, Failure> {
-    let mut look = connection
-        .prepare_cached("SELECT 1 FROM snapshot WHERE sha256 = ?1 AND dropped IS NOT NULL")?;
-    Ok(look.exists([sha256])?)
+    let text = "SELECT 1 FROM snapshot WHERE sha256 = ?1 AND dropped IS NOT NULL";
+    connection.has(text, [sha256])
 }
 
 /// Notes the room of each origin anew, after a rebuild of a damaged store.
 pub(super) fn recount(transaction: &Connection) -> Result<(), Failure> {
-    transaction.execute("DELETE FROM kept", [])?;
-    let mut all = transaction.prepare("SELECT origin, max(updated) FROM origin GROUP BY origin")?;
-    let mut rows = all.query([])?;
-    while let Some(row) = rows.next()? {
+    transaction.run("DELETE FROM kept", [])?;
+    let text = "SELECT origin, max(updated) FROM origin GROUP BY origin";
+    transaction.each(text, [], |row| {
         let name: String = row.get(0)?;
-        let used = Moment::from_millis(number(row.get(1)?));
-        if let Ok((origin, _)) = Origin::parse(&name) {
-            note(transaction, &origin, used)?;
+        match Origin::parse(&name) {
+            Ok((origin, _)) => note(transaction, &origin, moment(row.get(1)?)),
+            Err(_) => Ok(()),
         }
-    }
-    Ok(())
+    })
 }
 
 #[cfg(test)]

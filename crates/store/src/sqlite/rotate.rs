@@ -2,10 +2,10 @@
 
 use rusqlite::Connection;
 
+use super::engine::Failure;
 use super::entries::{self, checkpoint};
-use super::error::Failure;
 use super::rotations;
-use super::transaction::begin;
+
 use super::write::LogMemory;
 use crate::failed;
 use crate::log_key::LogKey;
@@ -23,8 +23,8 @@ pub(super) fn rotate(
     words: &RotationReason,
     now: Moment,
 ) -> Result<(Rotation, End), Failure> {
-    let transaction = begin(connection)?;
-    let rotations = rotations::all(&transaction)?;
+    let mut change = log.begin(connection)?;
+    let rotations = rotations::all(&change)?;
     let keys = new.vkeys();
     let [successor, old, ..] = &keys[..] else {
         return Err(failed("a new key without the old one".to_owned()).into());
@@ -33,7 +33,6 @@ pub(super) fn rotate(
         let message = "another process has replaced the key meanwhile; call this again";
         return Err(failed(message.to_owned()).into());
     }
-    let mut head = log.head(&transaction)?;
     let id = DecisionId::mint(now).octets();
     let (of_old, of_new) = (old.to_string(), successor.to_string());
     let kind = EventKind::KeyRotated {
@@ -42,12 +41,13 @@ pub(super) fn rotate(
         by: words.by.as_str().into(),
         reason: words.reason.as_str().into(),
     };
-    let entry = entries::append_event(&transaction, &mut head, &Event { id, kind })?;
-    let end = (head.size(), head.root());
+    let (entry, frames) = entries::event_frames(&Event { id, kind })?;
+    change.append(&frames)?;
+    let end = (change.head.size(), change.head.root());
     let note = rotation::sign_as_new(new, *old.public(), &rotations, now, end);
-    let rotation = rotations::put(&transaction, entry, end.0, &note)?
+    let rotation = rotations::put(&change, entry, end.0, &note)?
         .ok_or_else(|| failed("the proof of the new key does not hold".to_owned()))?;
-    checkpoint::put(&transaction, end.0, &note, now)?;
-    log.commit(transaction, head)?;
+    checkpoint::put(&change, end.0, &note, now)?;
+    log.commit(change)?;
     Ok((rotation, end))
 }

@@ -5,9 +5,8 @@
 
 use rusqlite::{Connection, Transaction, params};
 
+use super::engine::{Failure, Statements as _, integer, number};
 use super::entries::{Blocks, StoredTree};
-use super::error::Failure;
-use super::rows::{integer, number};
 use crate::rotation::Rotation;
 use crawlgate_tlog::{EntryProof, Note};
 
@@ -26,18 +25,14 @@ CREATE TABLE rotation (
 type Row = Result<Rotation, u64>;
 
 fn rows(connection: &Connection) -> Result<Vec<Row>, Failure> {
-    let mut all =
-        connection.prepare_cached("SELECT seq, entry, proof FROM rotation ORDER BY seq")?;
-    let mut rows = all.query([])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
+    let text = "SELECT seq, entry, proof FROM rotation ORDER BY seq";
+    connection.all(text, [], |row| {
         let seq = number(row.get(0)?);
         let entry = row.get_ref(1)?.as_blob().unwrap_or_default().to_vec();
         let proof = row.get_ref(2)?.as_str().unwrap_or_default().to_owned();
         let read = Rotation::read(entry, proof).filter(|one| one.seq == seq);
-        found.push(read.ok_or(seq));
-    }
-    Ok(found)
+        Ok(read.ok_or(seq))
+    })
 }
 
 /// Returns all rotations, in their order.
@@ -78,10 +73,8 @@ pub(super) fn put(
     let proof = EntryProof::new(path, checkpoint.clone()).to_string();
     let rotation = Rotation::read(entry, proof);
     if let Some(one) = &rotation {
-        transaction.execute(
-            "INSERT INTO rotation VALUES (?1, ?2, ?3)",
-            params![integer(one.seq), one.entry, one.proof],
-        )?;
+        let values = params![integer(one.seq), one.entry, one.proof];
+        transaction.run("INSERT INTO rotation VALUES (?1, ?2, ?3)", values)?;
     }
     Ok(rotation)
 }

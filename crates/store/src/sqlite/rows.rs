@@ -6,9 +6,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Row, named_params};
 
 use super::digests;
-use super::error::Failure;
+use super::engine::{Failure, Statements as _, integer, moment, number, time};
 use crate::{
-    Acknowledgement, Fetch, OtherAnswer, Removed, Sha256, SnapshotMeta, StoredOrigin, StoredState,
+    Acknowledgement, Fetch, OtherAnswer, Removed, SnapshotMeta, StoredOrigin, StoredState,
 };
 use crawlgate_origins::access::{Absence, Cause};
 use crawlgate_origins::identity::Identity;
@@ -18,30 +18,8 @@ use crawlgate_robots::Origin;
 use crawlgate_system::clock::Moment;
 use crawlgate_text::DecisionId;
 
-/// Converts a number for the engine; one beyond its range becomes the largest.
-pub(super) fn integer(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// Converts a number of the engine that was never negative.
-pub(super) fn number(integer: i64) -> u64 {
-    u64::try_from(integer).unwrap_or_default()
-}
-
-pub(super) fn time(moment: Moment) -> i64 {
-    integer(moment.as_millis())
-}
-
-fn moment(integer: i64) -> Moment {
-    Moment::from_millis(number(integer))
-}
-
 fn moment_at(row: &Row<'_>, column: &str) -> Result<Moment, Failure> {
     Ok(moment(row.get(column)?))
-}
-
-fn digest_or_null(row: &Row<'_>, column: &str) -> Result<Option<Sha256>, Failure> {
-    octets(row, column)
 }
 
 /// Reads a blob of exactly `N` octets.
@@ -77,16 +55,14 @@ pub(super) fn write_origin(
         StoredState::Unavailable { why, fetched, .. } => (Some(why.code()), Some(*fetched)),
         _ => (None, None),
     };
-    let mut statement = connection.prepare_cached(
-        "INSERT INTO origin VALUES (:origin, :identity, :user_agent, :state, :updated, :fetched, :refresh_from, :fresh_until, :absence, :cause, \
+    let text = "INSERT INTO origin VALUES (:origin, :identity, :user_agent, :state, :updated, :fetched, :refresh_from, :fresh_until, :absence, :cause, \
          :since, :last_failure, :last_attempt, :attempts, :next_attempt, :sha256, :status, :final_url, :bytes, \
          :truncated, NULL) \
          ON CONFLICT (origin, identity) DO UPDATE SET user_agent = :user_agent, state = :state, updated = :updated, fetched = :fetched, \
          refresh_from = :refresh_from, fresh_until = :fresh_until, absence = :absence, cause = :cause, since = :since, \
          last_failure = :last_failure, last_attempt = :last_attempt, attempts = :attempts, next_attempt = :next_attempt, sha256 = :sha256, status = :status, \
-         final_url = :final_url, bytes = :bytes, truncated = :truncated",
-    )?;
-    statement.execute(named_params! {
+                  final_url = :final_url, bytes = :bytes, truncated = :truncated";
+    let values = named_params! {
         ":origin": memory.origin.as_str(),
         ":identity": memory.identity.to_string(),
         ":user_agent": memory.user_agent,
@@ -106,8 +82,9 @@ pub(super) fn write_origin(
         ":status": copy.map(|copy| copy.status),
         ":final_url": copy.map(|copy| copy.final_url.as_str()),
         ":bytes": copy.map(|copy| integer(copy.bytes)),
-        ":truncated": copy.map(|copy| copy.truncated),
-    })?;
+                ":truncated": copy.map(|copy| copy.truncated),
+    };
+    connection.run(text, values)?;
     digests::stamp(
         connection,
         "origin",
@@ -183,7 +160,7 @@ fn outage(row: &Row<'_>) -> Result<Option<Outage>, Failure> {
 }
 
 fn copy(row: &Row<'_>) -> Result<Option<SnapshotMeta>, Failure> {
-    let Some(sha256) = digest_or_null(row, "sha256")? else {
+    let Some(sha256) = octets(row, "sha256")? else {
         return Ok(None);
     };
     Ok(Some(SnapshotMeta {
@@ -202,13 +179,11 @@ pub(super) fn write_fetch(
     origin: &Origin,
     fetch: &Fetch,
 ) -> Result<(), Failure> {
-    let mut statement = connection.prepare_cached(
-        "INSERT INTO fetch \
+    let text = "INSERT INTO fetch \
          (origin, identity, user_agent, other, time, duration, result, cause, status, hops, sha256, fields) VALUES \
-         (:origin, :identity, :user_agent, :other, :time, :duration, :result, :cause, :status, :hops, :sha256, :fields)",
-    )?;
+         (:origin, :identity, :user_agent, :other, :time, :duration, :result, :cause, :status, :hops, :sha256, :fields)";
     let millis = u64::try_from(fetch.duration.as_millis()).unwrap_or(u64::MAX);
-    statement.execute(named_params! {
+    let values = named_params! {
         ":origin": origin.as_str(),
         ":identity": fetch.identity.to_string(),
         ":user_agent": fetch.user_agent,
@@ -220,8 +195,9 @@ pub(super) fn write_fetch(
         ":status": fetch.status,
         ":hops": json(&fetch.hops),
         ":sha256": fetch.sha256,
-        ":fields": json(&fetch.fields),
-    })?;
+                ":fields": json(&fetch.fields),
+    };
+    connection.run(text, values)?;
     let number = connection.last_insert_rowid();
     digests::stamp(connection, "fetch", "number = ?1", &[&number])
 }
@@ -247,7 +223,7 @@ pub(super) fn fetch(row: &Row<'_>) -> Result<Fetch, Failure> {
         cause: row.get("cause")?,
         status: row.get("status")?,
         hops: serde_json::from_str(&hops).map_err(|_| nonsense("hops"))?,
-        sha256: digest_or_null(row, "sha256")?,
+        sha256: octets(row, "sha256")?,
         fields: serde_json::from_str(&fields).map_err(|_| nonsense("fields"))?,
     })
 }

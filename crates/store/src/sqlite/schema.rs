@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
+use super::engine::{Failure, Statements as _};
 use super::entries;
-use super::error::Failure;
 use super::fetches;
 use super::rotations;
 use crawlgate_text::json::printable;
@@ -329,11 +329,12 @@ pub(super) fn differences(connection: &Connection) -> Result<Vec<String>, Failur
 type Shape = BTreeMap<String, (String, Option<String>)>;
 
 /// Reads a schema. The engine's own tables are left out: a person's `ANALYZE` makes some.
-fn shape(connection: &Connection) -> rusqlite::Result<Shape> {
+fn shape(connection: &Connection) -> Result<Shape, Failure> {
     let text = "SELECT name, type, sql FROM sqlite_schema WHERE name NOT GLOB 'sqlite_*'";
-    let mut all = connection.prepare(text)?;
-    let all = all.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
-    all.collect()
+    let parts = connection.all(text, [], |row| {
+        Ok((row.get(0)?, (row.get(1)?, row.get(2)?)))
+    })?;
+    Ok(parts.into_iter().collect())
 }
 
 /// Makes the schema in an empty database, all of it or nothing.

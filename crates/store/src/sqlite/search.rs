@@ -6,12 +6,11 @@
 use std::cell::RefCell;
 use std::ops::{Range, RangeInclusive};
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 
+use super::engine::{Failure, Statements as _, integer, number};
 use super::entries::{self, Blocks, Lines, Placed, Run};
-use super::error::Failure;
 use super::read::{is_acknowledged, stored};
-use super::rows::{integer, number};
 use crate::search::{GroupCounts, Search};
 use crate::segment::keys::SegmentKeys;
 use crate::segment::sums::Sums;
@@ -121,10 +120,8 @@ pub(super) fn count_by(
         let start = segment * SEGMENT;
         let is_whole =
             start >= first && whole.contains(&start) && whole.contains(&(start + SEGMENT - 1));
-        let sums = match is_whole {
-            true => column(connection, segment, "sums")?,
-            false => None,
-        };
+        let sums = is_whole.then(|| column(connection, segment, "sums"));
+        let sums = sums.transpose()?.flatten();
         let sums = sums.and_then(|sums| Sums::read(&sums).ok());
         Ok(sums.is_some_and(|sums| sums.count_by(&search, &mut counts.borrow_mut())))
     };
@@ -170,12 +167,11 @@ pub(super) fn is_outside(
     search: &Search,
     segment: u64,
 ) -> Result<bool, Failure> {
-    let mut times =
-        connection.prepare_cached("SELECT min_time, max_time FROM segment WHERE number = ?1")?;
-    let times: Option<(i64, i64)> = times
-        .query_row([integer(segment)], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    Ok(times.is_some_and(|(min, max)| !search.meets_time(number(min), number(max))))
+    let text = "SELECT min_time, max_time FROM segment WHERE number = ?1";
+    let meets = connection.first(text, [integer(segment)], |row| {
+        Ok(search.meets_time(number(row.get(0)?), number(row.get(1)?)))
+    })?;
+    Ok(meets == Some(false))
 }
 
 /// Tells whether no decision of a segment was acknowledged, though a query asks for such alone.
@@ -183,10 +179,9 @@ fn is_unseen(connection: &Connection, search: &Search, segment: u64) -> Result<b
     if !search.is_of_acknowledged() {
         return Ok(false);
     }
-    let mut seen = connection
-        .prepare_cached("SELECT 1 FROM acknowledgement WHERE seq > ?1 AND seq <= ?2 LIMIT 1")?;
+    let text = "SELECT 1 FROM acknowledgement WHERE seq > ?1 AND seq <= ?2 LIMIT 1";
     let start = segment * SEGMENT;
-    Ok(!seen.exists([integer(start), integer(start + SEGMENT)])?)
+    Ok(!connection.has(text, [integer(start), integer(start + SEGMENT)])?)
 }
 
 /// Returns the places of the matching decisions of a run, at most `most`.
@@ -262,9 +257,6 @@ pub(super) fn bounds(query: &DecisionQuery) -> Option<RangeInclusive<u64>> {
 /// Reads `keys` or `sums` of a segment.
 fn column(connection: &Connection, segment: u64, name: &str) -> Result<Option<Vec<u8>>, Failure> {
     let text = format!("SELECT {name} FROM segment WHERE number = ?1");
-    let mut one = connection.prepare_cached(&text)?;
-    let found: Option<Option<Vec<u8>>> = one
-        .query_row([integer(segment)], |row| row.get(0))
-        .optional()?;
+    let found: Option<Option<Vec<u8>>> = connection.value(&text, [integer(segment)])?;
     Ok(found.flatten())
 }

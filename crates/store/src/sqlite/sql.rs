@@ -24,8 +24,8 @@ use self::columns::COLUMNS;
 pub use self::export::{Exported, export};
 use self::source::{Source, View};
 use self::sources::{INDEX, Sources};
-use super::error::{Failure, said};
-use super::rows::number;
+use super::engine::{Failure, number};
+use super::error::said;
 use super::{file, open, still};
 use crate::collection::{COLLECT_ANEW, is_in_collection};
 use crate::{Access, DecisionQuery, StoreError, StoreErrorKind};
@@ -392,10 +392,7 @@ fn fault_text(error: &Error, text: &str, is_copy: bool) -> StatementError {
 
 /// Returns a failure that keeps a file from being made.
 fn not_made(path: &Path, error: &dyn std::fmt::Display) -> StoreError {
-    StoreError {
-        kind: StoreErrorKind::Failed,
-        message: format!("{}: {error}", path.display()),
-    }
+    StoreErrorKind::Failed.at(path, error)
 }
 
 #[cfg(test)]

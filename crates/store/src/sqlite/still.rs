@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 
-use super::error::Failure;
+use super::engine::Failure;
 use super::file::beside;
 use super::open;
 use crate::{StoreError, StoreErrorKind};
@@ -48,13 +48,10 @@ fn as_it_lies(path: &Path, error: rusqlite::Error) -> Result<Connection, Failure
     }
     if fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
         let (path, log) = (path.display(), log.display());
-        return Err(Failure::Store(StoreError {
-            kind: StoreErrorKind::Denied,
-            message: format!(
+        return Err(Failure::Store(StoreErrorKind::Denied.error(format!(
                 "{path}: the latest records are in {log}, which cannot be read where no file can be made ({error}): make \
                  room, or copy both files to another place and read them there ([store] path)"
-            ),
-        }));
+            ))));
     }
     let mode = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
     open::prepared(path, open::connect(&uri(path, IMMUTABLE)?, mode)?)
@@ -74,12 +71,8 @@ pub(super) const IMMUTABLE: &str = "immutable=1";
 
 /// Returns the URI of a database, with a parameter.
 pub(super) fn uri(path: &Path, parameter: &str) -> Result<PathBuf, Failure> {
-    let path = std::path::absolute(path).map_err(|error| {
-        Failure::Store(StoreError {
-            kind: StoreErrorKind::Failed,
-            message: format!("{}: {error}", path.display()),
-        })
-    })?;
+    let path = std::path::absolute(path)
+        .map_err(|error| Failure::Store(StoreErrorKind::Failed.at(path, error)))?;
     let mut uri = String::from("file:");
     for octet in path.as_os_str().as_bytes() {
         match octet {

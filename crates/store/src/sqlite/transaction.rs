@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use super::error::Failure;
+use super::engine::{Failure, Statements as _};
 
 /// Begins a transaction that writes.
 pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Failure> {
@@ -13,6 +13,17 @@ pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Fail
     }
     let behavior = TransactionBehavior::Immediate;
     Ok(connection.transaction_with_behavior(behavior)?)
+}
+
+/// Runs a write in a transaction.
+pub(super) fn within<T>(
+    connection: &mut Connection,
+    write: impl FnOnce(&Transaction<'_>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let transaction = begin(connection)?;
+    let result = write(&transaction)?;
+    transaction.commit()?;
+    Ok(result)
 }
 
 /// Runs a write with a commit that waits for the disk. `[store] synchronous` does not change that.
@@ -35,9 +46,6 @@ pub(super) fn durably<T>(
 
 /// Notes that overrides or states have changed: [`Store::version`](crate::Store::version) is another from now on.
 pub(super) fn changed(transaction: &Transaction<'_>) -> Result<(), Failure> {
-    transaction.execute(
-        "UPDATE meta SET value = value + 1 WHERE name = 'version'",
-        [],
-    )?;
-    Ok(())
+    let text = "UPDATE meta SET value = value + 1 WHERE name = 'version'";
+    transaction.run(text, []).map(drop)
 }

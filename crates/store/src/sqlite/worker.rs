@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::error::Failure;
+use super::engine::Failure;
 use crate::{StoreError, failed};
 
 type Job = Box<dyn FnOnce(&mut Connection) + Send>;

@@ -1,5 +1,6 @@
 //! Every change of the database, each in one transaction.
 
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,12 +8,11 @@ use rusqlite::{Connection, Transaction, params};
 
 use super::append_notifier::{AppendNotifier, OnAppend};
 use super::batch_retention::BatchRetention;
-use super::entries::{Blocks, Head, Memory, Uses, append, append_event, checkpoint, extent};
-use super::error::Failure;
+use super::engine::{Failure, Statements as _, integer, time};
+use super::entries::{Blocks, Head, Memory, Uses, append, checkpoint, event_frames, extent, fold};
 use super::objects;
 use super::origin_update::update_or_nothing;
 use super::rotations;
-use super::rows::{integer, time};
 use super::transaction::{begin, changed};
 use crate::log_key::{LogKey, StoredCheckpoint};
 use crate::rotation;
@@ -21,7 +21,37 @@ use crate::{Batch, Pruned, Sha256};
 use crawlgate_record::{Event, EventKind};
 use crawlgate_system::clock::Moment;
 use crawlgate_text::DecisionId;
-use crawlgate_tlog::Signature;
+
+/// A transaction that writes, and the end of the log in it.
+pub(super) struct Change<'c> {
+    transaction: Transaction<'c>,
+    pub(super) head: Head,
+}
+
+impl<'c> Deref for Change<'c> {
+    type Target = Transaction<'c>;
+
+    fn deref(&self) -> &Transaction<'c> {
+        &self.transaction
+    }
+}
+
+impl Change<'_> {
+    /// Turns the whole bundles of the tail before the index `until` into blocks.
+    pub(super) fn fold(&mut self, until: u64) -> Result<(), Failure> {
+        fold(&self.transaction, &mut self.head, until)
+    }
+
+    /// Appends entries to the log.
+    pub(super) fn append(&mut self, frames: &[u8]) -> Result<(), Failure> {
+        append(&self.transaction, &mut self.head, frames, None, None)
+    }
+
+    /// Appends one event to the log.
+    pub(super) fn event(&mut self, now: Moment, kind: EventKind<'_>) -> Result<(), Failure> {
+        event(&self.transaction, &mut self.head, now, kind)
+    }
+}
 
 /// The log as the writing process remembers it.
 #[derive(Debug, Default)]
@@ -40,9 +70,17 @@ impl LogMemory {
         }
     }
 
-    /// Returns the end of the log, inside a transaction that writes.
-    pub(super) fn head(&mut self, transaction: &Transaction<'_>) -> Result<Head, Failure> {
-        self.memory.head(transaction)
+    /// Begins a transaction that writes.
+    pub(super) fn begin<'c>(
+        &mut self,
+        connection: &'c mut Connection,
+    ) -> Result<Change<'c>, Failure> {
+        self.change(begin(connection)?)
+    }
+
+    fn change<'c>(&mut self, transaction: Transaction<'c>) -> Result<Change<'c>, Failure> {
+        let head = self.memory.head(&transaction)?;
+        Ok(Change { transaction, head })
     }
 
     /// See [`Store::tell_appended`](crate::Store::tell_appended).
@@ -53,21 +91,13 @@ impl LogMemory {
     }
 
     /// Commits a transaction, after which the log ends so.
-    pub(super) fn commit(
-        &mut self,
-        transaction: Transaction<'_>,
-        head: Head,
-    ) -> Result<(), Failure> {
-        self.commit_batch(transaction, head, 0)
+    pub(super) fn commit(&mut self, change: Change<'_>) -> Result<(), Failure> {
+        self.commit_batch(change, 0)
     }
 
     /// Commits a transaction, after which the log ends so, with `count` entries of a batch at its end.
-    fn commit_batch(
-        &mut self,
-        transaction: Transaction<'_>,
-        head: Head,
-        count: usize,
-    ) -> Result<(), Failure> {
+    fn commit_batch(&mut self, change: Change<'_>, count: usize) -> Result<(), Failure> {
+        let Change { transaction, head } = change;
         let size = head.size();
         let events = match &self.notifier {
             Some(notifier) => notifier.events(&transaction, size - count as u64),
@@ -105,9 +135,7 @@ pub(super) fn batch(
     mut batch_retention: Option<&mut BatchRetention>,
     log: &mut LogMemory,
 ) -> Result<Option<End>, Failure> {
-    let parts = batch_retention
-        .as_ref()
-        .and_then(|batch_retention| batch_retention.parts());
+    let parts = batch_retention.as_ref().and_then(|one| one.parts());
     let mut dropped = Pruned::default();
     let mut transaction = begin(connection)?;
     for one in &batch.updates {
@@ -121,17 +149,18 @@ pub(super) fn batch(
         }
         return Ok(None);
     }
-    let mut head = log.head(&transaction)?;
+    let mut change = log.change(transaction)?;
     if let Some(batch_retention) = batch_retention.as_deref_mut() {
         let incoming = batch.entries.octets() as u64;
-        dropped.add(batch_retention.make_room(&transaction, &mut head, log.blocks(), incoming)?);
+        dropped.add(batch_retention.make_room(&mut change, log.blocks(), incoming)?);
     }
     let most = parts.map(|parts| parts.decisions / 8);
     let mut effects = log.uses.begin();
     let frames = batch.entries.frames();
-    append(&transaction, &mut head, frames, most, Some(&mut effects))?;
-    let noted = effects.write(&transaction, &batch.objects)?;
-    log.commit_batch(transaction, head, batch.entries.len())?;
+    let Change { transaction, head } = &mut change;
+    append(transaction, head, frames, most, Some(&mut effects))?;
+    let noted = effects.write(&change, &batch.objects)?;
+    log.commit_batch(change, batch.entries.len())?;
     log.uses.committed(noted);
     if let Some(batch_retention) = batch_retention {
         batch_retention.tell(dropped);
@@ -147,7 +176,8 @@ pub(super) fn event(
     kind: EventKind<'_>,
 ) -> Result<(), Failure> {
     let id = DecisionId::mint(now).octets();
-    append_event(transaction, head, &Event { id, kind }).map(drop)
+    let (_, frames) = event_frames(&Event { id, kind })?;
+    append(transaction, head, &frames, None, None)
 }
 
 /// See [`Store::checkpoint`](crate::Store::checkpoint).
@@ -158,62 +188,32 @@ pub(super) fn checkpoint(
     key: &LogKey,
     now: Moment,
 ) -> Result<Option<(StoredCheckpoint, Sha256)>, Failure> {
-    let transaction = begin(connection)?;
-    let head = log.head(&transaction)?;
+    let change = log.begin(connection)?;
     // Another process may have replaced the key.
-    let rotations = rotations::all(&transaction)?;
+    let rotations = rotations::all(&change)?;
     let later = rotation::follow(key, path, &rotations)?;
     let key = later.as_ref().unwrap_or(key);
     let sign = |end| rotation::sign(key, &rotations, now, end);
-    let Some(signed) = checkpoint::sign(&transaction, &head, sign, now)? else {
+    let Some(signed) = checkpoint::sign(&change, &change.head, sign, now)? else {
         return Ok(None);
     };
-    let root = head.root();
-    log.commit(transaction, head)?;
+    let root = change.head.root();
+    log.commit(change)?;
     Ok(Some((signed, root)))
-}
-
-/// See [`Store::cosign`](crate::Store::cosign).
-pub(super) fn cosign(
-    connection: &mut Connection,
-    size: u64,
-    line: &Signature,
-) -> Result<bool, Failure> {
-    let transaction = begin(connection)?;
-    let is_known = checkpoint::cosign(&transaction, size, line)?;
-    transaction.commit()?;
-    Ok(is_known)
-}
-
-/// See [`Store::note_ahead`](crate::Store::note_ahead).
-pub(super) fn note_ahead(
-    connection: &mut Connection,
-    witness: &str,
-    log: &str,
-    size: Option<u64>,
-) -> Result<(), Failure> {
-    let transaction = begin(connection)?;
-    checkpoint::note_ahead(&transaction, witness, log, size)?;
-    transaction.commit()?;
-    Ok(())
 }
 
 /// See [`Store::forget`](crate::Store::forget).
 pub(super) fn forget(
-    connection: &mut Connection,
+    transaction: &Transaction<'_>,
     origin: &str,
     identity: Option<&str>,
 ) -> Result<bool, Failure> {
-    let transaction = begin(connection)?;
-    let known = transaction.execute(
-        "DELETE FROM origin WHERE origin = ?1 AND (?2 IS NULL OR identity = ?2)",
-        params![origin, identity],
-    )?;
-    if known > 0 {
-        changed(&transaction)?;
+    let text = "DELETE FROM origin WHERE origin = ?1 AND (?2 IS NULL OR identity = ?2)";
+    let is_known = transaction.run(text, params![origin, identity])? > 0;
+    if is_known {
+        changed(transaction)?;
     }
-    transaction.commit()?;
-    Ok(known > 0)
+    Ok(is_known)
 }
 
 /// Notes that a person has acknowledged the decision of an index, in these words.
@@ -223,13 +223,7 @@ pub(super) fn note_acknowledged(
     at: Moment,
     (by, note): (&str, &str),
 ) -> Result<(), Failure> {
-    transaction
-        .prepare_cached("INSERT OR REPLACE INTO acknowledgement VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![
-            integer(index.saturating_add(1)),
-            time(at),
-            by,
-            note
-        ])?;
-    Ok(())
+    let text = "INSERT OR REPLACE INTO acknowledgement VALUES (?1, ?2, ?3, ?4)";
+    let values = params![integer(index.saturating_add(1)), time(at), by, note];
+    transaction.run(text, values).map(drop)
 }

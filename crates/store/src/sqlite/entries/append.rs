@@ -4,8 +4,7 @@ use std::cell::Cell;
 
 use rusqlite::{Transaction, params};
 
-use super::super::error::Failure;
-use super::super::rows::{integer, number};
+use super::super::engine::{Failure, Statements as _, integer, number};
 use super::frames::Frames;
 use super::head::Head;
 use super::read::Blocks;
@@ -14,6 +13,7 @@ use super::tree::{StoredTree, keep_edges};
 use super::uses::Effects;
 use crate::failed;
 use crawlgate_block::{Block, BlockSummary, BlockWriter, MAX_ENTRIES};
+use crawlgate_record::Event;
 use crawlgate_tlog::{self as tlog, BUNDLE, SEGMENT, push_entry};
 
 /// Entries of a batch from which on it becomes blocks at once.
@@ -56,6 +56,14 @@ impl Times {
         self.min = self.min.min(time);
         self.max = self.max.max(time);
     }
+}
+
+/// Returns the entry of an event, without and with its length.
+pub(crate) fn event_frames(event: &Event<'_>) -> Result<(Vec<u8>, Vec<u8>), Failure> {
+    let (mut entry, mut frames) = (Vec::new(), Vec::new());
+    event.encode(&mut entry);
+    push_entry(&mut frames, &entry).map_err(|error| failed(error.to_string()))?;
+    Ok((entry, frames))
 }
 
 /// Appends entries (`frames`) to the log; `head` becomes its new end, and `effects` takes what they count for, if that
@@ -101,16 +109,11 @@ fn put_row(
     times: Times,
     frames: &[u8],
 ) -> Result<(), Failure> {
+    let [first, count, min, max] = [first, count, times.min, times.max].map(integer);
+    let values = params![first, count, min, max, frames];
     transaction
-        .prepare_cached("INSERT INTO tail VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![
-            integer(first),
-            integer(count),
-            integer(times.min),
-            integer(times.max),
-            frames,
-        ])?;
-    Ok(())
+        .run("INSERT INTO tail VALUES (?1, ?2, ?3, ?4, ?5)", values)
+        .map(drop)
 }
 
 /// Turns the whole bundles of the tail before the index `until` into blocks. The rest of the tail stays.
@@ -137,19 +140,11 @@ fn fold_with(
         return Ok(());
     }
     // The latest entries stand behind each row.
-    let read_to = match latest.is_empty() {
-        true => end,
-        false => head.size(),
-    };
-    let mut rows: Vec<(u64, Vec<u8>)> = Vec::new();
-    {
-        let mut tail = transaction
-            .prepare_cached("SELECT first, entries FROM tail WHERE first < ?1 ORDER BY first")?;
-        let mut read = tail.query([integer(read_to)])?;
-        while let Some(row) = read.next()? {
-            rows.push((number(row.get(0)?), row.get(1)?));
-        }
-    }
+    let read_to = if latest.is_empty() { end } else { head.size() };
+    let text = "SELECT first, entries FROM tail WHERE first < ?1 ORDER BY first";
+    let rows: Vec<(u64, Vec<u8>)> = transaction.all(text, [integer(read_to)], |row| {
+        Ok((number(row.get(0)?), row.get(1)?))
+    })?;
     let mut entries = Vec::with_capacity(usize::try_from(head.tail_count()).unwrap_or(0));
     for (first, row) in &rows {
         if head.tail + entries.len() as u64 != *first {
@@ -177,9 +172,7 @@ fn fold_with(
         left = behind;
     }
     if !rows.is_empty() {
-        transaction
-            .prepare_cached("DELETE FROM tail WHERE first < ?1")?
-            .execute([integer(read_to)])?;
+        transaction.run("DELETE FROM tail WHERE first < ?1", [integer(read_to)])?;
     }
     let folded: usize = rows.iter().map(|(_, row)| row.len()).sum();
     head.tail_octets = head.tail_octets.saturating_sub(folded as u64);
@@ -229,9 +222,9 @@ fn put_block(
     let end = head.tail + summary.count as u64;
     let bundles = usize::try_from((end - head.tail) / BUNDLE).unwrap_or(usize::MAX);
     let roots = head.bundles.get(..bundles).unwrap_or_default();
-    transaction
-        .prepare_cached("INSERT INTO block VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
-        .execute(params![
+    transaction.run(
+        "INSERT INTO block VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        params![
             integer(head.tail),
             integer(summary.count as u64),
             integer(summary.min_time),
@@ -239,23 +232,16 @@ fn put_block(
             integer(summary.denials as u64),
             roots.as_flattened(),
             body,
-        ])?;
+        ],
+    )?;
     if end.is_multiple_of(SEGMENT)
         && let Some(root) = head.segments.first()
     {
         let number = end / SEGMENT - 1;
         let Index { keys, sums } = segment::index(transaction, number)?;
-        transaction
-            .prepare_cached(
-                "INSERT INTO segment SELECT ?1, ?2, min(min_time), max(max_time), ?4, ?5 FROM block WHERE first >= ?3",
-            )?
-            .execute(params![
-                integer(number),
-                root,
-                integer(end - SEGMENT),
-                keys,
-                sums,
-            ])?;
+        let text = "INSERT INTO segment SELECT ?1, ?2, min(min_time), max(max_time), ?4, ?5 FROM block WHERE first >= ?3";
+        let values = params![integer(number), root, integer(end - SEGMENT), keys, sums];
+        transaction.run(text, values)?;
     }
     head.move_tail(end);
     Ok(())

@@ -1,11 +1,10 @@
 //! Checks of the rows of the log against their entries.
 
 use rusqlite::types::FromSqlError;
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
+use rusqlite::{Connection, Row, Transaction};
 use thiserror::Error;
 
-use super::super::error::Failure;
-use super::super::rows::{integer, number};
+use super::super::engine::{Failure, Statements as _, hashes, integer, number};
 use super::frames::Frames;
 use super::read::{Blocks, run_of};
 use super::segment;
@@ -103,14 +102,13 @@ impl BlockPlace {
 
     /// Reads the block, and compares it with its row.
     pub(crate) fn relation(&self, connection: &Connection) -> Result<Relation, Failure> {
-        let mut block = connection.prepare_cached(
-            "SELECT roots, body, min_time, max_time, denials FROM block WHERE first = ?1",
-        )?;
-        let mut rows = block.query([integer(self.first)])?;
-        let Some(row) = rows.next()? else {
-            return Ok(Relation::Dropped);
-        };
-        let (roots, rest) = row.get_ref(0)?.as_blob().unwrap_or_default().as_chunks();
+        let text = "SELECT roots, body, min_time, max_time, denials FROM block WHERE first = ?1";
+        let found = connection.first(text, [integer(self.first)], |row| self.relation_of(row))?;
+        Ok(found.unwrap_or(Relation::Dropped))
+    }
+
+    fn relation_of(&self, row: &Row<'_>) -> Result<Relation, Failure> {
+        let (roots, rest) = hashes(row, 0)?;
         if !rest.is_empty() || roots.len() as u64 != self.count / BUNDLE {
             return Ok(Relation::Unreadable(Unreadable::Roots));
         }
@@ -131,9 +129,10 @@ impl BlockPlace {
             max_time: number(row.get(3)?),
             denials: number(row.get(4)?),
         };
-        Ok(match stored == facts {
-            true => Relation::Right,
-            false => Relation::Facts(facts),
+        Ok(if stored == facts {
+            Relation::Right
+        } else {
+            Relation::Facts(facts)
         })
     }
 }
@@ -161,17 +160,17 @@ fn found(body: &[u8], count: u64) -> Result<(Vec<Hash>, Facts), Unreadable> {
 
 /// Returns the rows of the tail with other times than their entries have: the first index, and the right times.
 pub(crate) fn wrong_tail_times(connection: &Connection) -> Result<Vec<(u64, Facts)>, Failure> {
-    let mut tail = connection.prepare("SELECT first, min_time, max_time, entries FROM tail")?;
-    let mut rows = tail.query([])?;
     let mut wrong = Vec::new();
-    while let Some(row) = rows.next()? {
+    let text = "SELECT first, min_time, max_time, entries FROM tail";
+    connection.each(text, [], |row| {
         let frames: Vec<u8> = row.get(3)?;
         let facts = Facts::of(Frames(&frames).filter_map(Result::ok));
         let stored = (number(row.get(1)?), number(row.get(2)?));
         if stored != (facts.min_time, facts.max_time) {
             wrong.push((number(row.get(0)?), facts));
         }
-    }
+        Ok(())
+    })?;
     Ok(wrong)
 }
 
@@ -187,11 +186,9 @@ pub(crate) struct WrongSegment {
 
 /// Returns the segments that differ from their blocks, as far as those are there.
 pub(crate) fn wrong_segments(connection: &Connection) -> Result<Vec<WrongSegment>, Failure> {
-    let mut segments =
-        connection.prepare("SELECT number, root, min_time, max_time, keys, sums FROM segment")?;
-    let mut rows = segments.query([])?;
     let mut wrong = Vec::new();
-    while let Some(row) = rows.next()? {
+    let text = "SELECT number, root, min_time, max_time, keys, sums FROM segment";
+    connection.each(text, [], |row| {
         let at = number(row.get(0)?);
         let range = [
             integer(at.saturating_mul(SEGMENT)),
@@ -199,29 +196,26 @@ pub(crate) fn wrong_segments(connection: &Connection) -> Result<Vec<WrongSegment
         ];
         let (mut bundles, mut times): (Vec<Hash>, _) = (Vec::new(), (i64::MAX, i64::MIN));
         let mut is_kept = true;
-        let mut blocks = connection.prepare_cached(
-            "SELECT roots, min_time, max_time, body IS NOT NULL FROM block WHERE first >= ?1 AND first < ?2 ORDER BY first",
-        )?;
-        let mut blocks = blocks.query(range)?;
-        while let Some(block) = blocks.next()? {
-            let (roots, _) = block.get_ref(0)?.as_blob().unwrap_or_default().as_chunks();
-            bundles.extend(roots);
+        let text = "SELECT roots, min_time, max_time, body IS NOT NULL FROM block \
+                    WHERE first >= ?1 AND first < ?2 ORDER BY first";
+        connection.each(text, range, |block| {
+            bundles.extend(hashes(block, 0)?.0);
             times.0 = times.0.min(block.get(1)?);
             times.1 = times.1.max(block.get(2)?);
             is_kept &= block.get::<_, bool>(3)?;
-        }
+            Ok(())
+        })?;
         if bundles.len() as u64 != SEGMENT / BUNDLE {
-            continue;
+            return Ok(());
         }
         let root = Tree::root_of(&bundles);
         let stored: (Option<Vec<u8>>, Option<Vec<u8>>) = (row.get(4)?, row.get(5)?);
         // Keys and sums count dropped entries, too. A row without them costs time, and no answer.
-        let (keys, sums) = match is_kept {
-            true => {
-                let index = segment::index(connection, at)?;
-                (index.keys, index.sums)
-            }
-            false => stored.clone(),
+        let (keys, sums) = if is_kept {
+            let index = segment::index(connection, at)?;
+            (index.keys, index.sums)
+        } else {
+            stored.clone()
         };
         let is_right = stored.0.is_none_or(|stored| Some(stored) == keys)
             && stored.1.is_none_or(|stored| Some(stored) == sums)
@@ -236,16 +230,15 @@ pub(crate) fn wrong_segments(connection: &Connection) -> Result<Vec<WrongSegment
                 sums,
             });
         }
-    }
+        Ok(())
+    })?;
     Ok(wrong)
 }
 
 /// Returns the places of the blocks that end behind an index.
 pub(crate) fn blocks_from(connection: &Connection, index: u64) -> Result<Vec<BlockPlace>, Failure> {
-    let mut all = connection
-        .prepare("SELECT first, count FROM block WHERE first + count > ?1 ORDER BY first")?;
-    let all = all.query_map([integer(index)], place)?;
-    Ok(all.collect::<Result<_, _>>()?)
+    let text = "SELECT first, count FROM block WHERE first + count > ?1 ORDER BY first";
+    connection.all(text, [integer(index)], place)
 }
 
 /// Returns the last blocks, at most `most`, the newest first.
@@ -253,13 +246,11 @@ pub(crate) fn latest_blocks(
     connection: &Connection,
     most: usize,
 ) -> Result<Vec<BlockPlace>, Failure> {
-    let mut latest =
-        connection.prepare("SELECT first, count FROM block ORDER BY first DESC LIMIT ?1")?;
-    let latest = latest.query_map([integer(most as u64)], place)?;
-    Ok(latest.collect::<Result<_, _>>()?)
+    let text = "SELECT first, count FROM block ORDER BY first DESC LIMIT ?1";
+    connection.all(text, [integer(most as u64)], place)
 }
 
-fn place(row: &Row<'_>) -> rusqlite::Result<BlockPlace> {
+fn place(row: &Row<'_>) -> Result<BlockPlace, Failure> {
     Ok(BlockPlace {
         first: number(row.get(0)?),
         count: number(row.get(1)?),
@@ -271,10 +262,8 @@ pub(crate) fn entries_at(
     connection: &Connection,
     first: u64,
 ) -> Result<Vec<(u64, Vec<u8>)>, Failure> {
-    let mut tail = connection.prepare_cached("SELECT entries FROM tail WHERE first = ?1")?;
-    let mut rows = tail.query([integer(first)])?;
-    if let Some(row) = rows.next()? {
-        let frames: Vec<u8> = row.get(0)?;
+    let text = "SELECT entries FROM tail WHERE first = ?1";
+    if let Some(frames) = connection.value::<Vec<u8>>(text, [integer(first)])? {
         let entries = (first..).zip(Frames(&frames));
         // Up to where the row breaks off.
         let entries = entries.map_while(|(index, entry)| Some((index, entry.ok()?.to_vec())));
@@ -306,12 +295,10 @@ pub(crate) fn set_aside(target: &Transaction<'_>) -> Result<(), Failure> {
             "DELETE FROM block WHERE first = ?1",
         ),
     ] {
-        let mut look = target.prepare(first)?;
-        let mut next = || look.query_row([], |row| row.get::<_, i64>(0)).optional();
         // One by one, so that each takes the room of the one before.
-        while let Some(first) = next()? {
-            target.prepare_cached(copy)?.execute([first])?;
-            target.prepare_cached(drop)?.execute([first])?;
+        while let Some(first) = target.value::<i64>(first, [])? {
+            target.run(copy, [first])?;
+            target.run(drop, [first])?;
         }
     }
     Ok(())
@@ -320,25 +307,23 @@ pub(crate) fn set_aside(target: &Transaction<'_>) -> Result<(), Failure> {
 /// Takes the next row that was set aside, and returns its entries, each with its index. Those that cannot be read are lost.
 /// `None` at the end.
 pub(crate) fn take_aside(target: &Transaction<'_>) -> Result<Option<Indexed>, Failure> {
-    let mut look = target
-        .prepare_cached("SELECT first, is_tail, entries FROM aside ORDER BY first LIMIT 1")?;
-    let row = look.query_row([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
-    let Some((first, is_tail, octets)) = row.optional()? else {
+    let text = "SELECT first, is_tail, entries FROM aside ORDER BY first LIMIT 1";
+    let row = target.first(text, [], |row| {
+        let octets: Option<Vec<u8>> = row.get(2)?;
+        Ok((row.get(0)?, row.get(1)?, octets.unwrap_or_default()))
+    })?;
+    let Some((first, is_tail, octets)) = row else {
         target.execute_batch("DROP TABLE aside")?;
         return Ok(None);
     };
-    let octets: Option<Vec<u8>> = octets;
-    let (octets, index) = (octets.unwrap_or_default(), number(first));
-    target
-        .prepare_cached("DELETE FROM aside WHERE first = ?1")?
-        .execute([first])?;
-    let entries = match is_tail {
-        true => {
-            // Up to where the row breaks off.
-            let entries = Frames(&octets).map_while(|entry| Some(entry.ok()?.to_vec()));
-            entries.collect()
-        }
-        false => unpacked(&octets).unwrap_or_default(),
+    let index = number(first);
+    target.run("DELETE FROM aside WHERE first = ?1", [first])?;
+    let entries = if is_tail {
+        // Up to where the row breaks off.
+        let entries = Frames(&octets).map_while(|entry| Some(entry.ok()?.to_vec()));
+        entries.collect()
+    } else {
+        unpacked(&octets).unwrap_or_default()
     };
     Ok(Some((index..).zip(entries).collect()))
 }

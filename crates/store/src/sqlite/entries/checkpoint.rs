@@ -1,9 +1,8 @@
 //! Signed roots of the tree.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use rusqlite::{Connection, Row, Transaction, params};
 
-use super::super::error::Failure;
-use super::super::rows::{integer, number};
+use super::super::engine::{Failure, Statements as _, integer, meta, moment, number, time};
 use super::head::Head;
 use crate::log_key::StoredCheckpoint;
 use crate::state_file::End;
@@ -46,38 +45,33 @@ pub(crate) fn put(
         time: last(transaction)?.map_or(now, |last| last.time.max(now)),
         note: note.to_string(),
     };
-    transaction
-        .prepare_cached(
-            "INSERT INTO checkpoint (size, time, note, cosigned) VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute(params![
+    transaction.run(
+        "INSERT INTO checkpoint (size, time, note, cosigned) VALUES (?1, ?2, ?3, ?4)",
+        params![
             integer(stored.size),
-            integer(stored.time.as_millis()),
+            time(stored.time),
             stored.note,
             integer(stored.cosignatures() as u64)
-        ])?;
-    transaction
-        .prepare_cached(
-            "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)",
-        )?
-        .execute(params![SIZE, integer(size)])?;
+        ],
+    )?;
+    transaction.run(
+        "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)",
+        params![SIZE, integer(size)],
+    )?;
     Ok(stored)
 }
 
 /// Returns the size of the largest checkpoint that was ever signed: it tells of a log that was shortened since, together with
 /// its checkpoints.
 pub(crate) fn noted_size(connection: &Connection) -> Result<u64, Failure> {
-    let noted: Option<i64> = connection
-        .prepare_cached("SELECT value FROM meta WHERE name = ?1")?
-        .query_row([SIZE], |row| row.get(0))
-        .optional()?;
-    Ok(noted.map_or(0, number))
+    Ok(meta(connection, SIZE)?.map_or(0, number))
 }
 
 /// Forgets that size: the log says what is missing.
 pub(crate) fn forget_size(transaction: &Transaction<'_>) -> Result<(), Failure> {
-    transaction.execute("DELETE FROM meta WHERE name = ?1", [SIZE])?;
-    Ok(())
+    transaction
+        .run("DELETE FROM meta WHERE name = ?1", [SIZE])
+        .map(drop)
 }
 
 /// Adds the line of a witness to the checkpoint of this size, unless it has one of that witness. False if there is no such
@@ -87,10 +81,8 @@ pub(crate) fn cosign(
     size: u64,
     line: &Signature,
 ) -> Result<bool, Failure> {
-    let note: Option<String> = transaction
-        .prepare_cached("SELECT note FROM checkpoint WHERE size = ?1")?
-        .query_row([integer(size)], |row| row.get(0))
-        .optional()?;
+    let text = "SELECT note FROM checkpoint WHERE size = ?1";
+    let note: Option<String> = transaction.value(text, [integer(size)])?;
     let note = note.and_then(|note| Note::parse(note.as_bytes()).ok());
     let Some(mut note) = note else {
         return Ok(false);
@@ -100,18 +92,15 @@ pub(crate) fn cosign(
     }
     note.push(line.clone())
         .map_err(|error| crate::failed(error.to_string()))?;
-    transaction
-        .prepare_cached("UPDATE checkpoint SET note = ?2, cosigned = cosigned + 1 WHERE size = ?1")?
-        .execute(params![integer(size), note.to_string()])?;
+    let text = "UPDATE checkpoint SET note = ?2, cosigned = cosigned + 1 WHERE size = ?1";
+    transaction.run(text, params![integer(size), note.to_string()])?;
     Ok(true)
 }
 
 /// Returns the witnesses that know a checkpoint of a log which the store does not have, and its size.
 pub(crate) fn ahead(connection: &Connection, log: &str) -> Result<Vec<(String, u64)>, Failure> {
-    let mut all = connection
-        .prepare_cached("SELECT witness, size FROM ahead WHERE log = ?1 ORDER BY witness")?;
-    let all = all.query_map([log], |row| Ok((row.get(0)?, number(row.get(1)?))))?;
-    Ok(all.collect::<Result<_, _>>()?)
+    let text = "SELECT witness, size FROM ahead WHERE log = ?1 ORDER BY witness";
+    connection.all(text, [log], |row| Ok((row.get(0)?, number(row.get(1)?))))
 }
 
 /// Notes that a witness knows a checkpoint of a log, of this size, which the store does not have, or that it knows none.
@@ -122,35 +111,34 @@ pub(crate) fn note_ahead(
     size: Option<u64>,
 ) -> Result<(), Failure> {
     match size {
-        Some(size) => transaction
-            .prepare_cached("INSERT OR REPLACE INTO ahead VALUES (?1, ?2, ?3)")?
-            .execute(params![witness, log, integer(size)])?,
-        None => transaction
-            .prepare_cached("DELETE FROM ahead WHERE witness = ?1 AND log = ?2")?
-            .execute([witness, log])?,
+        Some(size) => transaction.run(
+            "INSERT OR REPLACE INTO ahead VALUES (?1, ?2, ?3)",
+            params![witness, log, integer(size)],
+        )?,
+        None => transaction.run(
+            "DELETE FROM ahead WHERE witness = ?1 AND log = ?2",
+            [witness, log],
+        )?,
     };
     Ok(())
 }
 
 /// Returns the newest checkpoint.
 pub(crate) fn last(connection: &Connection) -> Result<Option<StoredCheckpoint>, Failure> {
-    let mut last = connection
-        .prepare_cached("SELECT size, time, note FROM checkpoint ORDER BY size DESC LIMIT 1")?;
-    Ok(last.query_row([], stored).optional()?)
+    let text = "SELECT size, time, note FROM checkpoint ORDER BY size DESC LIMIT 1";
+    connection.first(text, [], stored)
 }
 
 /// Returns all checkpoints, by their sizes.
 pub(crate) fn all(connection: &Connection) -> Result<Vec<StoredCheckpoint>, Failure> {
-    let mut all =
-        connection.prepare_cached("SELECT size, time, note FROM checkpoint ORDER BY size")?;
-    let all = all.query_map([], stored)?;
-    Ok(all.collect::<Result<_, _>>()?)
+    let text = "SELECT size, time, note FROM checkpoint ORDER BY size";
+    connection.all(text, [], stored)
 }
 
-fn stored(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredCheckpoint> {
+fn stored(row: &Row<'_>) -> Result<StoredCheckpoint, Failure> {
     Ok(StoredCheckpoint {
         size: number(row.get(0)?),
-        time: Moment::from_millis(number(row.get(1)?)),
+        time: moment(row.get(1)?),
         note: row.get(2)?,
     })
 }

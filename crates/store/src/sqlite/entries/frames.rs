@@ -1,6 +1,6 @@
 //! Entries one after the other: the length of each in two octets, big-endian, then its octets.
 
-use super::super::error::Failure;
+use super::super::engine::Failure;
 use crawlgate_tlog::split_entry;
 
 /// Entries one after the other.

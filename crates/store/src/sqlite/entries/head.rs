@@ -1,9 +1,8 @@
 //! The end of the log: the tree over all entries, and the entries that are in no block yet.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction};
+use rusqlite::{Connection, Transaction};
 
-use super::super::error::Failure;
-use super::super::rows::{integer, number};
+use super::super::engine::{Failure, Statements as _, hashes, integer, number};
 use super::frames::Frames;
 use crate::Sha256;
 use crawlgate_tlog::{BUNDLE, Full, Hash, SEGMENT, Tree, leaf_hash};
@@ -34,9 +33,7 @@ impl Memory {
     /// Returns the end of the log. Inside a transaction that writes, no other process changes it.
     pub(crate) fn head(&mut self, connection: &Connection) -> Result<Head, Failure> {
         // The number changes with each commit of another connection.
-        let version = connection
-            .prepare_cached("PRAGMA data_version")?
-            .query_row([], |row| row.get(0))?;
+        let version = connection.only("PRAGMA data_version", [])?;
         if self.version != Some(version) {
             let head = match self.head.tree.size() {
                 0 => Head::read(connection)?,
@@ -105,31 +102,26 @@ impl Head {
         // The tail may become a block between two statements.
         let _reading = reading(connection)?;
         let mut head = Self::default();
-        let mut segments =
-            connection.prepare_cached("SELECT number, root FROM segment ORDER BY number")?;
-        let mut rows = segments.query([])?;
-        while let Some(row) = rows.next()? {
+        let text = "SELECT number, root FROM segment ORDER BY number";
+        connection.each(text, [], |row| {
             if number(row.get(0)?) * SEGMENT != head.size() {
                 return Err(hole(head.size()));
             }
             let pushed = head.tree.push_segment(row.get(1)?);
-            pushed.map_err(|_| hole(head.tree.size()))?;
-        }
-        let mut blocks = connection
-            .prepare_cached("SELECT first, roots FROM block WHERE first >= ?1 ORDER BY first")?;
-        let mut rows = blocks.query([integer(head.size())])?;
-        while let Some(row) = rows.next()? {
-            if number(row.get(0)?) != head.size() {
+            pushed.map_err(|_| hole(head.tree.size())).map(drop)
+        })?;
+        let text = "SELECT first, roots FROM block WHERE first >= ?1 ORDER BY first";
+        connection.each(text, [integer(head.size())], |row| {
+            let (roots, rest) = hashes(row, 1)?;
+            if number(row.get(0)?) != head.size() || !rest.is_empty() {
                 return Err(hole(head.size()));
             }
-            let (roots, []) = row.get_ref(1)?.as_blob().unwrap_or_default().as_chunks() else {
-                return Err(hole(head.size()));
-            };
             for root in roots {
                 let pushed = head.tree.push_bundle(*root);
                 pushed.map_err(|_| hole(head.tree.size()))?;
             }
-        }
+            Ok(())
+        })?;
         head.tail = head.size();
         head.read_tail(connection)?;
         Ok(head)
@@ -137,11 +129,8 @@ impl Head {
 
     /// Takes what other processes have appended.
     fn follow(mut self, connection: &Connection) -> Result<Self, Failure> {
-        let tail: Option<i64> = connection
-            .prepare_cached("SELECT first FROM tail ORDER BY first LIMIT 1")?
-            .query_row([], |row| row.get(0))
-            .optional()?;
-        let is_same = match tail {
+        let text = "SELECT first FROM tail ORDER BY first LIMIT 1";
+        let is_same = match connection.value(text, [])? {
             Some(first) => number(first) == self.tail,
             None => self.tail_count() == 0 && super::read::end_of_blocks(connection)? == self.tail,
         };
@@ -154,11 +143,8 @@ impl Head {
 
     /// Takes the rows of the tail behind the end.
     fn read_tail(&mut self, connection: &Connection) -> Result<(), Failure> {
-        let mut tail = connection.prepare_cached(
-            "SELECT first, count, entries FROM tail WHERE first + count > ?1 ORDER BY first",
-        )?;
-        let mut rows = tail.query([integer(self.size())])?;
-        while let Some(row) = rows.next()? {
+        let text = "SELECT first, count, entries FROM tail WHERE first + count > ?1 ORDER BY first";
+        connection.each(text, [integer(self.size())], |row| {
             let (first, count) = (number(row.get(0)?), number(row.get(1)?));
             if first != self.size() {
                 return Err(hole(self.size()));
@@ -171,8 +157,8 @@ impl Head {
                 return Err(hole(self.size()));
             }
             self.tail_octets += octets.len() as u64;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Moves the beginning of the tail to `to`. The entries before it are in blocks now.
@@ -187,10 +173,10 @@ impl Head {
 
 /// Begins a transaction, unless one is under way: all statements before its end read the same state of the database.
 pub(crate) fn reading(connection: &Connection) -> Result<Option<Transaction<'_>>, Failure> {
-    match connection.is_autocommit() {
-        true => Ok(Some(connection.unchecked_transaction()?)),
-        false => Ok(None),
-    }
+    let begin = connection
+        .is_autocommit()
+        .then(|| connection.unchecked_transaction());
+    Ok(begin.transpose()?)
 }
 
 pub(super) fn hole(index: u64) -> Failure {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use super::super::error::Failure;
+use super::super::engine::Failure;
 use super::super::objects;
 use crate::Sha256;
 use crawlgate_record::{Entry, write_line};

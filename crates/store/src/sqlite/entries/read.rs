@@ -8,10 +8,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::{Connection, Row};
 
-use super::super::error::Failure;
-use super::super::rows::{integer, number};
+use super::super::engine::{Failure, Statements as _, integer, number};
 use super::frames::Frames;
 use crate::search::decisions_by_id;
 use crawlgate_block::Block;
@@ -137,43 +136,36 @@ pub(super) fn run_of(
     blocks: &Blocks,
     index: u64,
 ) -> Result<Option<Placed>, Failure> {
-    let mut tail = connection.prepare_cached(
-        "SELECT first, count, min_time, max_time, entries FROM tail WHERE first <= ?1 ORDER BY first DESC LIMIT 1",
-    )?;
-    let mut rows = tail.query([integer(index)])?;
-    if let Some(row) = rows.next()? {
+    let read = |row: &Row<'_>, run: &dyn Fn(u64, u64) -> Result<Run, Failure>| {
         let (first, count) = (number(row.get(0)?), number(row.get(1)?));
-        let placed = Placed {
+        if index >= first.saturating_add(count) {
+            return Ok(None);
+        }
+        Ok(Some(Placed {
             first,
             count,
             times: (number(row.get(2)?), number(row.get(3)?)),
-            run: Run::Tail(row.get(4)?),
-        };
-        return Ok((index < first.saturating_add(count)).then_some(placed));
-    }
-    let mut block = connection.prepare_cached(
-        "SELECT first, count, min_time, max_time, body FROM block WHERE first <= ?1 ORDER BY first DESC LIMIT 1",
-    )?;
-    let mut rows = block.query([integer(index)])?;
-    let Some(row) = rows.next()? else {
-        return Ok(None);
+            run: run(first, count)?,
+        }))
     };
-    let (first, count) = (number(row.get(0)?), number(row.get(1)?));
-    if index >= first.saturating_add(count) {
-        return Ok(None);
+    let text = "SELECT first, count, min_time, max_time, entries FROM tail WHERE first <= ?1 ORDER BY first DESC LIMIT 1";
+    let tail = connection.first(text, [integer(index)], |row| {
+        read(row, &|_, _| Ok(Run::Tail(row.get(4)?)))
+    })?;
+    if let Some(found) = tail {
+        return Ok(found);
     }
-    let times = (number(row.get(2)?), number(row.get(3)?));
-    let body = row.get_ref(4)?.as_blob_or_null();
-    let run = match body.map_err(|error| damaged(&error))? {
-        None => Run::Dropped,
-        Some(body) => Run::Block(unpacked(blocks, first, count, body)?),
-    };
-    Ok(Some(Placed {
-        first,
-        count,
-        times,
-        run,
-    }))
+    let text = "SELECT first, count, min_time, max_time, body FROM block WHERE first <= ?1 ORDER BY first DESC LIMIT 1";
+    let block = connection.first(text, [integer(index)], |row| {
+        read(row, &|first, count| {
+            let body = row.get_ref(4)?.as_blob_or_null();
+            Ok(match body.map_err(|error| damaged(&error))? {
+                None => Run::Dropped,
+                Some(body) => Run::Block(unpacked(blocks, first, count, body)?),
+            })
+        })
+    })?;
+    Ok(block.flatten())
 }
 
 fn unpacked(
@@ -196,11 +188,7 @@ fn unpacked(
 
 /// Returns the index of the first kept entry and the size of the log, which counts dropped entries, too.
 pub(crate) fn extent(connection: &Connection) -> Result<(u64, u64), Failure> {
-    let one = |text: &str| -> Result<Option<u64>, Failure> {
-        let mut statement = connection.prepare_cached(text)?;
-        let found: Option<i64> = statement.query_row([], |row| row.get(0)).optional()?;
-        Ok(found.map(number))
-    };
+    let one = |text: &str| Ok::<_, Failure>(connection.value(text, [])?.map(number));
     // The tail first: its entries may become a block meanwhile.
     let tail = one("SELECT first FROM tail ORDER BY first LIMIT 1")?;
     let end = one("SELECT first + count FROM tail ORDER BY first DESC LIMIT 1")?;
@@ -230,9 +218,10 @@ pub(crate) fn runs(
         if asked != Some(segment) {
             asked = Some(segment);
             if skip(segment)? {
-                match newest_first {
-                    true => end = segment * SEGMENT,
-                    false => least = (segment + 1) * SEGMENT,
+                if newest_first {
+                    end = segment * SEGMENT;
+                } else {
+                    least = (segment + 1) * SEGMENT;
                 }
                 continue;
             }
@@ -249,9 +238,10 @@ pub(crate) fn runs(
         if !visit(&placed, &(least..=end - 1))? {
             return Ok(());
         }
-        match newest_first {
-            true => end = placed.first,
-            false => least = placed.first + placed.count,
+        if newest_first {
+            end = placed.first;
+        } else {
+            least = placed.first + placed.count;
         }
     }
     Ok(())
@@ -322,26 +312,21 @@ pub(crate) fn salvage(
 
 /// Returns the first index behind `at` at which a run begins.
 fn next_run(connection: &Connection, at: u64) -> Result<Option<u64>, Failure> {
-    let mut next = connection.prepare_cached(
-        "SELECT min(first) FROM (SELECT min(first) AS first FROM tail WHERE first > ?1 \
-         UNION ALL SELECT min(first) FROM block WHERE first > ?1)",
-    )?;
-    let next: Option<i64> = next.query_row([integer(at)], |row| row.get(0))?;
+    let text = "SELECT min(first) FROM (SELECT min(first) AS first FROM tail WHERE first > ?1 \
+                UNION ALL SELECT min(first) FROM block WHERE first > ?1)";
+    let next: Option<i64> = connection.only(text, [integer(at)])?;
     Ok(next.map(number))
 }
 
 /// Returns the index behind the last block.
 pub(super) fn end_of_blocks(connection: &Connection) -> Result<u64, Failure> {
-    let mut last =
-        connection.prepare_cached("SELECT first + count FROM block ORDER BY first DESC LIMIT 1")?;
-    let end: Option<i64> = last.query_row([], |row| row.get(0)).optional()?;
-    if let Some(end) = end {
+    let text = "SELECT first + count FROM block ORDER BY first DESC LIMIT 1";
+    if let Some(end) = connection.value(text, [])? {
         return Ok(number(end));
     }
     // Blocks of the last segment may be gone; its root stays.
-    let mut last = connection.prepare_cached("SELECT coalesce(max(number) + 1, 0) FROM segment")?;
-    let segments: i64 = last.query_row([], |row| row.get(0))?;
-    Ok(number(segments) * SEGMENT)
+    let text = "SELECT coalesce(max(number) + 1, 0) FROM segment";
+    Ok(number(connection.only(text, [])?) * SEGMENT)
 }
 
 /// Returns the entry of an index.
@@ -372,11 +357,10 @@ pub(crate) fn with_ids(
         "SELECT first FROM tail WHERE max_time >= ?1 AND min_time <= ?2",
         "SELECT first FROM block WHERE max_time >= ?1 AND min_time <= ?2 AND body IS NOT NULL ORDER BY first",
     ] {
-        let mut statement = connection.prepare_cached(text)?;
-        let rows = statement.query_map(times, |row| row.get::<_, i64>(0))?;
-        for first in rows {
-            starts.push(number(first?));
-        }
+        connection.each(text, times, |row| {
+            starts.push(number(row.get(0)?));
+            Ok(())
+        })?;
     }
     starts.sort_unstable();
     starts.dedup();

@@ -3,18 +3,14 @@
 //! The roots of a block stay, and those of its segment when the whole segment is gone. Before, each checkpoint in that
 //! part gets the few hashes that proofs from it still need. An entry of the log says what was dropped.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction};
+use rusqlite::{Connection, Transaction};
 
-use super::super::error::Failure;
-use super::super::rows::{integer, number};
-use super::append::append;
-use super::head::Head;
+use super::super::engine::{Failure, Statements as _, integer, moment, number};
 use super::read::Blocks;
 use super::tree::{StoredTree, keep_edges};
 use crate::HOUR;
-use crawlgate_record::Event;
 use crawlgate_system::clock::Moment;
-use crawlgate_tlog::{self as tlog, SEGMENT, push_entry};
+use crawlgate_tlog::{self as tlog, SEGMENT};
 
 /// The oldest block with its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,17 +25,15 @@ pub(crate) struct Oldest {
 
 /// Returns the oldest block that still has its entries.
 pub(crate) fn oldest(connection: &Connection) -> Result<Option<Oldest>, Failure> {
-    let mut oldest = connection.prepare_cached(
-        "SELECT first, count, max_time FROM block WHERE body IS NOT NULL ORDER BY first LIMIT 1",
-    )?;
-    let oldest = oldest.query_row([], |row| {
+    let text =
+        "SELECT first, count, max_time FROM block WHERE body IS NOT NULL ORDER BY first LIMIT 1";
+    connection.first(text, [], |row| {
         Ok(Oldest {
             first: number(row.get(0)?),
             count: number(row.get(1)?),
-            max_time: Moment::from_millis(number(row.get(2)?)),
+            max_time: moment(row.get(2)?),
         })
-    });
-    Ok(oldest.optional()?)
+    })
 }
 
 /// Drops the entries of the oldest blocks, up to `end`, the end of a block.
@@ -49,17 +43,10 @@ pub(crate) fn drop_before(
     end: u64,
 ) -> Result<(), Failure> {
     let tree = StoredTree::new(transaction, blocks);
-    let from = number(
-        transaction
-            .prepare_cached("SELECT coalesce(min(first), 0) FROM block WHERE body IS NOT NULL")?
-            .query_row([], |row| row.get(0))?,
-    );
+    let first = |text| transaction.only(text, []).map(number);
+    let from = first("SELECT coalesce(min(first), 0) FROM block WHERE body IS NOT NULL")?;
     // The whole segments that go with their rows.
-    let first_row = number(
-        transaction
-            .prepare_cached("SELECT coalesce(min(first), 0) FROM block")?
-            .query_row([], |row| row.get(0))?,
-    );
+    let first_row = first("SELECT coalesce(min(first), 0) FROM block")?;
     let gone = end / SEGMENT * SEGMENT;
     keep_edges(transaction, &tree, (from, end), tlog::DropUnit::Bundle)?;
     if gone > first_row {
@@ -70,40 +57,17 @@ pub(crate) fn drop_before(
             tlog::DropUnit::Segment,
         )?;
     }
-    transaction
-        .prepare_cached("UPDATE block SET body = NULL WHERE first < ?1 AND body IS NOT NULL")?
-        .execute([integer(end)])?;
-    transaction
-        .prepare_cached("DELETE FROM block WHERE first < ?1")?
-        .execute([integer(gone)])?;
-    thin_checkpoints(transaction, gone)?;
-    transaction
-        .prepare_cached("DELETE FROM acknowledgement WHERE seq <= ?1")?
-        .execute([integer(end)])?;
-    Ok(())
-}
-
-/// Leaves of the checkpoints in dropped segments one for each day, and those that a witness has cosigned.
-fn thin_checkpoints(transaction: &Transaction<'_>, end: u64) -> Result<(), Failure> {
+    let (end, gone) = (integer(end), integer(gone));
+    let text = "UPDATE block SET body = NULL WHERE first < ?1 AND body IS NOT NULL";
+    transaction.run(text, [end])?;
+    transaction.run("DELETE FROM block WHERE first < ?1", [gone])?;
+    // Of the checkpoints in dropped segments, one for each day stays, and those that a witness has cosigned.
     let day = integer(24 * u64::try_from(HOUR.as_millis()).unwrap_or(1));
-    transaction
-        .prepare_cached(
-            "DELETE FROM checkpoint WHERE size < ?1 AND cosigned = 0 AND size NOT IN \
-             (SELECT max(size) FROM checkpoint WHERE size < ?1 GROUP BY time / ?2)",
-        )?
-        .execute([integer(end), day])?;
-    Ok(())
-}
-
-/// Appends one event, and returns its entry.
-pub(crate) fn append_event(
-    transaction: &Transaction<'_>,
-    head: &mut Head,
-    event: &Event<'_>,
-) -> Result<Vec<u8>, Failure> {
-    let (mut entry, mut frames) = (Vec::new(), Vec::new());
-    event.encode(&mut entry);
-    push_entry(&mut frames, &entry).map_err(|error| crate::failed(error.to_string()))?;
-    append(transaction, head, &frames, None, None)?;
-    Ok(entry)
+    transaction.run(
+        "DELETE FROM checkpoint WHERE size < ?1 AND cosigned = 0 AND size NOT IN \
+         (SELECT max(size) FROM checkpoint WHERE size < ?1 GROUP BY time / ?2)",
+        [gone, day],
+    )?;
+    let text = "DELETE FROM acknowledgement WHERE seq <= ?1";
+    transaction.run(text, [end]).map(drop)
 }

@@ -2,8 +2,7 @@
 
 use rusqlite::Connection;
 
-use super::super::error::Failure;
-use super::super::rows::integer;
+use super::super::engine::{Failure, Statements as _, integer};
 use crate::segment::keys::SegmentKeysBuilder;
 use crate::segment::sums::SumsBuilder;
 use crawlgate_block::Block;
@@ -20,19 +19,22 @@ pub(super) struct Index {
 ///
 /// With a damaged block the index is empty. That is no failure: a search without the index reads the blocks.
 pub(super) fn index(connection: &Connection, number: u64) -> Result<Index, Failure> {
-    let mut blocks = connection.prepare_cached(
-        "SELECT body FROM block WHERE first >= ?1 AND first < ?2 AND body IS NOT NULL ORDER BY first",
-    )?;
+    let text = "SELECT body FROM block WHERE first >= ?1 AND first < ?2 AND body IS NOT NULL ORDER BY first";
     let bounds = [integer(number * SEGMENT), integer((number + 1) * SEGMENT)];
-    let mut rows = blocks.query(bounds)?;
     let (mut keys, mut sums) = (SegmentKeysBuilder::new(), SumsBuilder::new());
-    while let Some(row) = rows.next()? {
+    let mut is_readable = true;
+    connection.each(text, bounds, |row| {
         let body = row.get_ref(0)?.as_blob().unwrap_or_default();
-        let Ok(block) = Block::read(body) else {
-            return Ok(Index::default());
-        };
-        keys.add_block(&block);
-        sums.add_block(&block);
+        if is_readable && let Ok(block) = Block::read(body) {
+            keys.add_block(&block);
+            sums.add_block(&block);
+        } else {
+            is_readable = false;
+        }
+        Ok(())
+    })?;
+    if !is_readable {
+        return Ok(Index::default());
     }
     Ok(Index {
         keys: Some(keys.finish()),

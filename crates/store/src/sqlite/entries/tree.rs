@@ -1,9 +1,8 @@
 //! Roots and proofs, from the roots that the database keeps and from the entries.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 
-use super::super::error::Failure;
-use super::super::rows::{integer, number};
+use super::super::engine::{Failure, Statements as _, hashes, integer, number};
 use super::head::hole;
 use super::read::{Blocks, Run, extent, run_of};
 use crate::{Records, StoredRoot, failed};
@@ -71,12 +70,8 @@ impl<'c> StoredTree<'c> {
     }
 
     fn edge(&self, size: u64) -> Result<Option<Edge>, Failure> {
-        let mut kept = self
-            .connection
-            .prepare_cached("SELECT edge FROM checkpoint WHERE size = ?1 AND edge IS NOT NULL")?;
-        let edge: Option<Vec<u8>> = kept
-            .query_row([integer(size)], |row| row.get(0))
-            .optional()?;
+        let text = "SELECT edge FROM checkpoint WHERE size = ?1 AND edge IS NOT NULL";
+        let edge: Option<Vec<u8>> = self.connection.value(text, [integer(size)])?;
         let Some(edge) = edge else {
             return Ok(None);
         };
@@ -121,18 +116,17 @@ impl<'c> StoredTree<'c> {
     fn bundles(&self, segment: u64) -> Result<Vec<Hash>, Failure> {
         let (first, end) = (segment * SEGMENT, (segment + 1) * SEGMENT);
         let mut roots: Vec<Hash> = Vec::new();
-        let mut blocks = self.connection.prepare_cached(
-            "SELECT first, roots FROM block WHERE first >= ?1 AND first < ?2 ORDER BY first",
-        )?;
-        let mut rows = blocks.query([integer(first), integer(end)])?;
-        while let Some(row) = rows.next()? {
+        let text = "SELECT first, roots FROM block WHERE first >= ?1 AND first < ?2 ORDER BY first";
+        let range = [integer(first), integer(end)];
+        self.connection.each(text, range, |row| {
             let at = first + roots.len() as u64 * BUNDLE;
-            let (more, rest) = row.get_ref(1)?.as_blob().unwrap_or_default().as_chunks();
+            let (more, rest) = hashes(row, 1)?;
             if number(row.get(0)?) != at || !rest.is_empty() {
                 return Err(hole(at));
             }
             roots.extend(more);
-        }
+            Ok(())
+        })?;
         // The entries of the tail.
         let mut at = first + roots.len() as u64 * BUNDLE;
         while at < end {
@@ -149,17 +143,17 @@ impl<'c> StoredTree<'c> {
     /// Returns the roots of segments, as far as there are whole ones.
     fn segments(&self, first: u64, count: u64) -> Result<Vec<Hash>, Failure> {
         let mut roots: Vec<Hash> = Vec::new();
-        let mut segments = self.connection.prepare_cached(
-            "SELECT number, root FROM segment WHERE number >= ?1 AND number < ?2 ORDER BY number",
-        )?;
-        let mut rows = segments.query([integer(first), integer(first + count)])?;
-        while let Some(row) = rows.next()? {
+        let text =
+            "SELECT number, root FROM segment WHERE number >= ?1 AND number < ?2 ORDER BY number";
+        let range = [integer(first), integer(first + count)];
+        self.connection.each(text, range, |row| {
             let at = first + roots.len() as u64;
             if number(row.get(0)?) != at {
                 return Err(hole(at * SEGMENT));
             }
             roots.push(row.get(1)?);
-        }
+            Ok(())
+        })?;
         // One that ends in the tail has no row yet.
         for segment in first + roots.len() as u64..first + count {
             let bundles = self.bundles(segment)?;
@@ -180,48 +174,42 @@ pub(super) fn keep_edges(
     (from, to): (u64, u64),
     kind: crawlgate_tlog::DropUnit,
 ) -> Result<(), Failure> {
-    let mut sizes = transaction.prepare_cached(
-        "SELECT size FROM checkpoint WHERE size > ?1 AND size <= ?2 ORDER BY size",
-    )?;
-    let sizes = sizes.query_map([integer(from), integer(to)], |row| row.get::<_, i64>(0))?;
-    let sizes: Vec<i64> = sizes.collect::<Result<_, _>>()?;
-    let mut keep = transaction.prepare_cached("UPDATE checkpoint SET edge = ?2 WHERE size = ?1")?;
+    let text = "SELECT size FROM checkpoint WHERE size > ?1 AND size <= ?2 ORDER BY size";
+    let range = [integer(from), integer(to)];
+    let sizes: Vec<i64> = transaction.all(text, range, |row| Ok(row.get(0)?))?;
     for size in sizes {
         let edge = match tree.edge_of(number(size), kind) {
             Ok(edge) => edge.to_bytes(),
             Err(Failure::Damaged(_)) => continue,
             Err(failure) => return Err(failure),
         };
-        keep.execute(params![size, edge])?;
+        let text = "UPDATE checkpoint SET edge = ?2 WHERE size = ?1";
+        transaction.run(text, params![size, edge])?;
     }
     Ok(())
 }
 
 /// Returns the roots of bundles and segments in the tables.
 pub(crate) fn roots(connection: &Connection) -> Result<Vec<StoredRoot>, Failure> {
-    let mut all = Vec::new();
-    let mut segments =
-        connection.prepare_cached("SELECT number, root FROM segment ORDER BY number")?;
-    let mut rows = segments.query([])?;
-    while let Some(row) = rows.next()? {
-        all.push(StoredRoot {
+    let text = "SELECT number, root FROM segment ORDER BY number";
+    let mut all = connection.all(text, [], |row| {
+        Ok(StoredRoot {
             first: number(row.get(0)?) * SEGMENT,
             count: SEGMENT,
             root: row.get(1)?,
-        });
-    }
-    let mut blocks = connection.prepare_cached("SELECT first, roots FROM block ORDER BY first")?;
-    let mut rows = blocks.query([])?;
-    while let Some(row) = rows.next()? {
+        })
+    })?;
+    let text = "SELECT first, roots FROM block ORDER BY first";
+    connection.each(text, [], |row| {
         let first = number(row.get(0)?);
-        let (roots, _) = row.get_ref(1)?.as_blob().unwrap_or_default().as_chunks();
-        let roots = (0..).zip(roots).map(|(nth, root)| StoredRoot {
+        let roots = (0..).zip(hashes(row, 1)?.0);
+        all.extend(roots.map(|(nth, root)| StoredRoot {
             first: first + nth * BUNDLE,
             count: BUNDLE,
             root: *root,
-        });
-        all.extend(roots);
-    }
+        }));
+        Ok(())
+    })?;
     Ok(all)
 }
 

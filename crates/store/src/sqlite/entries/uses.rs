@@ -4,9 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Transaction, params};
 
-use super::super::error::Failure;
+use super::super::engine::{Failure, Statements as _, integer};
 use super::super::hours::Hours;
-use super::super::rows::integer;
 use crate::types::WEEK;
 use crate::{Object, Sha256, StoreError, failed};
 use crawlgate_record::Outline;
@@ -78,13 +77,12 @@ impl Effects<'_> {
         written: &[Object],
     ) -> Result<Noted, Failure> {
         self.hours.write(transaction)?;
-        let mut note = transaction
-            .prepare_cached("UPDATE object SET used = ?2 WHERE sha256 = ?1 AND used < ?2")?;
+        let note = "UPDATE object SET used = ?2 WHERE sha256 = ?1 AND used < ?2";
         let written = written.iter().map(|object| &object.sha256);
         let written: HashSet<&Sha256, ahash::RandomState> = written.collect();
         let notes = self.noted.0.iter();
         for (sha256, week) in notes.filter(|(sha256, _)| !written.contains(sha256)) {
-            note.execute(params![sha256, integer(week * WEEK)])?;
+            transaction.run(note, params![sha256, integer(week * WEEK)])?;
         }
         Ok(self.noted)
     }

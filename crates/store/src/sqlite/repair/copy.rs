@@ -7,9 +7,8 @@ use std::path::Path;
 use rusqlite::types::Value;
 use rusqlite::{Connection, MAIN_DB, OpenFlags, Statement, params_from_iter};
 
+use super::super::engine::{Failure, Statements as _, number};
 use super::super::entries::Frames;
-use super::super::error::Failure;
-use super::super::rows::number;
 use super::{lenient, overrides};
 use crawlgate_record::Entry;
 
@@ -62,8 +61,7 @@ pub(super) fn save(path: &Path, target: &mut Connection) -> Result<Vec<Saved>, F
     target.pragma_update(None, "foreign_keys", false)?;
     let mut tables = Vec::new();
     for (table, key) in TABLES {
-        let count = format!("SELECT count(*) FROM \"{table}\"");
-        let counted = source.query_row(&count, [], |row| row.get::<_, i64>(0));
+        let counted = source.only(&format!("SELECT count(*) FROM \"{table}\""), []);
         let transaction = target.transaction()?;
         // A damaged place in the schema makes even preparing a statement fail.
         let rows = match counted {
@@ -74,14 +72,11 @@ pub(super) fn save(path: &Path, target: &mut Connection) -> Result<Vec<Saved>, F
         let lost = counted.ok().map(|count| number(count).saturating_sub(rows));
         tables.push(Saved { table, rows, lost });
     }
-    let version: i64 = source
-        .query_row("SELECT value FROM meta WHERE name = 'version'", [], |row| {
-            row.get(0)
-        })
-        .unwrap_or_default();
-    target.execute(
+    let version: Result<i64, _> = source.only("SELECT value FROM meta WHERE name = 'version'", []);
+    let version = version.unwrap_or_default().saturating_add(1);
+    target.run(
         "UPDATE meta SET value = ?1 WHERE name = 'version'",
-        [version.saturating_add(1)],
+        [version],
     )?;
     overrides::keep_numbers(&source, target)?;
     Ok(tables)
@@ -171,11 +166,10 @@ fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Resu
 
 /// Returns the names of a table's columns, quoted.
 fn columns_of(connection: &Connection, table: &str) -> Result<Vec<String>, Failure> {
-    let mut names = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
-    let names = names.query_map([table], |row| {
+    let text = "SELECT name FROM pragma_table_info(?1)";
+    connection.all(text, [table], |row| {
         Ok(format!("\"{}\"", row.get::<_, String>(0)?))
-    })?;
-    Ok(names.collect::<Result<_, _>>()?)
+    })
 }
 
 /// Puts a row into the new store; returns 0 if that refuses it: such a row is damaged, too.
@@ -195,7 +189,7 @@ fn next_row(source: &Connection, table: &str, column: &str, at: i64) -> Option<i
     let text = format!(
         "SELECT \"{column}\" FROM \"{table}\" WHERE \"{column}\" > ?1 ORDER BY \"{column}\" LIMIT 1"
     );
-    source.query_row(&text, [at], |row| row.get(0)).ok()
+    source.only(&text, [at]).ok()
 }
 
 /// Puts the entries at the beginning of a row of the tail, of which the end cannot be read.

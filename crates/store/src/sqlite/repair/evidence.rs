@@ -5,11 +5,10 @@ use std::path::Path;
 
 use rusqlite::{Connection, Transaction, params};
 
+use super::super::engine::{Failure, Statements as _, integer, number};
 use super::super::entries::{
     self, BlockPlace, Blocks, Head, Relation, StoredTree, append, checkpoint,
 };
-use super::super::error::Failure;
-use super::super::rows::{integer, number};
 use super::super::{objects, write};
 use super::{Faults, RECORDS, rotations};
 use crate::log_key::{LogKey, log_key_file};
@@ -85,10 +84,9 @@ fn content(stored: &StoredCheckpoint) -> Option<Checkpoint> {
 
 /// Returns the first record of the tail that cannot be read.
 fn unreadable_tail(connection: &Connection) -> Result<Option<u64>, Failure> {
-    let mut rows = connection.prepare("SELECT first FROM tail ORDER BY first")?;
-    let rows = rows.query_map([], |row| row.get::<_, i64>(0))?;
-    for first in rows {
-        for (index, entry) in entries::entries_at(connection, number(first?))? {
+    let text = "SELECT first FROM tail ORDER BY first";
+    for first in connection.all(text, [], |row| Ok(number(row.get(0)?)))? {
+        for (index, entry) in entries::entries_at(connection, first)? {
             if Entry::read(&entry).is_err() {
                 return Ok(Some(index + 1));
             }
@@ -150,9 +148,8 @@ fn wrong_edges(connection: &Connection) -> Result<Vec<u64>, Failure> {
     let tree = StoredTree::new(connection, &blocks);
     let mut wrong = Vec::new();
     for stored in checkpoint::all(connection)? {
-        let mut edge =
-            connection.prepare_cached("SELECT edge IS NOT NULL FROM checkpoint WHERE size = ?1")?;
-        let has_edge: bool = edge.query_row([integer(stored.size)], |row| row.get(0))?;
+        let text = "SELECT edge IS NOT NULL FROM checkpoint WHERE size = ?1";
+        let has_edge: bool = connection.only(text, [integer(stored.size)])?;
         let (true, Some(read)) = (has_edge && stored.size <= size, content(&stored)) else {
             continue;
         };
@@ -192,11 +189,9 @@ pub(super) fn forged(connection: &Connection, path: &Path) -> Result<Vec<u64>, F
 pub(super) fn named(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     let (_, size) = entries::extent(connection)?;
     let mut named = latest_uses(connection, size.saturating_sub(RECORDS))?;
-    let mut used = connection.prepare("SELECT sha256, used FROM object")?;
-    let mut rows = used.query([])?;
-    while let Some(row) = rows.next()? {
+    connection.each("SELECT sha256, used FROM object", [], |row| {
         let Ok(sha256) = Sha256::try_from(row.get_ref(0)?.as_blob().unwrap_or_default()) else {
-            continue;
+            return Ok(());
         };
         let week = named.remove(&sha256).map_or(0, |(_, week)| week);
         if number(row.get(1)?) < week * WEEK {
@@ -205,7 +200,8 @@ pub(super) fn named(connection: &Connection, faults: &mut Faults) -> Result<(), 
                 hex(sha256)
             ));
         }
-    }
+        Ok(())
+    })?;
     for sha256 in named.into_keys() {
         faults.damaged.push(format!(
             "object {}: it is missing, and records rest on it",
@@ -264,29 +260,23 @@ pub(super) fn mend(
             Relation::Right | Relation::Dropped => {}
             Relation::Unreadable(why) => {
                 report.push(format!("{}: {why}; they are lost", block.records()));
-                target.execute("UPDATE block SET body = NULL WHERE first = ?1", [first])?;
+                target.run("UPDATE block SET body = NULL WHERE first = ?1", [first])?;
             }
             Relation::Roots(roots) => {
                 // Where the stored roots are those that were signed, the records are others: that is no damage to mend.
                 if are_roots_signed(target, &block)? == Some(false) {
                     report.push(format!("the roots of {} were damaged", block.records()));
-                    target.execute(
-                        "UPDATE block SET roots = ?2 WHERE first = ?1",
-                        params![first, roots.as_flattened()],
-                    )?;
+                    let text = "UPDATE block SET roots = ?2 WHERE first = ?1";
+                    target.run(text, params![first, roots.as_flattened()])?;
                 }
             }
             Relation::Facts(facts) => {
                 report.push(format!("the times of {} were damaged", block.records()));
-                target.execute(
-                    "UPDATE block SET min_time = ?2, max_time = ?3, denials = ?4 WHERE first = ?1",
-                    params![
-                        first,
-                        integer(facts.min_time),
-                        integer(facts.max_time),
-                        integer(facts.denials)
-                    ],
-                )?;
+                let [min, max, denials] =
+                    [facts.min_time, facts.max_time, facts.denials].map(integer);
+                let text =
+                    "UPDATE block SET min_time = ?2, max_time = ?3, denials = ?4 WHERE first = ?1";
+                target.run(text, [first, min, max, denials])?;
             }
         }
     }
@@ -305,14 +295,8 @@ pub(super) fn mend(
         )?;
     }
     for (first, facts) in entries::wrong_tail_times(target)? {
-        target.execute(
-            "UPDATE tail SET min_time = ?2, max_time = ?3 WHERE first = ?1",
-            params![
-                integer(first),
-                integer(facts.min_time),
-                integer(facts.max_time)
-            ],
-        )?;
+        let text = "UPDATE tail SET min_time = ?2, max_time = ?3 WHERE first = ?1";
+        target.run(text, [first, facts.min_time, facts.max_time].map(integer))?;
     }
     if Head::read(target).is_ok() && unreadable_tail(target)?.is_none() {
         mend_checkpoints(target, report)?;
@@ -331,10 +315,8 @@ fn mend_checkpoints(target: &Transaction<'_>, report: &mut Vec<String>) -> Resul
         }
     }
     for size in wrong_edges(target)? {
-        target.execute(
-            "UPDATE checkpoint SET edge = NULL WHERE size = ?1",
-            [integer(size)],
-        )?;
+        let text = "UPDATE checkpoint SET edge = NULL WHERE size = ?1";
+        target.run(text, [integer(size)])?;
         report.push(format!(
             "the checkpoint of {size} records cannot be compared any more: the hashes kept with it were damaged"
         ));

@@ -2,39 +2,36 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::Connection;
 
 use super::super::digests;
-use super::super::error::Failure;
-use super::super::rows::{integer, number};
+use super::super::engine::{Failure, Statements as _, integer, number};
 use super::MAX_FAULTS;
 use crawlgate_text::json::printable;
 
+/// The largest number that an override ever had.
+const LAST: &str = "SELECT seq FROM sqlite_sequence WHERE name = 'override'";
+
 /// Reserves the numbers of the damaged store's overrides: records name overrides by their numbers.
 pub(super) fn keep_numbers(source: &Connection, target: &Connection) -> Result<(), Failure> {
-    let text = "SELECT seq FROM sqlite_sequence WHERE name = 'override'";
     // If it is unreadable, take the numbers of the saved ones.
-    let Ok(last) = source.query_row(text, [], |row| row.get::<_, i64>(0)) else {
+    let Ok(last) = source.only::<i64>(LAST, []) else {
         return Ok(());
     };
-    let known = target.query_row(text, [], |row| row.get::<_, i64>(0));
-    let known = known.optional()?.unwrap_or_default();
-    if last > known {
-        target.execute("DELETE FROM sqlite_sequence WHERE name = 'override'", [])?;
+    if last > target.value(LAST, [])?.unwrap_or_default() {
+        target.run("DELETE FROM sqlite_sequence WHERE name = 'override'", [])?;
         let add = "INSERT INTO sqlite_sequence (name, seq) VALUES ('override', ?1)";
-        target.execute(add, params![last])?;
+        target.run(add, [last])?;
     }
     Ok(())
 }
 
 /// Returns the readable parts of damaged overrides, by their numbers.
 pub(super) fn damaged(connection: &Connection) -> Result<BTreeMap<u64, String>, Failure> {
-    let mut statement = connection.prepare("SELECT * FROM override ORDER BY number")?;
-    let mut rows = statement.query([])?;
     let mut damaged = BTreeMap::new();
-    while let Some(row) = rows.next()? {
+    connection.each("SELECT * FROM override ORDER BY number", [], |row| {
         if digests::holds("override", row)? {
-            continue;
+            return Ok(());
         }
         let words = ["action", "origin", "pattern", "person"]
             .map(|column| row.get::<_, String>(column).unwrap_or_default());
@@ -43,7 +40,8 @@ pub(super) fn damaged(connection: &Connection) -> Result<BTreeMap<u64, String>, 
             number(row.get("number")?),
             format!("it was damaged, and read {action} {origin} {pattern}, by {person}"),
         );
-    }
+        Ok(())
+    })?;
     Ok(damaged)
 }
 
@@ -53,20 +51,17 @@ pub(super) fn tell_lost(
     damaged: &BTreeMap<u64, String>,
     report: &mut Vec<String>,
 ) -> Result<(), Failure> {
-    let text = "SELECT seq FROM sqlite_sequence WHERE name = 'override'";
-    let last: Option<i64> = connection
-        .query_row(text, [], |row| row.get(0))
-        .optional()?;
-    let count: i64 = connection.query_row("SELECT count(*) FROM override", [], |row| row.get(0))?;
-    let last = number(last.unwrap_or_default());
-    let lost = last.saturating_sub(number(count));
-    let mut is_there = connection.prepare("SELECT 1 FROM override WHERE number = ?1")?;
+    let last = connection.value(LAST, [])?.map_or(0, number);
+    let count = connection
+        .only("SELECT count(*) FROM override", [])
+        .map(number)?;
+    let lost = last.saturating_sub(count);
     let mut named = 0;
     for one in 1..=last {
         if named >= lost.min(MAX_FAULTS.unsigned_abs()) {
             break;
         }
-        if is_there.exists([integer(one)])? {
+        if connection.has("SELECT 1 FROM override WHERE number = ?1", [integer(one)])? {
             continue;
         }
         named += 1;

@@ -3,10 +3,9 @@
 use rusqlite::{Transaction, params};
 
 use super::super::digests;
+use super::super::engine::{Failure, Statements as _, number, time};
 use super::super::entries::Blocks;
-use super::super::error::Failure;
 use super::super::objects;
-use super::super::rows::{number, time};
 use super::copy::Saved;
 use super::{evidence, overrides, wrong_texts};
 use crate::Sha256;
@@ -23,27 +22,25 @@ pub(super) fn drop_remains(
     report: &mut Vec<String>,
 ) -> Result<bool, Failure> {
     // Objects name these texts, of which no row was saved.
-    let mut missing = target.prepare(
-        "SELECT sha256 FROM snapshot WHERE bytes = 0 AND dropped = first_fetched AND dropped = last_fetched",
-    )?;
-    let missing = missing.query_map([], |row| row.get(0))?;
-    for sha256 in missing.collect::<Result<Vec<Sha256>, _>>()? {
+    let text = "SELECT sha256 FROM snapshot WHERE bytes = 0 AND dropped = first_fetched AND dropped = last_fetched";
+    target.each(text, [], |row| {
+        let sha256: Sha256 = row.get(0)?;
         report.push(format!(
             "robots.txt {}: it is not here, and decisions may rest on it",
             hex(sha256)
         ));
-    }
+        Ok(())
+    })?;
     for number in wrong_texts(target)? {
-        let mut gone =
-            target.prepare_cached("DELETE FROM snapshot WHERE number = ?1 RETURNING sha256")?;
-        let sha256: Vec<u8> = gone.query_row([number], |row| row.get(0))?;
+        let text = "DELETE FROM snapshot WHERE number = ?1 RETURNING sha256";
+        let sha256: Vec<u8> = target.only(text, [number])?;
         report.push(format!(
             "robots.txt {}: it was not what its digest names, and is lost",
             hex(sha256)
         ));
     }
     for sha256 in objects::wrong(target)? {
-        target.execute("DELETE FROM object WHERE sha256 = ?1", [&sha256])?;
+        target.run("DELETE FROM object WHERE sha256 = ?1", [&sha256])?;
         report.push(format!(
             "object {}: it was not what its digest names",
             hex(sha256)
@@ -67,9 +64,8 @@ pub(super) fn drop_remains(
     super::super::miscounted::recount(target, &Blocks::default())?;
     for saved in tables {
         let text = format!("SELECT count(*) FROM \"{}\"", saved.table);
-        let left = number(target.query_row(&text, [], |row| row.get(0))?);
         // A trigger adds rows for texts that are named and not there.
-        let left = left.min(saved.rows);
+        let left = target.only(&text, []).map(number)?.min(saved.rows);
         let dropped = saved.rows - left;
         saved.rows = left;
         saved.lost = saved.lost.map(|lost| lost + dropped);
@@ -81,29 +77,20 @@ pub(super) fn drop_remains(
 
 /// Leaves a row for each lost text that another row names, as for a dropped one.
 fn note_texts(target: &Transaction<'_>, now: Moment) -> Result<(), Failure> {
-    let mut lack = target.prepare(
-        "INSERT INTO snapshot (sha256, bytes, body, first_fetched, last_fetched, last_named, dropped) \
-         VALUES (?1, 0, x'', ?3, ?3, ?2, ?3)",
-    )?;
-    let mut refer =
-        target.prepare("UPDATE snapshot SET last_named = max(last_named, ?2) WHERE sha256 = ?1")?;
-    let mut name = |sha256: Sha256, seq: i64| -> Result<(), Failure> {
-        if refer.execute(params![sha256, seq])? == 0 {
-            lack.execute(params![sha256, seq, time(now)])?;
-        }
-        Ok(())
-    };
-    let mut fetched = target.prepare(
-        "SELECT DISTINCT sha256 FROM fetch WHERE sha256 IS NOT NULL AND length(sha256) = 32",
-    )?;
-    let mut rows = fetched.query([])?;
-    while let Some(row) = rows.next()? {
-        name(row.get(0)?, 0)?;
-    }
-    let mut objects = target.prepare("SELECT names, used FROM object WHERE length(names) = 32")?;
-    let mut rows = objects.query([])?;
-    while let Some(row) = rows.next()? {
-        name(row.get(0)?, row.get(1)?)?;
+    let lack = "INSERT INTO snapshot (sha256, bytes, body, first_fetched, last_fetched, last_named, dropped) \
+                VALUES (?1, 0, x'', ?3, ?3, ?2, ?3)";
+    let refer = "UPDATE snapshot SET last_named = max(last_named, ?2) WHERE sha256 = ?1";
+    for text in [
+        "SELECT DISTINCT sha256, 0 FROM fetch WHERE sha256 IS NOT NULL AND length(sha256) = 32",
+        "SELECT names, used FROM object WHERE length(names) = 32",
+    ] {
+        target.each(text, [], |row| {
+            let (sha256, named): (Sha256, i64) = (row.get(0)?, row.get(1)?);
+            if target.run(refer, params![sha256, named])? == 0 {
+                target.run(lack, params![sha256, named, time(now)])?;
+            }
+            Ok(())
+        })?;
     }
     Ok(())
 }

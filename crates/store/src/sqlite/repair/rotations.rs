@@ -2,10 +2,9 @@
 
 use rusqlite::{Connection, Transaction};
 
+use super::super::engine::{Failure, Statements as _, integer};
 use super::super::entries::{self, Blocks, checkpoint};
-use super::super::error::Failure;
 use super::super::rotations;
-use super::super::rows::integer;
 use super::Faults;
 use crawlgate_tlog::Note;
 
@@ -19,7 +18,7 @@ pub(super) fn check(connection: &Connection, faults: &mut Faults) -> Result<(), 
 /// Makes rotations that cannot be read anew from the log, or drops them: the present key signs alone then.
 pub(super) fn mend(target: &Transaction<'_>, report: &mut Vec<String>) -> Result<(), Failure> {
     for seq in rotations::damaged(target)? {
-        target.execute("DELETE FROM rotation WHERE seq = ?1", [integer(seq)])?;
+        target.run("DELETE FROM rotation WHERE seq = ?1", [integer(seq)])?;
         let outcome = match rebuild_rotation(target, seq)? {
             true => "it is made anew from the log",
             false => {

@@ -12,8 +12,8 @@ use rusqlite::{Connection, Transaction};
 use rustix::fs::{FlockOperation, fcntl_lock};
 
 use super::super::agree::{self, Relation};
+use super::super::engine::{Failure, Statements as _};
 use super::super::entries::Head;
-use super::super::error::Failure;
 use super::super::file::{PAGE, beside};
 use super::super::kind;
 use super::super::open;
@@ -109,12 +109,11 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
 
 /// Fails while another process has the database open: such a process holds a lock on part of it.
 pub(crate) fn refuse_if_open(path: &Path) -> Result<(), StoreError> {
-    let error_of = |error: io::Error| StoreError {
-        kind: StoreErrorKind::Denied,
-        message: format!(
-            "{}: {error}; let this user read and write it",
-            path.display()
-        ),
+    let error_of = |error: io::Error| {
+        StoreErrorKind::Denied.at(
+            path,
+            format_args!("{error}; let this user read and write it"),
+        )
     };
     let file = File::options()
         .read(true)
@@ -124,13 +123,9 @@ pub(crate) fn refuse_if_open(path: &Path) -> Result<(), StoreError> {
     match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
         // Given back at once: otherwise its end would release the engine's own locks, too.
         Ok(()) => Ok(()),
-        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => Err(StoreError {
-            kind: StoreErrorKind::Busy,
-            message: format!(
-                "{}: another process has the store open; end it first, or it goes on writing to the damaged one",
-                path.display()
-            ),
-        }),
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => Err(StoreErrorKind::Busy.at(path,
+            "another process has the store open; end it first, or it goes on writing to the damaged one"
+        )),
         // On a file system without locks, the operator has to make sure.
         Err(_) => Ok(()),
     }
@@ -240,9 +235,8 @@ fn nothing_saved(tables: &[Saved]) -> bool {
 /// begins, which is the same in all stores.
 fn mend(path: &Path, target: &Connection, new: &Path, mended: &Path) -> Result<(), Failure> {
     target.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-    let mut schema = target.prepare("SELECT pageno FROM dbstat WHERE name = 'sqlite_schema'")?;
-    let schema = schema.query_map([], |row| row.get::<_, i64>(0))?;
-    let schema = schema.collect::<rusqlite::Result<Vec<i64>>>()?;
+    let text = "SELECT pageno FROM dbstat WHERE name = 'sqlite_schema'";
+    let schema: Vec<i64> = target.all(text, [], |row| Ok(row.get(0)?))?;
     let copied = || -> io::Result<()> {
         remove(mended);
         fs::copy(path, mended)?;
@@ -280,11 +274,7 @@ fn not_salvageable(path: &Path) -> StoreError {
         [] => "it".to_owned(),
         files => format!("it and {}", files.join(" and ")),
     };
-    StoreError {
-        kind: StoreErrorKind::Corrupt,
-        message: format!(
-            "{}: nothing of the store can be read; bring back a copy of it, or move {them} away to begin anew",
-            path.display()
-        ),
-    }
+    StoreErrorKind::Corrupt.at(path, format_args!(
+        "nothing of the store can be read; bring back a copy of it, or move {them} away to begin anew"
+    ))
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::super::error::Failure;
+use super::super::engine::Failure;
 use super::super::{open, still};
 use super::columns::COLUMNS;
 use super::source::Source;
@@ -51,10 +51,7 @@ pub fn export(
             Failure::Engine(error)
                 if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) =>
             {
-                StoreError {
-                    kind: StoreErrorKind::Full,
-                    message: format!("{}: no room is left on the disk", target.display()),
-                }
+                StoreErrorKind::Full.at(target, "no room is left on the disk")
             }
             failure => at(failure),
         })?;

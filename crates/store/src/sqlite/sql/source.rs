@@ -6,19 +6,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use rusqlite::Connection;
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension as _};
 
+use super::super::engine::{Failure, Statements as _, integer, moment};
 use super::super::entries::{self, Blocks, Lines, Placed, Run};
-use super::super::error::Failure;
-use super::super::rows::{integer, number};
 use super::super::search::{is_without, places};
 use super::columns::{COLUMNS, Source as Of, of_line};
 use crate::search::Search;
 use crate::{DecisionQuery, failed};
 use crawlgate_block::Block;
 use crawlgate_record::Entry;
-use crawlgate_system::clock::Moment;
 use crawlgate_text::time_text;
 
 /// Runs of entries to keep: a statement may join the views with themselves.
@@ -172,10 +170,8 @@ impl Source {
 
     fn acknowledgement(&self, index: u64, name: &str) -> Result<Value, Failure> {
         let text = format!("SELECT {name} FROM acknowledgement WHERE seq = ?1");
-        let mut seen = self.connection.prepare_cached(&text)?;
-        let value = seen.query_row([integer(index + 1)], |row| row.get(0));
-        Ok(match value.optional()? {
-            Some(Value::Integer(time)) => Value::Text(time_text(Moment::from_millis(number(time)))),
+        Ok(match self.connection.value(&text, [integer(index + 1)])? {
+            Some(Value::Integer(time)) => Value::Text(time_text(moment(time))),
             other => other.unwrap_or(Value::Null),
         })
     }

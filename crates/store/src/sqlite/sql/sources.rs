@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::types::Value;
 
-use super::super::error::Failure;
+use super::super::engine::Failure;
 use super::super::still;
 use super::source::{Page, Source, View};
 use crate::{DecisionQuery, StoreError};

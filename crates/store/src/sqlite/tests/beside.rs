@@ -387,7 +387,7 @@ async fn a_log_that_belongs_to_a_later_state_is_refused() {
         record(&store, &rows(500)).await;
     }
     store
-        .on_writer(|connection| bounds::carry_over(connection))
+        .on_writer(|connection, _| bounds::carry_over(connection))
         .await
         .unwrap();
     record(&store, &rows(250)).await;

@@ -215,7 +215,7 @@ async fn a_log_carried_over_by_another_process_is_no_fault() {
     let (one, two) = (open(&path).unwrap(), open(&path).unwrap());
     for _ in 0..3 {
         record(&one, &rows(50)).await;
-        two.on_writer(|connection| bounds::carry_over(connection))
+        two.on_writer(|connection, _| bounds::carry_over(connection))
             .await
             .unwrap();
         one.version().await.unwrap();

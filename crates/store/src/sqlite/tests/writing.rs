@@ -120,7 +120,7 @@ async fn a_full_disk_is_reported_as_such_and_passes() {
     record(&store, &rows(1)).await;
     // The engine's own bound stands in for a full disk: it causes the same error.
     let bound = |pages: i64| {
-        store.on_writer(move |connection| {
+        store.on_writer(move |connection, _| {
             connection.pragma_update(None, "max_page_count", pages)?;
             Ok(())
         })

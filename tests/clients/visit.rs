@@ -3,7 +3,7 @@
 use std::env;
 use std::fs;
 use std::process::{Command, Output};
-use std::sync::mpsc;
+use std::sync::{Condvar, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -19,6 +19,29 @@ pub(crate) struct Visit {
     pub(crate) http: Origin,
     pub(crate) https: Origin,
     pub(crate) setup: Setup,
+    _turn: Turn,
+}
+
+/// Clients that run at once: with more, those that bring a runtime or a browser run into time limits of their own.
+static TURNS: Mutex<u8> = Mutex::new(4);
+static GIVEN_BACK: Condvar = Condvar::new();
+
+/// A turn to run a client, given back when it is dropped.
+struct Turn;
+
+impl Turn {
+    fn wait() -> Self {
+        let turns = TURNS.lock().unwrap();
+        *GIVEN_BACK.wait_while(turns, |turns| *turns == 0).unwrap() -= 1;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *TURNS.lock().unwrap() += 1;
+        GIVEN_BACK.notify_one();
+    }
 }
 
 /// The client's output, and the gate's records.
@@ -45,6 +68,7 @@ impl Visit {
             http: pages(Origin::http()),
             https: pages(Origin::https()),
             setup: Setup::new(),
+            _turn: Turn::wait(),
         }
     }
 

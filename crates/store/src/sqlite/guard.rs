@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use super::agree::{self, Depth};
 use super::bounds::log_size;
 use super::engine::Failure;
+use super::file::Header;
 use super::file::Identity;
-use super::header::Header;
 use super::schema::APPLICATION;
 use crate::{StoreError, StoreErrorKind, failed};
 

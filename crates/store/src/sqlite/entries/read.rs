@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, Row};
 
 use super::super::engine::{Failure, Statements as _, integer, number};
-use super::frames::Frames;
+use super::lines::Frames;
 use crate::search::decisions_by_id;
 use crawlgate_block::Block;
 use crawlgate_record::{Entry, time_of};

@@ -220,9 +220,10 @@ impl Search {
             return true;
         };
         let origin = origin.unwrap_or_default();
-        match self.is_any_scheme() {
-            true => origin_parts(origin).1.eq_ignore_ascii_case(wanted),
-            false => origin.eq_ignore_ascii_case(wanted),
+        if self.is_any_scheme() {
+            origin_parts(origin).1.eq_ignore_ascii_case(wanted)
+        } else {
+            origin.eq_ignore_ascii_case(wanted)
         }
     }
 
@@ -260,9 +261,10 @@ impl Search {
     /// Tells whether the pattern matches what follows the origin, or the path of a whole URL.
     fn holds_path(&self, octets: &[u8], follows_origin: bool) -> bool {
         self.path.as_ref().is_none_or(|pattern| {
-            let path = match follows_origin {
-                true => octets,
-                false => path_of(octets),
+            let path = if follows_origin {
+                octets
+            } else {
+                path_of(octets)
             };
             pattern.matches(&ComparisonPath::new(path))
         })
@@ -301,9 +303,10 @@ impl Search {
         let query = &self.query;
         let mut groups = Vec::new();
         if let Some(origin) = query.origin.as_ref().filter(|origin| !origin.is_empty()) {
-            let kind = match self.is_any_scheme() {
-                true => Kind::Host,
-                false => Kind::Origin,
+            let kind = if self.is_any_scheme() {
+                Kind::Host
+            } else {
+                Kind::Origin
             };
             groups.push(vec![key(kind, origin.to_ascii_lowercase().as_bytes())]);
         }

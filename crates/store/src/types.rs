@@ -70,9 +70,10 @@ impl Records {
 impl fmt::Display for Records {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { first, last } = self;
-        match first == last {
-            true => write!(f, "record {first}"),
-            false => write!(f, "records {first} to {last}"),
+        if first == last {
+            write!(f, "record {first}")
+        } else {
+            write!(f, "records {first} to {last}")
         }
     }
 }

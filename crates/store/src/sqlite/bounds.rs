@@ -160,9 +160,10 @@ impl CarryOver {
         path: &Path,
         parts: Option<Parts>,
     ) -> Result<(), Failure> {
-        match self.is_failing() && log_size(path) > most(parts) {
-            true => self.attempt(connection, path, parts),
-            false => Ok(()),
+        if self.is_failing() && log_size(path) > most(parts) {
+            self.attempt(connection, path, parts)
+        } else {
+            Ok(())
         }
     }
 

@@ -226,9 +226,10 @@ impl Fork {
         });
         let counted = self.counted.as_ref().map(Miscount::to_string);
         let more: Vec<String> = [unknown, counted].into_iter().flatten().collect();
-        match more.is_empty() {
-            true => reason.to_owned(),
-            false => format!("{reason} ({})", more.join("; ")),
+        if more.is_empty() {
+            reason.to_owned()
+        } else {
+            format!("{reason} ({})", more.join("; "))
         }
     }
 

@@ -228,9 +228,10 @@ fn foreign(octets: &[u8], cut: u64, most: usize) -> Option<Value> {
 }
 
 fn most_of(decision: &Decision<'_>, most: usize) -> usize {
-    match is_of_unknown_client(decision.reason) {
-        true => most.min(most::OF_STRANGERS),
-        false => most,
+    if is_of_unknown_client(decision.reason) {
+        most.min(most::OF_STRANGERS)
+    } else {
+        most
     }
 }
 

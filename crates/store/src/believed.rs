@@ -97,9 +97,10 @@ impl Progress {
 impl Belief {
     fn advance(self, now: Reading, first_due: Option<Moment>) -> Self {
         let is_same_boot = now.boot == self.boot && now.uptime >= self.uptime;
-        let passed = match is_same_boot {
-            true => now.uptime - self.uptime,
-            false => Duration::ZERO,
+        let passed = if is_same_boot {
+            now.uptime - self.uptime
+        } else {
+            Duration::ZERO
         };
         let proven = self.time + passed;
         let ahead = now.wall.since(proven);
@@ -122,12 +123,11 @@ impl Belief {
             };
         }
         let since = self.doubted.filter(|_| is_same_boot).unwrap_or(now.uptime);
-        let time = match now.uptime.saturating_sub(since) >= HOUR {
-            false => proven,
-            true => {
-                let from = first_due.filter(|due| due.since(proven) > HOLE);
-                from.unwrap_or(proven) + passed * CATCH_UP
-            }
+        let time = if now.uptime.saturating_sub(since) >= HOUR {
+            let from = first_due.filter(|due| due.since(proven) > HOLE);
+            from.unwrap_or(proven) + passed * CATCH_UP
+        } else {
+            proven
         };
         Self {
             time: time.min(now.wall),

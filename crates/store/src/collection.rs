@@ -106,12 +106,13 @@ impl Collection {
     /// When the name is too long for a file.
     pub fn place(&self, name: &KeyName) -> Result<PathBuf, StoreError> {
         let file = encoded(name.as_str());
-        match file.len() <= MAX {
-            true => Ok(self.folder.join(file + ENDING)),
-            false => Err(failed(format!(
+        if file.len() <= MAX {
+            Ok(self.folder.join(file + ENDING))
+        } else {
+            Err(failed(format!(
                 "the name of the log takes {} octets as a file, and at most {MAX} fit",
                 file.len()
-            ))),
+            )))
         }
     }
 

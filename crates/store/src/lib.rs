@@ -22,12 +22,10 @@ pub mod figures;
 pub mod log_key;
 pub mod logs;
 mod maintenance;
-mod miscount;
 mod open;
 mod origins;
 pub mod persist;
 pub mod public_keys;
-mod range;
 pub mod review;
 mod room;
 pub mod rotation;
@@ -48,15 +46,13 @@ pub use self::error::{StoreError, StoreErrorKind};
 pub(crate) use self::error::{behind, failed};
 pub use self::log_key::{LogKey, StoredCheckpoint};
 pub use self::maintenance::maintain;
-pub use self::miscount::Miscount;
 pub use self::open::{kept_log_key, log_key, named, open, rotate_key};
 pub use self::origins::{
     Fetch, FetchSum, FetchSums, OriginQuery, OtherAnswer, SnapshotMeta, StoredOrigin, StoredState,
 };
-pub use self::range::Records;
 pub use self::room::{Pruned, Retention, ShipMark, Size};
-pub use self::sqlite::Store;
-pub use self::types::{Access, FETCHES_KEPT, HOUR, Sha256};
+pub use self::sqlite::{Miscount, Store};
+pub use self::types::{Access, FETCHES_KEPT, HOUR, Records, Sha256};
 
 #[cfg(any(test, feature = "test-support"))]
 pub mod samples;

@@ -95,12 +95,13 @@ impl Rotation {
 
 /// Returns the key that has replaced this one, at last; or this one.
 pub(crate) fn present(key: Sha256, rotations: &[Rotation]) -> Sha256 {
-    rotations
-        .iter()
-        .fold(key, |key, one| match *one.old.public() == key {
-            true => *one.new.public(),
-            false => key,
-        })
+    rotations.iter().fold(key, |key, one| {
+        if *one.old.public() == key {
+            *one.new.public()
+        } else {
+            key
+        }
+    })
 }
 
 /// Tells whether one of these keys has replaced the other.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{
+use crate::{
     Acknowledgement, Batch, Fetch, Object, ObjectKind, OriginUpdate, Review, Reviewed, Sha256,
     Store,
 };

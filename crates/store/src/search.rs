@@ -30,23 +30,24 @@
 
 mod columns;
 mod group_counts;
-mod ids;
-mod wanted;
 pub(super) mod words;
-
-use std::net::{IpAddr, SocketAddr};
 
 pub use self::columns::Places;
 pub(super) use self::group_counts::Group;
 pub use self::group_counts::GroupCounts;
-pub use self::ids::decisions_by_id;
-pub use self::wanted::Wanted;
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+
 use self::words::{path_of, shown};
-use super::{DecisionQuery, StoreError, failed};
+use crate::segment::{Kind, SegmentKeys, key};
+use crate::{DecisionQuery, StoreError, failed};
+use crawlgate_block::Block;
 use crawlgate_policy::Outcome;
 use crawlgate_record::{Decision, Mode, Verdict, has_failed, origin_parts};
 use crawlgate_robots::{ComparisonPath, PathPattern};
 use crawlgate_system::clock::Moment;
+use crawlgate_text::DecisionId;
 
 /// The conditions of a [`DecisionQuery`], prepared for many decisions.
 #[derive(Clone, Debug)]
@@ -219,9 +220,10 @@ impl Search {
             return true;
         };
         let origin = origin.unwrap_or_default();
-        match self.is_any_scheme() {
-            true => origin_parts(origin).1.eq_ignore_ascii_case(wanted),
-            false => origin.eq_ignore_ascii_case(wanted),
+        if self.is_any_scheme() {
+            origin_parts(origin).1.eq_ignore_ascii_case(wanted)
+        } else {
+            origin.eq_ignore_ascii_case(wanted)
         }
     }
 
@@ -259,12 +261,83 @@ impl Search {
     /// Tells whether the pattern matches what follows the origin, or the path of a whole URL.
     fn holds_path(&self, octets: &[u8], follows_origin: bool) -> bool {
         self.path.as_ref().is_none_or(|pattern| {
-            let path = match follows_origin {
-                true => octets,
-                false => path_of(octets),
+            let path = if follows_origin {
+                octets
+            } else {
+                path_of(octets)
             };
             pattern.matches(&ComparisonPath::new(path))
         })
+    }
+}
+
+/// Returns the decisions of a block with identifiers in `ids`: their places and identifiers, in the order of the block.
+/// [`DecisionId::with_prefix`] gives the range of a prefix; the prefix is ambiguous if there are two decisions in all blocks
+/// and the tail together.
+pub fn decisions_by_id(
+    block: &Block<'_>,
+    ids: &RangeInclusive<DecisionId>,
+) -> impl Iterator<Item = (u32, DecisionId)> {
+    let keys = block.keys();
+    let times = ids.start().time().as_millis()..=ids.end().time().as_millis();
+    let rows = keys.time.iter().enumerate();
+    let in_time = rows.filter(move |(_, time)| times.contains(time));
+    let with_ids = in_time.filter_map(|(row, _)| {
+        let id = DecisionId::from_octets(block.id(row)?);
+        keys.place(row).map(|place| (place, id))
+    });
+    with_ids.filter(|(_, id)| ids.contains(id))
+}
+
+/// The keys that a search wants of a segment.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Of each group, one key at least.
+    groups: Vec<Vec<u32>>,
+}
+
+impl Search {
+    /// Returns the keys that a segment must have to hold a matching decision.
+    #[must_use]
+    pub fn wanted(&self) -> Wanted {
+        let query = &self.query;
+        let mut groups = Vec::new();
+        if let Some(origin) = query.origin.as_ref().filter(|origin| !origin.is_empty()) {
+            let kind = if self.is_any_scheme() {
+                Kind::Host
+            } else {
+                Kind::Origin
+            };
+            groups.push(vec![key(kind, origin.to_ascii_lowercase().as_bytes())]);
+        }
+        if let Some(rule) = &query.rule {
+            groups.push(vec![key(Kind::Rule, rule.as_bytes())]);
+        }
+        if let Some(token) = &query.agent {
+            groups.push(vec![key(
+                Kind::Token,
+                token.to_ascii_lowercase().as_bytes(),
+            )]);
+        }
+        if let Some(client) = &self.client {
+            let mut either = vec![key(Kind::ClientName, client.name.as_bytes())];
+            let address = client.address.map(|address| address.to_string());
+            either.extend(address.map(|address| key(Kind::ClientAddress, address.as_bytes())));
+            groups.push(either);
+        }
+        if let Some(reason) = &query.reason {
+            groups.push(vec![key(Kind::Reason, reason.as_bytes())]);
+        }
+        Wanted { groups }
+    }
+}
+
+impl Wanted {
+    /// Tells whether a segment with these keys can hold a matching decision.
+    #[must_use]
+    pub fn may_be_in(&self, keys: SegmentKeys<'_>) -> bool {
+        let mut groups = self.groups.iter();
+        groups.all(|group| group.iter().any(|key| keys.has(*key)))
     }
 }
 

@@ -6,28 +6,26 @@
 //!
 //! - `questions`, `acts`: what a [`Store`] answers and does, most of it a call into a part
 //! - `schema`: tables, and views for people with the `sqlite3` shell
-//! - `file`: the files of a database; `open`: the checks before one is used as a store; `agree`: its agreement with the files beside it; `still`:
-//!   reading where nothing can be written
-//! - `rows`: values as columns; `digests`: whether a row is what was written; `error`: failures as sentences
-//! - `guard`: the files of an open store stay as they are; `log`: the write-ahead log stays bounded
-//! - `transaction`, `write`, `read`, `search`, `figures`, `prune`: the work on it; `origin_update`: the update of an origin; `overrides`: those that people add
-//! - `review`: acknowledgements
-//! - `hours`, `fetches`: counts of decisions, and of fetches of robots.txt, by hour; `miscounted`: the former against the log
+//! - `file`: the files of a database; `open`: the checks before one is used as a store; `agree`: its agreement with the files
+//!   beside it; `still`: reading where nothing can be written
+//! - `engine`: a statement in one call, and transactions; `rows`: values as columns; `digests`: whether a row is what was
+//!   written; `error`: failures as sentences
+//! - `guard`: the files of an open store stay as they are; `bounds`: the room of each part, the write-ahead log included
+//! - `log`: the end of the log in memory, and the transactions that append to it
+//! - `write`, `read`, `search`, `prune`: the work on it; `origin_update`: the update of an origin; `overrides`: those that
+//!   people add
+//! - `hours`, `fetches`: counts of decisions, and of fetches of robots.txt, by hour
 //! - `entries`: the decision log and the tree over it; `objects`: what its entries name
-//! - `rotate`: a new key for the log; `rotations`: the keys that others have replaced
-//! - `append_notifier`: the entries that the store appends by itself, told to the rest of the process
-//! - `bounds`: the room of each part; `robots`: which texts give room; `belief`: the time that retention believes
+//! - `rotations`: the keys that others have replaced
+//! - `robots`: which texts give room; `notes`: the numbers of the table `meta`
 //! - [`repair`]: checks and rebuilds of a damaged database; [`fork`]: the way on behind a lost end of the log
-//! - [`collected`]: the copy of a log of another machine; `kind`: what tells it from the store of a gate
-//! - `backup`: a copy while it is in use; `shipping`: the place up to which another place has the log, too
+//! - [`collected`]: the copy of a log of another machine
+//! - `backup`: a copy while it is in use
 //! - [`sql`]: statements that people write
 
 mod acts;
 mod agree;
-mod append_notifier;
 mod backup;
-mod batch_retention;
-mod belief;
 mod bounds;
 pub mod collected;
 mod digests;
@@ -35,15 +33,12 @@ mod engine;
 mod entries;
 mod error;
 mod fetches;
-mod figures;
 mod file;
 pub mod fork;
 mod guard;
-mod header;
 mod hours;
-mod kind;
 mod log;
-mod miscounted;
+mod notes;
 mod objects;
 mod open;
 mod origin_update;
@@ -52,17 +47,13 @@ mod prune;
 mod questions;
 mod read;
 pub mod repair;
-mod review;
 mod robots;
-mod rotate;
 mod rotations;
 mod rows;
 mod schema;
 mod search;
-mod shipping;
 pub mod sql;
 mod still;
-mod transaction;
 mod worker;
 mod write;
 
@@ -76,14 +67,15 @@ use rusqlite::Connection;
 pub use self::agree::is_state_gone;
 pub(super) use self::agree::{finish_rotation, require_name};
 pub use self::backup::backup;
-use self::batch_retention::BatchRetention;
+use self::bounds::CarryOver;
 use self::engine::Failure;
 use self::entries::{Blocks, Head};
 pub(super) use self::file::kind_of;
 use self::guard::Guard;
-use self::log::CarryOver;
+pub use self::hours::Miscount;
+use self::log::LogMemory;
+use self::prune::BatchRetention;
 use self::worker::Workers;
-use self::write::LogMemory;
 use super::changes::Announcer;
 #[cfg(any(test, feature = "test-support"))]
 use super::faults::Faults;

@@ -221,13 +221,12 @@ impl StateFile {
     /// # Errors
     /// When it cannot be written.
     pub(super) fn begin(&self, end: End) -> io::Result<()> {
-        match self.path.try_exists()? {
-            true => {
-                let text = fs::read_to_string(&self.path).unwrap_or_default(); // told by the first write
-                *self.known.lock() = State::parse(&text);
-                Ok(())
-            }
-            false => self.update(true, |state| state.note_written(end)),
+        if self.path.try_exists()? {
+            let text = fs::read_to_string(&self.path).unwrap_or_default(); // told by the first write
+            *self.known.lock() = State::parse(&text);
+            Ok(())
+        } else {
+            self.update(true, |state| state.note_written(end))
         }
     }
 

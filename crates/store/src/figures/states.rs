@@ -20,9 +20,10 @@ pub(super) enum Use {
 
 impl Use {
     pub(super) fn of(reason: &str) -> Self {
-        match reason == Reason::RobotsUnreachable.as_str() {
-            true => Self::Disallow,
-            false => Self::Rules,
+        if reason == Reason::RobotsUnreachable.as_str() {
+            Self::Disallow
+        } else {
+            Self::Rules
         }
     }
 }

@@ -143,12 +143,11 @@ impl<'l> MergedList<'l> {
     pub fn up_to(mut self, places: &Places) -> Self {
         for part in &mut self.parts {
             let last = places.number(part.log.name());
-            match self.query.newest_first {
-                true => {
-                    let before = part.taken.min(last.saturating_add(1));
-                    (part.taken, part.read) = (before, before);
-                }
-                false => part.end = Some(last),
+            if self.query.newest_first {
+                let before = part.taken.min(last.saturating_add(1));
+                (part.taken, part.read) = (before, before);
+            } else {
+                part.end = Some(last);
             }
         }
         self
@@ -242,9 +241,10 @@ impl<'l> MergedList<'l> {
             let place = match (part.ahead.front(), &part.rest) {
                 (_, Rest::Failed(_)) => Some(Place::Failed),
                 // Behind the entry before: an entry that comes meanwhile does not go before those of this page.
-                (Some(next), _) => Some(Place::At(match newest_first {
-                    true => next.seq.saturating_add(1),
-                    false => next.seq.saturating_sub(1),
+                (Some(next), _) => Some(Place::At(if newest_first {
+                    next.seq.saturating_add(1)
+                } else {
+                    next.seq.saturating_sub(1)
                 })),
                 (None, Rest::Beyond(edge)) => Some(Place::At(edge.seq)),
                 (None, Rest::Untouched | Rest::More { .. }) => Some(Place::At(part.taken)),
@@ -262,9 +262,10 @@ impl<'l> MergedList<'l> {
     pub fn turned(&self) -> Places {
         let mut places = Places::default();
         for part in &self.parts {
-            let before = match self.query.newest_first {
-                true => part.taken.saturating_sub(1),
-                false => part.taken.saturating_add(1),
+            let before = if self.query.newest_first {
+                part.taken.saturating_sub(1)
+            } else {
+                part.taken.saturating_add(1)
             };
             places.insert(part.log.name(), Place::At(before));
         }
@@ -278,9 +279,10 @@ impl<'l> MergedList<'l> {
             Rest::Beyond(edge) if part.ahead.is_empty() => Some(edge.time),
             _ => None,
         });
-        let time = match self.query.newest_first {
-            true => edges.max(),
-            false => edges.min(),
+        let time = if self.query.newest_first {
+            edges.max()
+        } else {
+            edges.min()
         };
         Some(Reached {
             passed: self.parts.iter().map(|part| part.passed).sum(),
@@ -311,9 +313,10 @@ impl<'l> MergedList<'l> {
         };
         let parts = self.parts.iter().enumerate();
         let heads = parts.filter_map(|(nth, part)| head(part).map(|head| (nth, head)));
-        let next = match self.query.newest_first {
-            true => heads.max_by_key(|(nth, (time, _))| (*time, *nth)),
-            false => heads.min_by_key(|(nth, (time, _))| (*time, *nth)),
+        let next = if self.query.newest_first {
+            heads.max_by_key(|(nth, (time, _))| (*time, *nth))
+        } else {
+            heads.min_by_key(|(nth, (time, _))| (*time, *nth))
         };
         next.map(|(nth, (_, next))| (nth, next))
     }
@@ -399,20 +402,18 @@ impl Part<'_> {
             self.rest = Rest::Nothing;
             return Ok(None);
         };
-        let (edge, last_wanted) = match query.newest_first {
-            true => {
-                self.read = self.read.min(last.saturating_add(1));
-                (self.read.saturating_sub(reach).max(first), first)
-            }
-            false => {
-                self.read = self.read.max(first.saturating_sub(1));
-                let last = last.min(self.end.unwrap_or(last));
-                (self.read.saturating_add(reach).min(last), last)
-            }
+        let (edge, last_wanted) = if query.newest_first {
+            self.read = self.read.min(last.saturating_add(1));
+            (self.read.saturating_sub(reach).max(first), first)
+        } else {
+            self.read = self.read.max(first.saturating_sub(1));
+            let last = last.min(self.end.unwrap_or(last));
+            (self.read.saturating_add(reach).min(last), last)
         };
-        let is_over = match query.newest_first {
-            true => self.read <= first,
-            false => self.read >= last_wanted,
+        let is_over = if query.newest_first {
+            self.read <= first
+        } else {
+            self.read >= last_wanted
         };
         if is_over {
             self.rest = Rest::Nothing;
@@ -445,10 +446,7 @@ impl Part<'_> {
 
 /// Returns the place before the first entry of a list.
 fn start(newest_first: bool) -> u64 {
-    match newest_first {
-        true => u64::MAX,
-        false => 0,
-    }
+    if newest_first { u64::MAX } else { 0 }
 }
 
 async fn entries(

@@ -209,9 +209,10 @@ impl<'s, A: Fn(u32) -> bool> Places<'s, A> {
 
     #[inline]
     fn step(&mut self) -> Option<u32> {
-        match self.newest_first {
-            true => self.range.next_back(),
-            false => self.range.next(),
+        if self.newest_first {
+            self.range.next_back()
+        } else {
+            self.range.next()
         }
     }
 

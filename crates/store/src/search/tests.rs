@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use self::lines::Filter;
 use super::*;
 use crate::GroupBy;
-use crate::segment::keys::{SegmentKeys, SegmentKeysBuilder};
+use crate::segment::{SegmentKeys, SegmentKeysBuilder};
 use crawlgate_block::{Block, BlockWriter};
 use crawlgate_record::samples::Dice;
 use crawlgate_record::samples::dice::{entry, objects};

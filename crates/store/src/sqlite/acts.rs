@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, Transaction};
 
-use super::batch_retention::BatchRetention;
 use super::bounds::Parts;
 use super::engine::Failure;
+use super::engine::{durably, within};
 use super::entries::checkpoint;
-use super::transaction::{durably, within};
-use super::write::{Change, LogMemory};
-use super::{Held, Store, belief, bounds, overrides, prune, review, rotate, shipping, write};
+use super::log::{Change, LogMemory};
+use super::prune::BatchRetention;
+use super::{Held, Store, bounds, notes, overrides, prune, write};
 use crate::rotation::{Rotation, RotationReason};
 use crate::{
     Acknowledgement, Appended, Batch, Belief, FleetOverrides, LogKey, Pruned, Retention, Review,
@@ -85,7 +85,7 @@ impl Store {
         note: Acknowledgement,
     ) -> Result<Vec<Reviewed>, StoreError> {
         self.on_log(move |connection, memory, held| {
-            let results = review::acknowledge(connection, memory, &all, &note)?;
+            let results = write::acknowledge(connection, memory, &all, &note)?;
             if results.contains(&Reviewed::Done) {
                 held.state.wrote(memory.end());
             }
@@ -169,7 +169,7 @@ impl Store {
 
     /// Notes the time that retention believes.
     pub async fn note_belief(&self, belief: Belief) -> Result<(), StoreError> {
-        self.transact(move |transaction| belief::note(transaction, &belief))
+        self.transact(move |transaction| notes::note_belief(transaction, &belief))
             .await
     }
 
@@ -177,7 +177,7 @@ impl Store {
     /// retention drops no entry that it does not have; `None`: there is no such place.
     pub async fn ship_to(&self, to: Option<ShipMark>) -> Result<u64, StoreError> {
         self.on_writer(move |connection, _| {
-            durably(connection, |connection| shipping::ship_to(connection, to))
+            durably(connection, |connection| notes::ship_to(connection, to))
         })
         .await
     }
@@ -186,7 +186,9 @@ impl Store {
     pub async fn note_shipped(&self, size: u64) -> Result<(), StoreError> {
         self.on_writer(move |connection, _| {
             durably(connection, |connection| {
-                within(connection, |transaction| shipping::note(transaction, size))
+                within(connection, |transaction| {
+                    notes::note_shipped(transaction, size)
+                })
             })
         })
         .await
@@ -231,7 +233,7 @@ impl Store {
         now: Moment,
     ) -> Result<Rotation, StoreError> {
         self.on_log(move |connection, memory, held| {
-            let (rotation, end) = rotate::rotate(connection, memory, &new, &words, now)?;
+            let (rotation, end) = write::rotate(connection, memory, &new, &words, now)?;
             held.state.signed(end);
             held.signing.announce();
             Ok(rotation)

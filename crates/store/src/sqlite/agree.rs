@@ -16,17 +16,17 @@ use rusqlite::{Connection, OpenFlags};
 use tracing::error;
 
 use super::bounds;
+use super::engine;
 use super::engine::{Failure, Statements as _};
 use super::entries::{self, Blocks, Head, StoredTree, checkpoint};
 use super::error::said;
 use super::file::beside;
-use super::kind;
+use super::log;
+use super::notes;
 use super::open::{self, connect, probe};
 use super::rotations;
 use super::schema::{self, SchemaVersion};
 use super::still;
-use super::transaction;
-use super::write;
 use crate::collection::{COLLECT_ANEW, is_in_collection};
 use crate::log_key::{LogKey, StoredCheckpoint, log_key_file};
 use crate::rotation;
@@ -158,7 +158,7 @@ fn beside_state(
 /// Tells whether a store has a record, or the key that is made before the first one. A collected log has no file beside it.
 fn was_begun(connection: &Connection, path: &Path) -> Result<bool, Failure> {
     let has_begun = entries::extent(connection)?.1 > 0 || log_key_file(path).exists();
-    Ok(has_begun && !kind::is_collected(connection)?)
+    Ok(has_begun && !notes::is_collected(connection)?)
 }
 
 /// Tells whether the state file of the store at `path` is gone.
@@ -222,10 +222,10 @@ fn note(
     state_file: &StateFile,
     missing: &Missing,
 ) -> Result<(), Failure> {
-    let end = transaction::durably(connection, |connection| {
-        let transaction = transaction::begin(connection)?;
+    let end = engine::durably(connection, |connection| {
+        let transaction = engine::begin(connection)?;
         let mut head = Head::read(&transaction)?;
-        write::event(&transaction, &mut head, missing.at, missing.event())?;
+        log::event(&transaction, &mut head, missing.at, missing.event())?;
         transaction.commit()?;
         Ok((head.size(), head.root()))
     })?;

@@ -11,9 +11,9 @@ use rusqlite::{Connection, Row, Transaction, params};
 
 use super::engine::{Failure, Statements as _, hashes, integer, moment, time};
 use super::entries::{Blocks, Head, StoredTree, Uses, append, checkpoint, extent, fold};
-use super::kind::{MARK, is_collected};
+use super::notes::{MARK, is_collected};
 use super::origin_update::packed;
-use super::{agree, objects, open, read, robots, rotations, transaction, write};
+use super::{agree, engine, objects, open, read, robots, rotations, write};
 use crate::log_key::StoredCheckpoint;
 use crate::public_keys;
 use crate::rotation::Rotation;
@@ -177,7 +177,7 @@ impl Collected {
             head,
             ..
         } = self;
-        let transaction = transaction::begin(connection).map_err(|failure| failure.at(path))?;
+        let transaction = engine::begin(connection).map_err(|failure| failure.at(path))?;
         Ok(Filing {
             path,
             transaction,

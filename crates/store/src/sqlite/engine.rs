@@ -1,11 +1,12 @@
-//! Calls of the engine: a statement in one call each, its numbers, and its failures.
+//! Calls of the engine: a statement in one call each, its numbers and its failures, and transactions that write.
 //!
 //! The connection keeps the statements that it has prepared.
 
-use rusqlite::types::FromSql;
-use rusqlite::{Connection, Params, Row, params};
-
 pub(super) use super::error::Failure;
+
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, Params, Row, Transaction, TransactionBehavior, params};
+
 use crawlgate_system::clock::Moment;
 
 /// Converts a number for the engine; one beyond its range becomes the largest.
@@ -137,4 +138,49 @@ pub(super) fn put_meta(connection: &Connection, name: &str, value: i64) -> Resul
 /// Returns a number of the table `meta`.
 pub(super) fn meta(connection: &Connection, name: &str) -> Result<Option<i64>, Failure> {
     connection.value("SELECT value FROM meta WHERE name = ?1", [name])
+}
+
+/// Begins a transaction that writes.
+pub(super) fn begin(connection: &mut Connection) -> Result<Transaction<'_>, Failure> {
+    if !connection.is_autocommit() {
+        // Roll back an earlier transaction that failed without room even for its own rollback.
+        connection.execute_batch("ROLLBACK")?;
+    }
+    let behavior = TransactionBehavior::Immediate;
+    Ok(connection.transaction_with_behavior(behavior)?)
+}
+
+/// Runs a write in a transaction.
+pub(super) fn within<T>(
+    connection: &mut Connection,
+    write: impl FnOnce(&Transaction<'_>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let transaction = begin(connection)?;
+    let result = write(&transaction)?;
+    transaction.commit()?;
+    Ok(result)
+}
+
+/// Runs a write with a commit that waits for the disk. `[store] synchronous` does not change that.
+pub(super) fn durably<T>(
+    connection: &mut Connection,
+    write: impl FnOnce(&mut Connection) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    /// The engine's number for FULL.
+    const FULL: i64 = 2;
+
+    let usual: i64 = connection.pragma_query_value(None, "synchronous", |row| row.get(0))?;
+    if usual == FULL {
+        return write(connection);
+    }
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    let outcome = write(connection);
+    connection.pragma_update(None, "synchronous", usual)?;
+    outcome
+}
+
+/// Notes that overrides or states have changed: [`Store::version`](crate::Store::version) is another from now on.
+pub(super) fn changed(transaction: &Transaction<'_>) -> Result<(), Failure> {
+    let text = "UPDATE meta SET value = value + 1 WHERE name = 'version'";
+    transaction.run(text, []).map(drop)
 }

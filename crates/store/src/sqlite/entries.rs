@@ -5,9 +5,9 @@
 //! database keeps the roots of bundles and segments alone; everything below is computed from the entries, everything
 //! above from the roots. So an entry may go while each proof that rests on it stays possible.
 //!
-//! - [`schema`]: the tables; `frames`: entries one after the other in a row
-//! - [`head`]: the tree at its end, which a writing process keeps in memory
-//! - [`append`]: new entries, and the making of blocks; `segment`: what a search asks of a whole segment
+//! - [`TABLES`]: the tables
+//! - [`head`]: the tree at its end, which a writing process keeps in memory; entries one after the other in a row
+//! - [`append`]: new entries, and the making of blocks, with what a search asks of a whole segment
 //! - [`read`]: entries by their places; `lines`: their lines; `uses`: what they count for
 //! - [`tree`]: roots and proofs
 //! - [`checkpoint`]: signed roots
@@ -18,14 +18,10 @@
 mod append;
 mod check;
 pub(super) mod checkpoint;
-mod frames;
 mod head;
 mod lines;
-pub(super) mod oldest;
 mod read;
 pub(super) mod retention;
-mod schema;
-mod segment;
 mod tree;
 mod uses;
 
@@ -34,14 +30,79 @@ pub(super) use self::check::{
     BlockPlace, Relation, blocks_from, entries_at, latest_blocks, set_aside, take_aside,
     wrong_segments, wrong_tail_times,
 };
-pub(super) use self::frames::Frames;
 pub(super) use self::head::{Head, Memory, reading};
-pub(super) use self::lines::Lines;
+pub(super) use self::lines::{Frames, Lines};
 pub(super) use self::read::{Blocks, Placed, Run, damaged, extent, runs, salvage, walk, with_ids};
 
-pub(super) use self::schema::TABLES;
 pub(super) use self::tree::{StoredTree, roots};
 pub(super) use self::uses::Uses;
+
+/// Creates the tables.
+pub(super) const TABLES: &str = r#"
+-- Entries that are in no block yet, those of a batch in each row: for each its length in two octets, then its octets.
+CREATE TABLE tail (
+    first INTEGER PRIMARY KEY,
+    count INTEGER NOT NULL,
+    min_time INTEGER NOT NULL,
+    max_time INTEGER NOT NULL,
+    entries BLOB NOT NULL
+) STRICT;
+
+-- Entries in columns, compressed. `roots` are the roots of their bundles of 256, 32 octets each. `body` is NULL once
+-- the entries are dropped.
+CREATE TABLE block (
+    first INTEGER PRIMARY KEY,
+    count INTEGER NOT NULL,
+    min_time INTEGER NOT NULL,
+    max_time INTEGER NOT NULL,
+    denials INTEGER NOT NULL,
+    roots BLOB NOT NULL,
+    body BLOB
+) STRICT;
+CREATE INDEX block_time ON block (max_time, min_time);
+
+-- 65,536 entries each: the root over them, and what a search asks before it reads a block. `keys` and `sums` can be made
+-- anew from the blocks.
+CREATE TABLE segment (
+    number INTEGER PRIMARY KEY,
+    root BLOB NOT NULL,
+    min_time INTEGER NOT NULL,
+    max_time INTEGER NOT NULL,
+    keys BLOB,
+    sums BLOB
+) STRICT;
+
+-- What entries name by its SHA-256: settings (kind 0), states of a robots.txt (1), overrides (2). `names` is the SHA-256
+-- of the robots.txt in a state; `used` a time up to which entries may name the object, at least.
+CREATE TABLE object (
+    sha256 BLOB PRIMARY KEY,
+    kind INTEGER NOT NULL,
+    body BLOB NOT NULL,
+    used INTEGER NOT NULL,
+    names BLOB
+) STRICT, WITHOUT ROWID;
+CREATE INDEX object_names ON object (names) WHERE names IS NOT NULL;
+CREATE INDEX object_used ON object (used);
+
+-- The root of the tree at some size, signed: a note of c2sp.org/tlog-checkpoint. `edge` holds the hashes that proofs need
+-- once the entries around that size are dropped. `cosigned` is the number of witnesses, whose lines stand in the note.
+CREATE TABLE checkpoint (
+    size INTEGER PRIMARY KEY,
+    time INTEGER NOT NULL,
+    note TEXT NOT NULL,
+    edge BLOB,
+    cosigned INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- Witnesses that know a checkpoint of a log of this name which the store does not have, and the size in it. No checkpoint
+-- of that name is signed meanwhile.
+CREATE TABLE ahead (
+    witness TEXT NOT NULL,
+    log TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    PRIMARY KEY (witness, log)
+) STRICT, WITHOUT ROWID;
+"#;
 
 #[cfg(test)]
 mod tests;

@@ -26,9 +26,10 @@ impl From<rusqlite::Error> for Failure {
     fn from(error: rusqlite::Error) -> Self {
         // Ask while the connection is open: the engine's error does not say why a file cannot be opened.
         let cannot_open = error.sqlite_error_code() == Some(ErrorCode::CannotOpen);
-        match cannot_open && are_exhausted() {
-            true => Self::NoDescriptor,
-            false => Self::Engine(error),
+        if cannot_open && are_exhausted() {
+            Self::NoDescriptor
+        } else {
+            Self::Engine(error)
         }
     }
 }

@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::agree::{self, Relation};
+use super::engine;
 use super::engine::Failure;
 use super::entries::{self, Blocks, Head, checkpoint};
 use super::file::beside;
-use super::kind;
-use super::miscounted;
+use super::hours;
+use super::log;
+use super::notes;
 use super::open;
 use super::repair::{beyond, refuse_if_open};
-use super::transaction;
-use super::write;
 use crate::log_key::{self, LogKey, log_key_file};
 use crate::public_keys;
 use crate::state_file::{self, End, State, StateFile};
@@ -80,7 +80,7 @@ impl Fork {
         agree::refuse_foreign_log(path).map_err(at)?;
         refuse_if_open(path)?;
         let connection = open::reader(path)?;
-        kind::refuse_collected(&connection, path).map_err(at)?;
+        notes::refuse_collected(&connection, path).map_err(at)?;
         let state = state_file::read(path)?;
         let fork = Self::look(&connection, path, name, state, known).map_err(at)?;
         if fork.name.as_ref() == Some(&fork.old) {
@@ -114,7 +114,7 @@ impl Fork {
         let noted = noted(connection, state.as_ref(), key.as_ref())?;
         let (_, size) = entries::extent(connection)?;
         let size = size - u64::from(noted.is_some());
-        let counted = miscounted::miscounted(connection, &Blocks::default())?;
+        let counted = hours::miscounted(connection, &Blocks::default())?;
         if noted.is_none() {
             require_loss(
                 connection,
@@ -226,9 +226,10 @@ impl Fork {
         });
         let counted = self.counted.as_ref().map(Miscount::to_string);
         let more: Vec<String> = [unknown, counted].into_iter().flatten().collect();
-        match more.is_empty() {
-            true => reason.to_owned(),
-            false => format!("{reason} ({})", more.join("; ")),
+        if more.is_empty() {
+            reason.to_owned()
+        } else {
+            format!("{reason} ({})", more.join("; "))
         }
     }
 
@@ -284,7 +285,7 @@ impl Fork {
     /// Appends the entry.
     fn note(&self, reason: &str, now: Moment) -> Result<(), Failure> {
         let mut connection = open::writer(&self.path, Synchronous::Full)?;
-        let transaction = transaction::begin(&mut connection)?;
+        let transaction = engine::begin(&mut connection)?;
         let mut head = Head::read(&transaction)?;
         let (size, root) = self.lost;
         let reason = self.reason(reason);
@@ -294,10 +295,10 @@ impl Fork {
             root: &root,
             reason: reason.as_str().into(),
         };
-        write::event(&transaction, &mut head, now, kind)?;
+        log::event(&transaction, &mut head, now, kind)?;
         if self.counted.is_some() {
             // The entry says it from here on.
-            miscounted::recount(&transaction, &Blocks::default())?;
+            hours::recount(&transaction, &Blocks::default())?;
             checkpoint::forget_size(&transaction)?;
         }
         transaction.commit()?;

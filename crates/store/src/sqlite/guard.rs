@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use super::agree::{self, Depth};
 use super::bounds::log_size;
 use super::engine::Failure;
+use super::file::Header;
 use super::file::Identity;
-use super::header::Header;
 use super::schema::APPLICATION;
 use crate::{StoreError, StoreErrorKind, failed};
 
@@ -123,9 +123,10 @@ impl Guard {
     }
 
     fn examine(&self, depth: Depth) -> Result<(), Failure> {
-        let why = match self.is_whole() {
-            true => agree::examine(&self.path, depth)?,
-            false => Some("the file is cut off, or another program's".to_owned()),
+        let why = if self.is_whole() {
+            agree::examine(&self.path, depth)?
+        } else {
+            Some("the file is cut off, or another program's".to_owned())
         };
         let Some(why) = why else { return Ok(()) };
         Err(Failure::Store(StoreErrorKind::Missing.at(&self.path, format_args!(

@@ -1,103 +1,221 @@
-//! The write-ahead log: it is carried over into the database, or that it is not is told, and it stays bounded.
+//! The log as the writing process has it: its end, and the transactions that append to it.
 //!
-//! The engine carries the log over at a commit, and says nothing when that fails: the log would grow until the disk is
-//! full. So a log that has grown too long is carried over once more, by a statement that reports its failure.
+//! After each commit of this process, the entries before its batch are looked at: those of the same transaction, and
+//! those that other processes have committed since. Of these, a process tells its decisions and its own life by itself, and
+//! the notifier the rest.
 
-use std::path::Path;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
-use parking_lot::Mutex;
-use rusqlite::Connection;
-use tracing::{error, info};
+use rusqlite::{Connection, Transaction};
+use tracing::warn;
 
-use super::bounds::{Parts, carry_over, log_size};
-use super::engine::{Failure, number};
-use super::file::LOG_SIZE;
-use crawlgate_config::format_bytes;
+use super::engine::{Failure, begin};
+use super::entries::{Blocks, Head, Lines, Memory, Uses, append, event_frames, extent, fold, walk};
+use crate::Appended;
+use crate::state_file::End;
+use crawlgate_record::{Entry, Event, EventKind};
+use crawlgate_system::clock::Moment;
+use crawlgate_text::DecisionId;
 
-/// Growth of the log after which a failed attempt is made again.
-const STEP: u64 = 1024 * 1024;
+/// A transaction that writes, and the end of the log in it.
+pub(super) struct Change<'c> {
+    pub(super) transaction: Transaction<'c>,
+    pub(super) head: Head,
+}
 
-/// The outcome of the latest attempt to carry the log over.
+impl<'c> Deref for Change<'c> {
+    type Target = Transaction<'c>;
+
+    fn deref(&self) -> &Transaction<'c> {
+        &self.transaction
+    }
+}
+
+impl Change<'_> {
+    /// Turns the whole bundles of the tail before the index `until` into blocks.
+    pub(super) fn fold(&mut self, until: u64) -> Result<(), Failure> {
+        fold(&self.transaction, &mut self.head, until)
+    }
+
+    /// Appends entries to the log.
+    pub(super) fn append(&mut self, frames: &[u8]) -> Result<(), Failure> {
+        append(&self.transaction, &mut self.head, frames, None, None)
+    }
+
+    /// Appends one event to the log.
+    pub(super) fn event(&mut self, now: Moment, kind: EventKind<'_>) -> Result<(), Failure> {
+        event(&self.transaction, &mut self.head, now, kind)
+    }
+}
+
+/// The log as the writing process remembers it.
 #[derive(Debug, Default)]
-pub(super) struct CarryOver(Mutex<Option<Failed>>);
-
-#[derive(Debug)]
-struct Failed {
-    /// Octets of the log at the latest attempt.
-    at: u64,
+pub(super) struct LogMemory {
+    memory: Memory,
+    pub(super) uses: Uses,
+    blocks: Arc<Blocks>,
+    notifier: Option<AppendNotifier>,
 }
 
-impl CarryOver {
-    /// Tells whether the log cannot be carried over.
-    pub(super) fn is_failing(&self) -> bool {
-        self.0.lock().is_some()
-    }
-
-    /// Makes room in the log before a write.
-    ///
-    /// # Errors
-    /// When the log has reached its bound and still cannot be carried over. Nothing may be written then.
-    pub(super) fn before(
-        &self,
-        connection: &Connection,
-        path: &Path,
-        parts: Option<Parts>,
-    ) -> Result<(), Failure> {
-        match self.is_failing() && log_size(path) > most(parts) {
-            true => self.attempt(connection, path, parts),
-            false => Ok(()),
+impl LogMemory {
+    pub(super) fn new(blocks: Arc<Blocks>) -> Self {
+        Self {
+            blocks,
+            ..Self::default()
         }
     }
 
-    /// Carries a long log over after a write. The write is done, so a failure is only told.
-    pub(super) fn after(&self, connection: &Connection, path: &Path, parts: Option<Parts>) {
-        let size = log_size(path);
-        let is_due = match &*self.0.lock() {
-            None => size > most(parts) / 2,
-            Some(failed) => size > failed.at + STEP,
+    /// Begins a transaction that writes.
+    pub(super) fn begin<'c>(
+        &mut self,
+        connection: &'c mut Connection,
+    ) -> Result<Change<'c>, Failure> {
+        self.change(begin(connection)?)
+    }
+
+    pub(super) fn change<'c>(
+        &mut self,
+        transaction: Transaction<'c>,
+    ) -> Result<Change<'c>, Failure> {
+        let head = self.memory.head(&transaction)?;
+        Ok(Change { transaction, head })
+    }
+
+    /// See [`Store::tell_appended`](crate::Store::tell_appended).
+    pub(super) fn tell(&mut self, connection: &Connection, tell: OnAppend) -> Result<(), Failure> {
+        let (_, size) = extent(connection)?;
+        self.notifier = Some(AppendNotifier::new(tell, size));
+        Ok(())
+    }
+
+    /// Commits a transaction, after which the log ends so.
+    pub(super) fn commit(&mut self, change: Change<'_>) -> Result<(), Failure> {
+        self.commit_batch(change, 0)
+    }
+
+    /// Commits a transaction, after which the log ends so, with `count` entries of a batch at its end.
+    pub(super) fn commit_batch(&mut self, change: Change<'_>, count: usize) -> Result<(), Failure> {
+        let Change { transaction, head } = change;
+        let size = head.size();
+        let events = match &self.notifier {
+            Some(notifier) => notifier.events(&transaction, size - count as u64),
+            None => Vec::new(),
         };
-        if is_due {
-            let _ = self.attempt(connection, path, parts); // told
+        if let Err(error) = transaction.commit() {
+            self.memory.forget();
+            self.uses.forget();
+            return Err(error.into());
         }
+        self.memory.committed(head);
+        if let Some(notifier) = &mut self.notifier {
+            notifier.tell(events, count > 0, size);
+        }
+        Ok(())
     }
 
-    /// Tries again, if the last attempt failed.
-    pub(super) fn again(&self, connection: &Connection, path: &Path, parts: Option<Parts>) {
-        if self.is_failing() {
-            let _ = self.attempt(connection, path, parts); // told
-        }
+    /// Returns the end of the log after the last commit of this process.
+    pub(super) fn end(&self) -> End {
+        let head = self.memory.last();
+        (head.size(), head.root())
     }
 
-    fn attempt(
-        &self,
-        connection: &Connection,
-        path: &Path,
-        parts: Option<Parts>,
-    ) -> Result<(), Failure> {
-        let outcome = carry_over(connection);
-        let mut failed = self.0.lock();
-        match &outcome {
-            Ok(()) => {
-                if failed.take().is_some() {
-                    info!("the write-ahead log of the store (-wal) is carried over again");
-                }
-            }
-            Err(failure) => {
-                if failed.is_none() {
-                    error!(
-                        most = %format_bytes(most(parts)),
-                        "the write-ahead log of the store (-wal) cannot be carried over into the database: {failure}; it \
-                         grows to its bound, and then requests are denied; see to the disk"
-                    );
-                }
-                *failed = Some(Failed { at: log_size(path) });
-            }
-        }
-        outcome
+    /// Returns the blocks that were read last.
+    pub(super) fn blocks(&self) -> &Blocks {
+        &self.blocks
     }
 }
 
-/// Returns the octets beyond which a log that cannot be carried over takes no more.
-fn most(parts: Option<Parts>) -> u64 {
-    parts.map_or(2 * number(LOG_SIZE), |parts| parts.log)
+/// Appends one event to the log, in a transaction with more.
+pub(super) fn event(
+    transaction: &Transaction<'_>,
+    head: &mut Head,
+    now: Moment,
+    kind: EventKind<'_>,
+) -> Result<(), Failure> {
+    let id = DecisionId::mint(now).octets();
+    let (_, frames) = event_frames(&Event { id, kind })?;
+    append(transaction, head, &frames, None, None)
+}
+
+/// Called with the entries that the store has appended.
+pub(super) type OnAppend = Arc<dyn Fn(Appended) + Send + Sync>;
+
+/// A listener, and the entries that it has been given so far.
+pub(super) struct AppendNotifier {
+    tell: OnAppend,
+    /// Entries up to which events are told.
+    notified: u64,
+}
+
+impl AppendNotifier {
+    /// Returns a notifier for the entries after the first `size` ones.
+    pub(super) fn new(tell: OnAppend, size: u64) -> Self {
+        Self {
+            tell,
+            notified: size,
+        }
+    }
+
+    /// Returns the lines of events that are not told yet, up to the place `end`. What cannot be read is left out: no
+    /// write may fail for it.
+    pub(super) fn events(&self, connection: &Connection, end: u64) -> Vec<String> {
+        if end <= self.notified {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        let mut lines = Lines::default();
+        let look = |_, entry: &[u8]| -> Result<bool, Failure> {
+            if is_of_a_store(entry) {
+                found.push(lines.line(connection, entry)?);
+            }
+            Ok(true)
+        };
+        // Not the blocks that are shared: this transaction may be rolled back.
+        let blocks = Blocks::default();
+        if let Err(failure) = walk(connection, &blocks, self.notified..=end - 1, false, look) {
+            warn!(
+                ?failure,
+                "events that the store has appended cannot be read, and are not shown"
+            );
+        }
+        found
+    }
+
+    /// Tells what is committed: these events, then the batch, if there was one. The log has `size` entries now.
+    pub(super) fn tell(&mut self, events: Vec<String>, has_batch: bool, size: u64) {
+        self.notified = size;
+        for line in events {
+            (self.tell)(Appended::Event(line.into()));
+        }
+        if has_batch {
+            (self.tell)(Appended::Batch);
+        }
+    }
+}
+
+/// Tells whether an entry is one that stores append by themselves.
+fn is_of_a_store(entry: &[u8]) -> bool {
+    let Ok(Entry::Event(event)) = Entry::read(entry) else {
+        return false;
+    };
+    matches!(
+        event.kind,
+        EventKind::Lost { size: Some(_), .. }
+            | EventKind::OverrideAdded { .. }
+            | EventKind::OverrideRemoved { .. }
+            | EventKind::Acknowledged { .. }
+            | EventKind::Dropped { .. }
+            | EventKind::KeyRotated { .. }
+            | EventKind::Forked { .. }
+    )
+}
+
+impl fmt::Debug for AppendNotifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AppendNotifier")
+            .field("notified", &self.notified)
+            .finish_non_exhaustive()
+    }
 }

@@ -14,7 +14,7 @@ use tracing::warn;
 
 use super::engine::{Failure, Statements as _};
 use super::file::{CHECKPOINT, LOG_SIZE, PAGE, PATIENCE, beside, kind_of};
-use super::kind;
+use super::notes;
 use super::schema::{self, SchemaVersion, VERSION};
 use crate::collection::foreign_file;
 use crate::log_key::log_key_file;
@@ -34,7 +34,7 @@ const STATEMENTS: usize = 64;
 /// Prepares the database at `path`: present, ours, and with the present schema. Returns the writing connection.
 pub(super) fn writer(path: &Path, synchronous: Synchronous) -> Result<Connection, StoreError> {
     let connection = made_ready(path, synchronous)?;
-    let checked = kind::refuse_collected(&connection, path)
+    let checked = notes::refuse_collected(&connection, path)
         .and_then(|()| warn_of_missing_key(&connection, path));
     checked.map_err(|failure| failure.at(path))?;
     Ok(connection)

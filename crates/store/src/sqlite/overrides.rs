@@ -6,10 +6,10 @@ use tracing::warn;
 use super::digests;
 use super::engine::{Failure, Statements as _, integer, number, time};
 
+use super::engine::changed;
+use super::log::Change;
 use super::objects;
 use super::rows;
-use super::transaction::changed;
-use super::write::Change;
 use crate::{FleetOverrides, Object, ObjectKind};
 use crawlgate_policy::overrides::{self, Override, OverrideId};
 use crawlgate_record::{self as entry, Asserted, EventKind};

@@ -2,22 +2,21 @@
 //! milliseconds at most.
 //!
 //! Entries go from the front, a block at once, when they are old or for lack of room, and none before it is shipped
-//! ([`shipping`](super::shipping)). A text goes after its last
-//! reference: triggers note each lost reference, and a step looks whether another one is left.
+//! ([`notes`](super::notes)). A text goes after its last reference: triggers note each lost reference, and a step looks
+//! whether another one is left. A batch makes its own room before it is written ([`BatchRetention`]).
 
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::bounds::{self, Parts};
+use super::bounds::{Parts, excess};
 use super::engine::{Failure, Statements as _, moment, number, time};
-use super::entries::retention::{self, Oldest};
-use super::entries::{Blocks, extent, oldest};
+use super::entries::retention::Oldest;
+use super::entries::{Blocks, extent, retention};
 use super::file::LOG_SIZE;
-
-use super::write::{Change, LogMemory};
-use super::{fetches, hours, objects, robots, shipping};
+use super::log::{Change, LogMemory};
+use super::{bounds, fetches, hours, notes, objects, robots};
 use crate::{Pruned, Retention, Sha256};
 use crawlgate_record::{DropCause, EventKind};
 use crawlgate_system::clock::Moment;
@@ -30,6 +29,9 @@ const BLOCKS: usize = 8;
 
 /// Texts visited by one step.
 const TEXTS: usize = 32;
+
+/// Blocks dropped at once to make room for a batch.
+const AT_ONCE: usize = 16;
 
 /// Free pages that one step gives back to the file system.
 const PAGES: i64 = 64;
@@ -64,7 +66,7 @@ pub(super) fn step(
             dropped.add(drop_for_room(&mut change, log.blocks(), params)?);
         }
     }
-    let oldest = oldest::oldest_kept(&change)?.unwrap_or(params.now);
+    let oldest = retention::oldest_kept(&change)?.unwrap_or(params.now);
     let objects = objects::drop_unused(&change, oldest, params.now)?;
     let (looked_at, snapshots) = texts(&change, retention.keep, params.now)?;
     if dropped.decisions > 0 {
@@ -115,7 +117,7 @@ fn drop_old(
     };
     let oldest_kept = params.now - keep;
     fold_before(change, oldest_kept.max(params.now - DAY))?;
-    let until = shipping::until(change)?.unwrap_or(u64::MAX);
+    let until = notes::shipped_until(change)?.unwrap_or(u64::MAX);
     for _ in 0..BLOCKS {
         let Some(oldest) = retention::oldest(change)? else {
             break;
@@ -148,7 +150,7 @@ pub(super) fn drop_for_room(
     blocks: &Blocks,
     params: &RemovalParams,
 ) -> Result<Pruned, Failure> {
-    let until = shipping::until(change)?;
+    let until = notes::shipped_until(change)?;
     let mut oldest = retention::oldest(change)?;
     if oldest.is_none() {
         change.fold(until.unwrap_or(u64::MAX))?;
@@ -160,7 +162,7 @@ pub(super) fn drop_for_room(
     if size - first >= BUNDLE && until.is_some_and(|until| end > until) {
         return Ok(Pruned {
             is_full: true,
-            waits_for_checkpoint: shipping::waits_for_checkpoint(change)?,
+            waits_for_checkpoint: notes::waits_for_checkpoint(change)?,
             ..Pruned::default()
         });
     }
@@ -270,4 +272,73 @@ fn give_back(connection: &Connection) -> Result<i64, Failure> {
     let text = format!("PRAGMA incremental_vacuum({PAGES})");
     connection.each(&text, [], |_| Ok(()))?;
     Ok(before - free()?)
+}
+
+/// The latest request of maintenance: it bounds batches, too.
+#[derive(Debug)]
+pub(super) struct BatchRetention {
+    retention: Retention,
+    now: Moment,
+    /// Amounts dropped by batches since the last maintenance step.
+    dropped: Pruned,
+}
+
+impl BatchRetention {
+    pub(super) fn new(retention: Retention, now: Moment) -> Self {
+        Self {
+            retention,
+            now,
+            dropped: Pruned::default(),
+        }
+    }
+
+    /// Returns the parts of a bounded store.
+    pub(super) fn parts(&self) -> Option<Parts> {
+        self.retention.max_size.map(Parts::of)
+    }
+
+    /// Adds the amounts that a batch has dropped, after its commit.
+    pub(super) fn tell(&mut self, dropped: Pruned) {
+        self.dropped.add(dropped);
+    }
+
+    /// Takes the amounts dropped since the last maintenance step.
+    pub(super) fn take(&mut self) -> Pruned {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// Drops as many of the oldest entries as `incoming` octets of new ones need.
+    ///
+    /// # Errors
+    /// When they are not shipped yet. Nothing may be written then, as on a full disk.
+    pub(super) fn make_room(
+        &mut self,
+        change: &mut Change<'_>,
+        blocks: &Blocks,
+        incoming: u64,
+    ) -> Result<Pruned, Failure> {
+        let mut gone = Pruned::default();
+        let Some(parts) = self.parts() else {
+            return Ok(gone);
+        };
+        for _ in 0..AT_ONCE {
+            if excess(change, parts, incoming)? == 0 {
+                break;
+            }
+            let params = RemovalParams {
+                keep: self.retention.keep,
+                now: self.now,
+            };
+            let step = drop_for_room(change, blocks, &params)?;
+            if step.is_full {
+                self.dropped.add(step);
+                return Err(notes::full());
+            }
+            if step.decisions == 0 {
+                break;
+            }
+            gone.add(step);
+        }
+        Ok(gone)
+    }
 }

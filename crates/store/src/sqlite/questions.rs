@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use super::entries::{self, StoredTree};
-use super::{
-    Store, belief, bounds, fetches, figures, hours, miscounted, objects, read, robots, rotations,
-    search, shipping,
-};
+use super::{Store, bounds, fetches, hours, notes, objects, read, robots, rotations, search};
 use crate::figures::Figures;
 use crate::rotation::Rotation;
 use crate::{
@@ -103,8 +100,10 @@ impl Store {
         query: DecisionQuery,
         figures: Figures,
     ) -> Result<Figures, StoreError> {
-        self.walk(move |connection, blocks| figures::count(connection, blocks, &query, figures))
-            .await
+        self.walk(move |connection, blocks| {
+            search::count_figures(connection, blocks, &query, figures)
+        })
+        .await
     }
 
     /// Counts the decisions of each hour by mode, verdict and reason, in this order. The first hour contains `since`,
@@ -185,7 +184,7 @@ impl Store {
 
     /// Returns the decisions that the store counts and has no record of; `None` if there are none, or it counts none.
     pub async fn miscounted(&self) -> Result<Option<Miscount>, StoreError> {
-        self.walk(move |connection, blocks| miscounted::miscounted(connection, blocks))
+        self.walk(move |connection, blocks| hours::miscounted(connection, blocks))
             .await
     }
 
@@ -244,12 +243,13 @@ impl Store {
 
     /// Returns the facts that retention measures the wall clock by.
     pub async fn progress(&self) -> Result<Progress, StoreError> {
-        self.read(|connection| belief::progress(connection)).await
+        self.read(|connection| notes::progress(connection)).await
     }
 
     /// Returns the number of entries that the place has which is to have the log, too; `None` if there is no such place.
     pub async fn shipped(&self) -> Result<Option<u64>, StoreError> {
-        self.read(|connection| shipping::until(connection)).await
+        self.read(|connection| notes::shipped_until(connection))
+            .await
     }
 
     /// Returns how much the store keeps.

@@ -6,7 +6,6 @@
 
 mod copy;
 mod evidence;
-mod overrides;
 mod remains;
 mod rotations;
 mod salvage;
@@ -25,9 +24,9 @@ use super::digests;
 use super::engine::{Failure, Statements as _, moment};
 use super::entries::Blocks;
 use super::error::said;
+use super::file::Header;
 use super::file::PATIENCE;
-use super::header::Header;
-use super::miscounted;
+use super::hours;
 use super::objects;
 use super::schema::{self, APPLICATION, SchemaVersion};
 use super::{entries, open, read, still};
@@ -373,7 +372,7 @@ fn objects(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> 
 
 /// Finds decisions that the store counts, and has no record of.
 fn counts(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
-    if let Some(counted) = miscounted::miscounted(connection, &Blocks::default())? {
+    if let Some(counted) = hours::miscounted(connection, &Blocks::default())? {
         faults.altered.push(format!(
             "records are missing at the end of the log: {counted}; bring back a backup, or let `crawlgate audit fork` begin \
              a new log, which says so"

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use rusqlite::{Connection, params};
 
 use super::engine::{Failure, Statements as _, integer, moment, number, time};
-use super::entries::oldest::oldest_kept;
+use super::entries::retention::oldest_kept;
 use super::objects::MARGIN;
 use crate::Sha256;
 use crawlgate_origins::requesting_client::network_of;
@@ -68,7 +68,7 @@ pub(super) fn make_room(
     }
     let first = first_named(transaction)?;
     // A text that an entry rests on which is not shipped yet stays.
-    let unshipped = super::shipping::unshipped_from(transaction)?;
+    let unshipped = super::notes::unshipped_from(transaction)?;
     let unshipped = unshipped.map_or(i64::MAX, |from| time(moment(from) - MARGIN));
     let bounds = (first, unshipped);
     for _ in 0..AT_ONCE {

@@ -307,9 +307,10 @@ fn only_read(connection: &mut Connection) -> Result<(), Failure> {
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "query_only", true)?;
     connection.authorizer(Some(|context: AuthContext<'_>| {
-        match only_reads(&context.action) {
-            true => Authorization::Allow,
-            false => Authorization::Deny,
+        if only_reads(&context.action) {
+            Authorization::Allow
+        } else {
+            Authorization::Deny
         }
     }))?;
     Ok(())

@@ -1,131 +1,26 @@
-//! Every change of the database, each in one transaction.
+//! Every change of the log in the database, each in one transaction.
+//!
+//! A transaction begins as one that writes, and reads the end of the log inside, so that several processes may write to
+//! one store and the log stays one.
 
-use std::ops::Deref;
 use std::path::Path;
-use std::sync::Arc;
 
 use rusqlite::{Connection, Transaction, params};
 
-use super::append_notifier::{AppendNotifier, OnAppend};
-use super::batch_retention::BatchRetention;
-use super::engine::{Failure, Statements as _, integer, time};
-use super::entries::{Blocks, Head, Memory, Uses, append, checkpoint, event_frames, extent, fold};
-use super::objects;
+use super::engine::{Failure, Statements as _, begin, changed, integer, time};
+use super::entries::{append, checkpoint, extent};
+use super::log::{Change, LogMemory};
 use super::origin_update::update_or_nothing;
-use super::rotations;
-use super::transaction::{begin, changed};
+use super::prune::BatchRetention;
+use super::{entries, objects, read, rotations};
 use crate::log_key::{LogKey, StoredCheckpoint};
-use crate::rotation;
+use crate::rotation::{Rotation, RotationReason};
 use crate::state_file::End;
-use crate::{Batch, Pruned, Sha256};
+use crate::{Acknowledgement, Batch, Pruned, Review, Reviewed, Sha256, failed, rotation};
 use crawlgate_record::{Event, EventKind};
 use crawlgate_system::clock::Moment;
 use crawlgate_text::DecisionId;
-
-/// A transaction that writes, and the end of the log in it.
-pub(super) struct Change<'c> {
-    transaction: Transaction<'c>,
-    pub(super) head: Head,
-}
-
-impl<'c> Deref for Change<'c> {
-    type Target = Transaction<'c>;
-
-    fn deref(&self) -> &Transaction<'c> {
-        &self.transaction
-    }
-}
-
-impl Change<'_> {
-    /// Turns the whole bundles of the tail before the index `until` into blocks.
-    pub(super) fn fold(&mut self, until: u64) -> Result<(), Failure> {
-        fold(&self.transaction, &mut self.head, until)
-    }
-
-    /// Appends entries to the log.
-    pub(super) fn append(&mut self, frames: &[u8]) -> Result<(), Failure> {
-        append(&self.transaction, &mut self.head, frames, None, None)
-    }
-
-    /// Appends one event to the log.
-    pub(super) fn event(&mut self, now: Moment, kind: EventKind<'_>) -> Result<(), Failure> {
-        event(&self.transaction, &mut self.head, now, kind)
-    }
-}
-
-/// The log as the writing process remembers it.
-#[derive(Debug, Default)]
-pub(super) struct LogMemory {
-    memory: Memory,
-    uses: Uses,
-    blocks: Arc<Blocks>,
-    notifier: Option<AppendNotifier>,
-}
-
-impl LogMemory {
-    pub(super) fn new(blocks: Arc<Blocks>) -> Self {
-        Self {
-            blocks,
-            ..Self::default()
-        }
-    }
-
-    /// Begins a transaction that writes.
-    pub(super) fn begin<'c>(
-        &mut self,
-        connection: &'c mut Connection,
-    ) -> Result<Change<'c>, Failure> {
-        self.change(begin(connection)?)
-    }
-
-    fn change<'c>(&mut self, transaction: Transaction<'c>) -> Result<Change<'c>, Failure> {
-        let head = self.memory.head(&transaction)?;
-        Ok(Change { transaction, head })
-    }
-
-    /// See [`Store::tell_appended`](crate::Store::tell_appended).
-    pub(super) fn tell(&mut self, connection: &Connection, tell: OnAppend) -> Result<(), Failure> {
-        let (_, size) = extent(connection)?;
-        self.notifier = Some(AppendNotifier::new(tell, size));
-        Ok(())
-    }
-
-    /// Commits a transaction, after which the log ends so.
-    pub(super) fn commit(&mut self, change: Change<'_>) -> Result<(), Failure> {
-        self.commit_batch(change, 0)
-    }
-
-    /// Commits a transaction, after which the log ends so, with `count` entries of a batch at its end.
-    fn commit_batch(&mut self, change: Change<'_>, count: usize) -> Result<(), Failure> {
-        let Change { transaction, head } = change;
-        let size = head.size();
-        let events = match &self.notifier {
-            Some(notifier) => notifier.events(&transaction, size - count as u64),
-            None => Vec::new(),
-        };
-        if let Err(error) = transaction.commit() {
-            self.memory.forget();
-            self.uses.forget();
-            return Err(error.into());
-        }
-        self.memory.committed(head);
-        if let Some(notifier) = &mut self.notifier {
-            notifier.tell(events, count > 0, size);
-        }
-        Ok(())
-    }
-
-    /// Returns the end of the log after the last commit of this process.
-    pub(super) fn end(&self) -> End {
-        let head = self.memory.last();
-        (head.size(), head.root())
-    }
-
-    /// Returns the blocks that were read last.
-    pub(super) fn blocks(&self) -> &Blocks {
-        &self.blocks
-    }
-}
+use crawlgate_tlog::push_entry;
 
 /// See [`Store::write`](crate::Store::write). Under maintenance, the batch makes its room within the bound. Returns
 /// the new end of the log, if it has one.
@@ -166,18 +61,6 @@ pub(super) fn batch(
         batch_retention.tell(dropped);
     }
     Ok(Some(log.end()))
-}
-
-/// Appends one event to the log, in a transaction with more.
-pub(super) fn event(
-    transaction: &Transaction<'_>,
-    head: &mut Head,
-    now: Moment,
-    kind: EventKind<'_>,
-) -> Result<(), Failure> {
-    let id = DecisionId::mint(now).octets();
-    let (_, frames) = event_frames(&Event { id, kind })?;
-    append(transaction, head, &frames, None, None)
 }
 
 /// See [`Store::checkpoint`](crate::Store::checkpoint).
@@ -226,4 +109,89 @@ pub(super) fn note_acknowledged(
     let text = "INSERT OR REPLACE INTO acknowledgement VALUES (?1, ?2, ?3, ?4)";
     let values = params![integer(index.saturating_add(1)), time(at), by, note];
     transaction.run(text, values).map(drop)
+}
+
+/// See [`Store::acknowledge`](crate::Store::acknowledge).
+///
+/// Each review names the acknowledgement that it replaces, and is refused if the decision has another one. The transaction
+/// decides: two reviewers, in one process or in several, never overwrite each other unseen.
+pub(super) fn acknowledge(
+    connection: &mut Connection,
+    log: &mut LogMemory,
+    all: &[Review],
+    note: &Acknowledgement,
+) -> Result<Vec<Reviewed>, Failure> {
+    let mut change = log.begin(connection)?;
+    let (first, size) = extent(&change)?;
+    let (mut results, mut frames) = (Vec::with_capacity(all.len()), Vec::new());
+    for review in all {
+        let index = review.seq.checked_sub(1);
+        let Some(index) = index.filter(|index| (first..size).contains(index)) else {
+            results.push(Reviewed::Unknown);
+            continue;
+        };
+        let present = read::acknowledgement(&change, review.seq)?;
+        if present != review.replaces {
+            results.push(Reviewed::Differs(present));
+            continue;
+        }
+        note_acknowledged(&change, index, note.time, (&note.by, &note.note))?;
+        push_entry(&mut frames, &entry(index, note)).map_err(|error| failed(error.to_string()))?;
+        results.push(Reviewed::Done);
+    }
+    if !frames.is_empty() {
+        change.append(&frames)?;
+        log.commit(change)?;
+    }
+    Ok(results)
+}
+
+/// Returns the entry of the log about an acknowledgement.
+fn entry(index: u64, note: &Acknowledgement) -> Vec<u8> {
+    let kind = EventKind::Acknowledged {
+        index,
+        by: note.by.as_str().into(),
+        note: note.note.as_str().into(),
+    };
+    let id = DecisionId::mint(note.time).octets();
+    let mut entry = Vec::new();
+    Event { id, kind }.encode(&mut entry);
+    entry
+}
+
+/// Replaces the key of the log by the first one of `new`: appends the entry, and signs the log with both.
+pub(super) fn rotate(
+    connection: &mut Connection,
+    log: &mut LogMemory,
+    new: &LogKey,
+    words: &RotationReason,
+    now: Moment,
+) -> Result<(Rotation, End), Failure> {
+    let mut change = log.begin(connection)?;
+    let rotations = rotations::all(&change)?;
+    let keys = new.vkeys();
+    let [successor, old, ..] = &keys[..] else {
+        return Err(failed("a new key without the old one".to_owned()).into());
+    };
+    if rotation::present(*old.public(), &rotations) != *old.public() {
+        let message = "another process has replaced the key meanwhile; call this again";
+        return Err(failed(message.to_owned()).into());
+    }
+    let id = DecisionId::mint(now).octets();
+    let (of_old, of_new) = (old.to_string(), successor.to_string());
+    let kind = EventKind::KeyRotated {
+        old: &of_old,
+        new: &of_new,
+        by: words.by.as_str().into(),
+        reason: words.reason.as_str().into(),
+    };
+    let (entry, frames) = entries::event_frames(&Event { id, kind })?;
+    change.append(&frames)?;
+    let end = (change.head.size(), change.head.root());
+    let note = rotation::sign_as_new(new, *old.public(), &rotations, now, end);
+    let rotation = rotations::put(&change, entry, end.0, &note)?
+        .ok_or_else(|| failed("the proof of the new key does not hold".to_owned()))?;
+    checkpoint::put(&change, end.0, &note, now)?;
+    log.commit(change)?;
+    Ok((rotation, end))
 }

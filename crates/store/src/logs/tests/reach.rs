@@ -10,9 +10,10 @@ async fn long() -> Arc<Store> {
     let store = Store::temporary();
     let mut batch = Batch::default();
     for n in 1..=COUNT {
-        let verdict = match n == 1 || n == COUNT {
-            true => "deny",
-            false => "allow",
+        let verdict = if n == 1 || n == COUNT {
+            "deny"
+        } else {
+            "allow"
         };
         let time = time(n);
         let row = Row {

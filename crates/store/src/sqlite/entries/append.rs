@@ -2,16 +2,17 @@
 
 use std::cell::Cell;
 
-use rusqlite::{Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 
 use super::super::engine::{Failure, Statements as _, integer, number};
-use super::frames::Frames;
 use super::head::Head;
+use super::lines::Frames;
 use super::read::Blocks;
-use super::segment::{self, Index};
 use super::tree::{StoredTree, keep_edges};
 use super::uses::Effects;
 use crate::failed;
+use crate::segment::SegmentKeysBuilder;
+use crate::segment::sums::SumsBuilder;
 use crawlgate_block::{Block, BlockSummary, BlockWriter, MAX_ENTRIES};
 use crawlgate_record::Event;
 use crawlgate_tlog::{self as tlog, BUNDLE, SEGMENT, push_entry};
@@ -238,7 +239,7 @@ fn put_block(
         && let Some(root) = head.segments.first()
     {
         let number = end / SEGMENT - 1;
-        let Index { keys, sums } = segment::index(transaction, number)?;
+        let Index { keys, sums } = index(transaction, number)?;
         let text = "INSERT INTO segment SELECT ?1, ?2, min(min_time), max(max_time), ?4, ?5 FROM block WHERE first >= ?3";
         let values = params![integer(number), root, integer(end - SEGMENT), keys, sums];
         transaction.run(text, values)?;
@@ -304,4 +305,38 @@ fn differs(body: &[u8], entries: &[&[u8]]) -> Option<String> {
         }
     }
     (block.len() != entries.len()).then(|| "another number of entries".to_owned())
+}
+
+/// The columns of a segment that spare a search its blocks.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    pub(super) keys: Option<Vec<u8>>,
+    pub(super) sums: Option<Vec<u8>>,
+}
+
+/// Returns the index of a segment, from its blocks.
+///
+/// With a damaged block the index is empty. That is no failure: a search without the index reads the blocks.
+pub(super) fn index(connection: &Connection, number: u64) -> Result<Index, Failure> {
+    let text = "SELECT body FROM block WHERE first >= ?1 AND first < ?2 AND body IS NOT NULL ORDER BY first";
+    let bounds = [integer(number * SEGMENT), integer((number + 1) * SEGMENT)];
+    let (mut keys, mut sums) = (SegmentKeysBuilder::new(), SumsBuilder::new());
+    let mut is_readable = true;
+    connection.each(text, bounds, |row| {
+        let body = row.get_ref(0)?.as_blob().unwrap_or_default();
+        if is_readable && let Ok(block) = Block::read(body) {
+            keys.add_block(&block);
+            sums.add_block(&block);
+        } else {
+            is_readable = false;
+        }
+        Ok(())
+    })?;
+    if !is_readable {
+        return Ok(Index::default());
+    }
+    Ok(Index {
+        keys: Some(keys.finish()),
+        sums: sums.finish().ok().flatten(),
+    })
 }

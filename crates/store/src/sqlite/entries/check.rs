@@ -5,9 +5,9 @@ use rusqlite::{Connection, Row, Transaction};
 use thiserror::Error;
 
 use super::super::engine::{Failure, Statements as _, hashes, integer, number};
-use super::frames::Frames;
+use super::append;
+use super::lines::Frames;
 use super::read::{Blocks, run_of};
-use super::segment;
 use crate::Records;
 use crawlgate_block::{Block, BlockError};
 use crawlgate_record::{Entry, Verdict, time_of};
@@ -212,7 +212,7 @@ pub(crate) fn wrong_segments(connection: &Connection) -> Result<Vec<WrongSegment
         let stored: (Option<Vec<u8>>, Option<Vec<u8>>) = (row.get(4)?, row.get(5)?);
         // Keys and sums count dropped entries, too. A row without them costs time, and no answer.
         let (keys, sums) = if is_kept {
-            let index = segment::index(connection, at)?;
+            let index = append::index(connection, at)?;
             (index.keys, index.sums)
         } else {
             stored.clone()

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Transaction};
 
 use super::super::engine::{Failure, Statements as _, hashes, integer, number};
-use super::frames::Frames;
+use super::lines::Frames;
 use crate::Sha256;
 use crawlgate_tlog::{BUNDLE, Full, Hash, SEGMENT, Tree, leaf_hash};
 

@@ -1,4 +1,4 @@
-//! The lines of entries.
+//! Entries one after the other in a row, and the lines of entries.
 
 use std::collections::HashMap;
 
@@ -8,6 +8,7 @@ use super::super::engine::Failure;
 use super::super::objects;
 use crate::Sha256;
 use crawlgate_record::{Entry, write_line};
+use crawlgate_tlog::split_entry;
 
 /// Octets of objects to remember while lines are made.
 const MAX: usize = 4 * 1024 * 1024;
@@ -70,4 +71,26 @@ impl Lines {
 fn text(line: &[u8]) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     String::from_utf8_lossy(line).into_owned()
+}
+
+/// Entries one after the other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Frames<'f>(pub(crate) &'f [u8]);
+
+impl<'f> Iterator for Frames<'f> {
+    type Item = Result<&'f [u8], Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let Some((entry, rest)) = split_entry(self.0) else {
+            self.0 = &[];
+            return Some(Err(Failure::Damaged(
+                "an entry of the log is cut off".to_owned(),
+            )));
+        };
+        self.0 = rest;
+        Some(Ok(entry))
+    }
 }

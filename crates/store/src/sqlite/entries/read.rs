@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, Row};
 
 use super::super::engine::{Failure, Statements as _, integer, number};
-use super::frames::Frames;
+use super::lines::Frames;
 use crate::search::decisions_by_id;
 use crawlgate_block::Block;
 use crawlgate_record::{Entry, time_of};
@@ -43,7 +43,7 @@ impl Blocks {
 }
 
 /// A run of entries that lie together.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Run {
     /// A row of the tail.
     Tail(Vec<u8>),
@@ -54,7 +54,7 @@ pub(crate) enum Run {
 }
 
 /// A run with its place.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Placed {
     /// The index of the first entry.
     pub(crate) first: u64,
@@ -82,19 +82,54 @@ impl Placed {
                     }
                 }
             }
-            Run::Block(block) => {
-                for index in self.first..self.first + self.count {
-                    if range.contains(&index) {
-                        entries.push((index, entry_of(block, index - self.first)?));
-                    }
+            Run::Block(_) => {
+                let last = (*range.end()).saturating_add(1);
+                let end = last.min(self.first + self.count);
+                for index in self.first.max(*range.start())..end {
+                    entries.push((index, self.entry(index - self.first)?));
                 }
             }
         }
         Ok(entries)
     }
-}
 
-impl Placed {
+    fn with_ids(&self, ids: &RangeInclusive<DecisionId>) -> Result<Vec<(u64, Vec<u8>)>, Failure> {
+        let Run::Block(block) = &self.run else {
+            let mut all = self.entries(&(0..=u64::MAX))?;
+            all.retain(|(_, entry)| match Entry::read(entry) {
+                Ok(Entry::Decision(one)) => ids.contains(&DecisionId::from_octets(one.id)),
+                _ => false,
+            });
+            return Ok(all);
+        };
+        let entries = decisions_by_id(block, ids).map(|(place, _)| {
+            let place = u64::from(place);
+            Ok((self.first + place, self.entry(place)?))
+        });
+        entries.collect()
+    }
+
+    /// Returns the entry at a place of the run.
+    pub(crate) fn entry(&self, place: u64) -> Result<Vec<u8>, Failure> {
+        let mut entry = Vec::new();
+        self.read(place, &mut entry).map(|()| entry)
+    }
+
+    /// Appends the entry at a place of the run to `out`.
+    pub(crate) fn read(&self, place: u64, out: &mut Vec<u8>) -> Result<(), Failure> {
+        let place = usize::try_from(place).unwrap_or(usize::MAX);
+        let found = match &self.run {
+            Run::Block(block) => {
+                return block.entry(place, out).map_err(|error| damaged(&error));
+            }
+            Run::Tail(frames) => Frames(frames).nth(place).transpose()?,
+            Run::Dropped => None,
+        };
+        let found = found.ok_or_else(|| damaged(&"a record that is not there"))?;
+        out.extend_from_slice(found);
+        Ok(())
+    }
+
     /// Returns the entries from an index on, each with its index, as far as they can be read.
     fn readable(&self, from: u64) -> Vec<(u64, Vec<u8>)> {
         let end = self.first.saturating_add(self.count);
@@ -108,22 +143,13 @@ impl Placed {
                     .map(|(index, entry)| (index, entry.to_vec()))
                     .collect()
             }
-            Run::Block(block) => {
+            Run::Block(_) => {
                 let entries = (from..end)
-                    .map_while(|index| Some((index, entry_of(block, index - self.first).ok()?)));
+                    .map_while(|index| Some((index, self.entry(index - self.first).ok()?)));
                 entries.collect()
             }
         }
     }
-}
-
-fn entry_of(block: &Block<'_>, place: u64) -> Result<Vec<u8>, Failure> {
-    let mut entry = Vec::new();
-    let place = usize::try_from(place).unwrap_or(usize::MAX);
-    block
-        .entry(place, &mut entry)
-        .map_err(|error| damaged(&error))?;
-    Ok(entry)
 }
 
 pub(crate) fn damaged(error: &dyn std::fmt::Display) -> Failure {
@@ -379,34 +405,4 @@ pub(crate) fn with_ids(
         }
     }
     Ok(found)
-}
-
-impl Placed {
-    fn with_ids(&self, ids: &RangeInclusive<DecisionId>) -> Result<Vec<(u64, Vec<u8>)>, Failure> {
-        let Run::Block(block) = &self.run else {
-            let mut all = self.entries(&(0..=u64::MAX))?;
-            all.retain(|(_, entry)| match Entry::read(entry) {
-                Ok(Entry::Decision(one)) => ids.contains(&DecisionId::from_octets(one.id)),
-                _ => false,
-            });
-            return Ok(all);
-        };
-        let entries = decisions_by_id(block, ids).map(|(place, _)| {
-            let place = u64::from(place);
-            Ok((self.first + place, self.entry(place)?))
-        });
-        entries.collect()
-    }
-
-    /// Returns the entry at a place of the run.
-    pub(crate) fn entry(&self, place: u64) -> Result<Vec<u8>, Failure> {
-        if let Run::Block(block) = &self.run {
-            return entry_of(block, place);
-        }
-        let index = self.first + place;
-        let found = self.entries(&(index..=index))?.pop();
-        found
-            .map(|(_, entry)| entry)
-            .ok_or_else(|| damaged(&"a record that is not there"))
-    }
 }

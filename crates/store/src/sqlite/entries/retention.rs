@@ -1,16 +1,18 @@
 //! Blocks that go: the oldest first, their entries at once.
 //!
 //! The roots of a block stay, and those of its segment when the whole segment is gone. Before, each checkpoint in that
-//! part gets the few hashes that proofs from it still need. An entry of the log says what was dropped.
+//! part gets the few hashes that proofs from it still need. An entry of the log says what was dropped. The times of the
+//! oldest entries tell what other data may go.
 
 use rusqlite::{Connection, Transaction};
 
 use super::super::engine::{Failure, Statements as _, integer, moment, number};
-use super::read::Blocks;
+use super::read::{Blocks, extent};
 use super::tree::{StoredTree, keep_edges};
 use crate::HOUR;
 use crawlgate_system::clock::Moment;
-use crawlgate_tlog::{self as tlog, SEGMENT};
+use crawlgate_tlog as tlog;
+use crawlgate_tlog::SEGMENT;
 
 /// The oldest block with its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,4 +72,20 @@ pub(crate) fn drop_before(
     )?;
     let text = "DELETE FROM acknowledgement WHERE seq <= ?1";
     transaction.run(text, [end]).map(drop)
+}
+
+/// Returns the time of the oldest entry that is kept. It need not be the first one: a clock may have been wrong.
+pub(crate) fn oldest_kept(connection: &Connection) -> Result<Option<Moment>, Failure> {
+    let (first, _) = extent(connection)?;
+    let text = "SELECT min(min_time) FROM (SELECT min_time FROM block INDEXED BY block_time WHERE first >= ?1 \
+                UNION ALL SELECT min_time FROM tail)";
+    let oldest: Option<i64> = connection.only(text, [integer(first)])?;
+    Ok(oldest.map(moment))
+}
+
+/// Returns the time of the first entry that is kept.
+pub(crate) fn first_kept(connection: &Connection) -> Result<Option<Moment>, Failure> {
+    let text = "SELECT min_time FROM (SELECT first, min_time FROM block WHERE body IS NOT NULL \
+                UNION ALL SELECT first, min_time FROM tail) ORDER BY first LIMIT 1";
+    Ok(connection.value(text, [])?.map(moment))
 }

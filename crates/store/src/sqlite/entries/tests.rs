@@ -9,7 +9,7 @@ use super::append::{append, fold};
 use super::head::{Head, Memory};
 use super::read::{Blocks, entry, extent, walk, with_ids};
 use super::tree::StoredTree;
-use super::{Uses, checkpoint, retention, schema};
+use super::{Uses, checkpoint, retention};
 use crate::Sha256;
 use crate::types::WEEK;
 use crawlgate_record::samples::Dice;
@@ -37,7 +37,7 @@ fn log() -> Log {
 
 /// Creates the tables.
 fn log_on(connection: Connection) -> Log {
-    connection.execute_batch(schema::TABLES).unwrap();
+    connection.execute_batch(super::TABLES).unwrap();
     connection
         .execute_batch(
             "CREATE TABLE meta (name PRIMARY KEY, value);
@@ -372,7 +372,7 @@ fn a_drop_is_an_entry_of_its_own_and_old_tails_become_blocks() {
         index: 2 * BUNDLE,
         cause: DropCause::Keep,
     };
-    super::super::write::event(&transaction, &mut head, NOON, kind).unwrap();
+    super::super::log::event(&transaction, &mut head, NOON, kind).unwrap();
     transaction.commit().unwrap();
     log.memory.committed(head);
     let octets = entry(&log.connection, &log.blocks, 600).unwrap().unwrap();

@@ -9,7 +9,7 @@ use rusqlite::{Connection, MAIN_DB, OpenFlags, Statement, params_from_iter};
 
 use super::super::engine::{Failure, Statements as _, number};
 use super::super::entries::Frames;
-use super::{lenient, overrides};
+use super::lenient;
 use crawlgate_record::Entry;
 
 /// The saved rows of one table.
@@ -40,6 +40,9 @@ const TABLES: [(&str, Key); 14] = [
     ("override", Key::Number("number")),
     ("leftover", Key::Text("sha256")),
 ];
+
+/// The largest number that an override ever had.
+pub(super) const LAST: &str = "SELECT seq FROM sqlite_sequence WHERE name = 'override'";
 
 #[derive(Clone, Copy)]
 enum Key {
@@ -78,7 +81,7 @@ pub(super) fn save(path: &Path, target: &mut Connection) -> Result<Vec<Saved>, F
         "UPDATE meta SET value = ?1 WHERE name = 'version'",
         [version],
     )?;
-    overrides::keep_numbers(&source, target)?;
+    keep_numbers(&source, target)?;
     Ok(tables)
 }
 
@@ -229,4 +232,18 @@ fn beginning(source: &Connection, first: i64) -> Vec<u8> {
         octets.extend_from_slice(part.get(..count).unwrap_or_default());
     }
     octets
+}
+
+/// Reserves the numbers of the damaged store's overrides: records name overrides by their numbers.
+fn keep_numbers(source: &Connection, target: &Connection) -> Result<(), Failure> {
+    // If it is unreadable, take the numbers of the saved ones.
+    let Ok(last) = source.only::<i64>(LAST, []) else {
+        return Ok(());
+    };
+    if last > target.value(LAST, [])?.unwrap_or_default() {
+        target.run("DELETE FROM sqlite_sequence WHERE name = 'override'", [])?;
+        let add = "INSERT INTO sqlite_sequence (name, seq) VALUES ('override', ?1)";
+        target.run(add, [last])?;
+    }
+    Ok(())
 }

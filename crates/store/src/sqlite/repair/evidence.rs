@@ -9,7 +9,7 @@ use super::super::engine::{Failure, Statements as _, integer, number};
 use super::super::entries::{
     self, BlockPlace, Blocks, Head, Relation, StoredTree, append, checkpoint,
 };
-use super::super::{objects, write};
+use super::super::{log, objects};
 use super::{Faults, RECORDS, rotations};
 use crate::log_key::{LogKey, log_key_file};
 use crate::types::WEEK;
@@ -359,7 +359,7 @@ pub(super) fn rebuild_log(
             root: &last.root,
             reason: "the store was damaged, and rebuilt".into(),
         };
-        write::event(target, &mut head, now, kind)?;
+        log::event(target, &mut head, now, kind)?;
     }
     let (mut saved, mut lost, mut next) = (0_u64, 0, None);
     let mut frames = Vec::new();
@@ -380,7 +380,7 @@ pub(super) fn rebuild_log(
         append(target, &mut head, &frames, None, None)?;
     }
     if let Some(missing) = missing {
-        write::event(target, &mut head, now, missing)?;
+        log::event(target, &mut head, now, missing)?;
     }
     if lost > 0 {
         let at = now.as_millis();
@@ -390,7 +390,7 @@ pub(super) fn rebuild_log(
             last: at,
             size: next,
         };
-        write::event(target, &mut head, now, kind)?;
+        log::event(target, &mut head, now, kind)?;
         report.push(format!("{lost} records between others are lost"));
     }
     report.push(format!(

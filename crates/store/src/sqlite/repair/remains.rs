@@ -1,16 +1,19 @@
-//! The consistency of a rebuilt store: rows without their references go, and losses are noted.
+//! The consistency of a rebuilt store: rows without their references go, and losses are noted. A lost denial lets requests
+//! through, so each lost override is named.
 
-use rusqlite::{Transaction, params};
+use std::collections::BTreeMap;
 
-use super::super::digests;
-use super::super::engine::{Failure, Statements as _, number, time};
+use rusqlite::{Connection, Transaction, params};
+
+use super::super::engine::{Failure, Statements as _, integer, number, time};
 use super::super::entries::Blocks;
-use super::super::objects;
-use super::copy::Saved;
-use super::{evidence, overrides, wrong_texts};
+use super::super::{digests, objects};
+use super::copy::{LAST, Saved};
+use super::{MAX_FAULTS, evidence, wrong_texts};
 use crate::Sha256;
 use crawlgate_system::clock::Moment;
 use crawlgate_text::hex;
+use crawlgate_text::json::printable;
 
 /// Drops saved rows without their references, and notes losses, so that the new store is consistent: `audit verify`
 /// goes on reporting records that can no longer be proven. Tells repairs and losses, and returns whether the log is a new
@@ -49,7 +52,7 @@ pub(super) fn drop_remains(
     objects::mend(target, now)?;
     let is_new = evidence::mend(target, now, report)?;
     evidence::note_lost(target, now, report)?;
-    let damaged = overrides::damaged(target)?;
+    let damaged = damaged(target)?;
     for table in digests::TABLES {
         digests::drop_damaged(target, table)?;
     }
@@ -60,8 +63,8 @@ pub(super) fn drop_remains(
          DELETE FROM fetch WHERE (origin, identity) NOT IN (SELECT origin, identity FROM origin);
          DELETE FROM leftover WHERE length(sha256) <> 32;",
     )?;
-    overrides::tell_lost(target, &damaged, report)?;
-    super::super::miscounted::recount(target, &Blocks::default())?;
+    tell_lost(target, &damaged, report)?;
+    super::super::hours::recount(target, &Blocks::default())?;
     for saved in tables {
         let text = format!("SELECT count(*) FROM \"{}\"", saved.table);
         // A trigger adds rows for texts that are named and not there.
@@ -91,6 +94,58 @@ fn note_texts(target: &Transaction<'_>, now: Moment) -> Result<(), Failure> {
             }
             Ok(())
         })?;
+    }
+    Ok(())
+}
+
+/// Returns the readable parts of damaged overrides, by their numbers.
+pub(super) fn damaged(connection: &Connection) -> Result<BTreeMap<u64, String>, Failure> {
+    let mut damaged = BTreeMap::new();
+    connection.each("SELECT * FROM override ORDER BY number", [], |row| {
+        if digests::holds("override", row)? {
+            return Ok(());
+        }
+        let words = ["action", "origin", "pattern", "person"]
+            .map(|column| row.get::<_, String>(column).unwrap_or_default());
+        let [action, origin, pattern, person] = words.each_ref().map(|word| printable(word));
+        damaged.insert(
+            number(row.get("number")?),
+            format!("it was damaged, and read {action} {origin} {pattern}, by {person}"),
+        );
+        Ok(())
+    })?;
+    Ok(damaged)
+}
+
+/// Names the overrides that were added once and are missing.
+pub(super) fn tell_lost(
+    connection: &Connection,
+    damaged: &BTreeMap<u64, String>,
+    report: &mut Vec<String>,
+) -> Result<(), Failure> {
+    let last = connection.value(LAST, [])?.map_or(0, number);
+    let count = connection
+        .only("SELECT count(*) FROM override", [])
+        .map(number)?;
+    let lost = last.saturating_sub(count);
+    let mut named = 0;
+    for one in 1..=last {
+        if named >= lost.min(MAX_FAULTS.unsigned_abs()) {
+            break;
+        }
+        if connection.has("SELECT 1 FROM override WHERE number = ?1", [integer(one)])? {
+            continue;
+        }
+        named += 1;
+        let what = damaged
+            .get(&one)
+            .map_or("nothing of it can be read", String::as_str);
+        report.push(format!(
+            "override {one}: {what}; it is not in force any more: if it is to hold, add it anew"
+        ));
+    }
+    if lost > named {
+        report.push(format!("override: and {} more", lost - named));
     }
     Ok(())
 }

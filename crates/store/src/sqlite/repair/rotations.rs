@@ -19,12 +19,11 @@ pub(super) fn check(connection: &Connection, faults: &mut Faults) -> Result<(), 
 pub(super) fn mend(target: &Transaction<'_>, report: &mut Vec<String>) -> Result<(), Failure> {
     for seq in rotations::damaged(target)? {
         target.run("DELETE FROM rotation WHERE seq = ?1", [integer(seq)])?;
-        let outcome = match rebuild_rotation(target, seq)? {
-            true => "it is made anew from the log",
-            false => {
-                "it is dropped, and the present key signs alone; checkpoints of the earlier key alone need its public half \
+        let outcome = if rebuild_rotation(target, seq)? {
+            "it is made anew from the log"
+        } else {
+            "it is dropped, and the present key signs alone; checkpoints of the earlier key alone need its public half \
                  (`crawlgate audit verify --key`, for each key)"
-            }
         };
         report.push(format!("{}: {outcome}", rotations::damage_text(seq)));
     }

@@ -15,7 +15,7 @@ use super::super::agree::{self, Relation};
 use super::super::engine::{Failure, Statements as _};
 use super::super::entries::Head;
 use super::super::file::{PAGE, beside};
-use super::super::kind;
+use super::super::notes;
 use super::super::open;
 use super::copy::{Saved, save};
 use super::remains::drop_remains;
@@ -51,7 +51,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
     match open::reader(path) {
         Ok(connection) => {
             // A kind that cannot be read is damage, too.
-            if let Err(refusal @ Failure::Store(_)) = kind::refuse_collected(&connection, path) {
+            if let Err(refusal @ Failure::Store(_)) = notes::refuse_collected(&connection, path) {
                 return Err(refusal.at(path));
             }
         }

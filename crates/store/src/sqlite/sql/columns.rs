@@ -2,7 +2,7 @@
 
 use rusqlite::types::Value;
 
-use crawlgate_record::{Decision, is_of_unknown_client, most, origin_parts};
+use crawlgate_record::{Decision, Text, is_of_unknown_client, most, origin_parts};
 use crawlgate_system::clock::Moment;
 use crawlgate_text::{DecisionId, time_text};
 
@@ -28,36 +28,24 @@ pub(crate) enum Source {
 
 type Short = fn(&Decision<'_>) -> Option<Value>;
 
+const fn column(name: &'static str, kind: &'static str, source: Source) -> Column {
+    Column { name, kind, source }
+}
+
 const fn text(name: &'static str, pointer: &'static str, short: Short) -> Column {
-    Column {
-        name,
-        kind: "TEXT",
-        source: Source::Line(pointer, short),
-    }
+    column(name, "TEXT", Source::Line(pointer, short))
 }
 
 const fn integer(name: &'static str, pointer: &'static str, short: Short) -> Column {
-    Column {
-        name,
-        kind: "INTEGER",
-        source: Source::Line(pointer, short),
-    }
+    column(name, "INTEGER", Source::Line(pointer, short))
 }
 
 const fn real(name: &'static str, pointer: &'static str, short: Short) -> Column {
-    Column {
-        name,
-        kind: "REAL",
-        source: Source::Line(pointer, short),
-    }
+    column(name, "REAL", Source::Line(pointer, short))
 }
 
-const fn noted(name: &'static str, kind: &'static str, column: &'static str) -> Column {
-    Column {
-        name,
-        kind,
-        source: Source::Acknowledgement(column),
-    }
+const fn noted(name: &'static str, source: &'static str) -> Column {
+    column(name, "TEXT", Source::Acknowledgement(source))
 }
 
 /// Leaves a value to the line.
@@ -80,15 +68,11 @@ pub(crate) const COLUMNS: &[Column] = &[
     text("client_address", "/client/address", |one| {
         Some(Value::Text(one.client.to_string()))
     }),
-    text("client_name", "/client/name", |one| match one.client_name {
-        Some(name) => foreign(name.kept.as_bytes(), name.cut, most::TOKEN),
-        None => Some(Value::Null),
+    text("client_name", "/client/name", |one| {
+        or_null(one.client_name, token)
     }),
     text("agent", "/agent/chain/0", |one| {
-        match one.chain.iter().next() {
-            Some(token) => foreign(token.kept.as_bytes(), token.cut, most::TOKEN),
-            None => known("*"),
-        }
+        one.chain.iter().next().map_or_else(|| known("*"), token)
     }),
     text("agent_chain", "/agent/chain", LONG),
     text("agent_source", "/agent/source", |one| {
@@ -97,24 +81,19 @@ pub(crate) const COLUMNS: &[Column] = &[
     integer("agent_mismatch", "/agent/mismatch", |one| {
         boolean(one.mismatch)
     }),
-    text("user_agent", "/user_agent", |one| match one.user_agent {
-        Some(name) => foreign(name.kept, name.cut, most_of(one, most::USER_AGENT)),
-        None => Some(Value::Null),
+    text("user_agent", "/user_agent", |one| {
+        or_null(one.user_agent, |name| {
+            foreign(name.kept, name.cut, most_of(one, most::USER_AGENT))
+        })
     }),
-    text("method", "/method", |one| {
-        foreign(one.method.kept.as_bytes(), one.method.cut, most::TOKEN)
-    }),
-    text("version", "/version", |one| {
-        one.version.map_or(Some(Value::Null), known)
-    }),
+    text("method", "/method", |one| token(one.method)),
+    text("version", "/version", |one| or_null(one.version, known)),
     text("url", "/url", |one| {
         let (pieces, cut) = one.url.pieces(one.origin);
         foreign(&pieces.concat(), cut, most_of(one, 2 * 1_024))
     }),
     text("url_sha256", "/url_sha256", LONG),
-    text("origin", "", |one| {
-        one.origin.map_or(Some(Value::Null), known)
-    }),
+    text("origin", "", |one| or_null(one.origin, known)),
     text("scheme", "/scheme", |one| {
         known(one.origin.map_or("", |origin| origin_parts(origin).0))
     }),
@@ -127,22 +106,18 @@ pub(crate) const COLUMNS: &[Column] = &[
     }),
     text("via", "/via", |one| known(one.via.as_str())),
     integer("opaque", "/opaque", |one| boolean(one.opaque)),
-    text("rule_group", "/rule/group", |one| match one.rule {
-        Some(rule) => foreign(rule.group.kept.as_bytes(), rule.group.cut, most::TOKEN),
-        None => Some(Value::Null),
+    text("rule_group", "/rule/group", |one| {
+        or_null(one.rule, |rule| token(rule.group))
     }),
-    text("rule_text", "/rule/text", |one| match one.rule {
-        Some(rule) => foreign(rule.text.kept, rule.text.cut, most::RULE),
-        None => Some(Value::Null),
+    text("rule_text", "/rule/text", |one| {
+        or_null(one.rule, |rule| {
+            foreign(rule.text.kept, rule.text.cut, most::RULE)
+        })
     }),
-    integer("rule_line", "/rule/line", |one| match one.rule {
-        Some(rule) => count(rule.line.into()),
-        None => Some(Value::Null),
+    integer("rule_line", "/rule/line", |one| {
+        or_null(one.rule, |rule| count(rule.line.into()))
     }),
-    text("reading", "/reading", |one| match one.reading {
-        Some(_) => None,
-        None => Some(Value::Null),
-    }),
+    text("reading", "/reading", |one| or_null(one.reading, |_| None)),
     text("override_id", "/override/id", overriding),
     text("override_origin", "/override/origin", overriding),
     text("override_pattern", "/override/pattern", overriding),
@@ -176,48 +151,35 @@ pub(crate) const COLUMNS: &[Column] = &[
     ),
     real("hold_ms", "/hold_ms", |one| millis(one.hold)),
     real("pace_interval_ms", "/pace/interval_ms", |one| {
-        one.pace
-            .map_or(Some(Value::Null), |pace| millis(pace.interval))
+        or_null(one.pace, |pace| millis(pace.interval))
     }),
     text("pace_source", "/pace/source", |one| {
-        one.pace
-            .map_or(Some(Value::Null), |pace| known(pace.source))
+        or_null(one.pace, |pace| known(pace.source))
     }),
     integer("pace_clamped", "/pace/clamped", |one| {
-        one.pace
-            .map_or(Some(Value::Null), |pace| boolean(pace.clamped))
+        or_null(one.pace, |pace| boolean(pace.clamped))
     }),
     text("upstream", "/upstream", |one| {
-        Some(match one.upstream {
-            Some(address) => Value::Text(address.to_string()),
-            None => Value::Null,
+        or_null(one.upstream, |address| {
+            Some(Value::Text(address.to_string()))
         })
     }),
     text("upstream_version", "/upstream_version", |one| {
-        one.upstream_version.map_or(Some(Value::Null), known)
+        or_null(one.upstream_version, known)
     }),
     integer("status", "/status", |one| {
-        one.status
-            .map_or(Some(Value::Null), |status| count(status.into()))
+        or_null(one.status, |status| count(status.into()))
     }),
     integer("bytes_in", "/bytes_in", |one| count(one.bytes_in)),
     integer("bytes_out", "/bytes_out", |one| count(one.bytes_out)),
     real("duration_ms", "/duration_ms", |one| millis(one.duration)),
-    text("error", "/error", |one| match one.error {
-        Some(error) => foreign(error.kept.as_bytes(), error.cut, most::TOKEN),
-        None => Some(Value::Null),
-    }),
-    text("detail", "/detail", |one| match one.detail {
-        Some(_) => None,
-        None => Some(Value::Null),
-    }),
+    text("error", "/error", |one| or_null(one.error, token)),
+    text("detail", "/detail", |one| or_null(one.detail, |_| None)),
     text("exempt_from", "/exempt/from", |one| {
-        one.exempt
-            .map_or(Some(Value::Null), |exempt| known(exempt.from))
+        or_null(one.exempt, |exempt| known(exempt.from))
     }),
-    text("exempt_reason", "/exempt/reason", |one| match one.exempt {
-        Some(_) => None,
-        None => Some(Value::Null),
+    text("exempt_reason", "/exempt/reason", |one| {
+        or_null(one.exempt, |_| None)
     }),
     text("signed_as", "/signed/as", signing),
     text("signed_keyid", "/signed/keyid", signing),
@@ -233,15 +195,20 @@ pub(crate) const COLUMNS: &[Column] = &[
     text("usage_licenses", "/usage/licenses", of_use),
     text("usage_let_out_by", "/usage/let_out_by", of_use),
     integer("usage_received_status", "/usage/received_status", of_use),
-    noted("acknowledged_at", "TEXT", "time"),
-    noted("acknowledged_by", "TEXT", "person"),
-    noted("acknowledged_note", "TEXT", "note"),
-    Column {
-        name: "line",
-        kind: "TEXT",
-        source: Source::Whole,
-    },
+    noted("acknowledged_at", "time"),
+    noted("acknowledged_by", "person"),
+    noted("acknowledged_note", "note"),
+    column("line", "TEXT", Source::Whole),
 ];
+
+/// Returns the value of a field that a decision may lack.
+fn or_null<T>(field: Option<T>, value: impl FnOnce(T) -> Option<Value>) -> Option<Value> {
+    field.map_or(Some(Value::Null), value)
+}
+
+fn token(text: Text<'_>) -> Option<Value> {
+    foreign(text.kept.as_bytes(), text.cut, most::TOKEN)
+}
 
 fn stamp(millis: u64) -> Option<Value> {
     Some(Value::Text(time_text(Moment::from_millis(millis))))
@@ -261,9 +228,10 @@ fn foreign(octets: &[u8], cut: u64, most: usize) -> Option<Value> {
 }
 
 fn most_of(decision: &Decision<'_>, most: usize) -> usize {
-    match is_of_unknown_client(decision.reason) {
-        true => most.min(most::OF_STRANGERS),
-        false => most,
+    if is_of_unknown_client(decision.reason) {
+        most.min(most::OF_STRANGERS)
+    } else {
+        most
     }
 }
 
@@ -280,19 +248,19 @@ fn millis(micros: u64) -> Option<Value> {
 }
 
 fn overriding(decision: &Decision<'_>) -> Option<Value> {
-    decision.overridden.is_none().then_some(Value::Null)
+    or_null(decision.overridden, |_| None)
 }
 
 fn basis(decision: &Decision<'_>) -> Option<Value> {
-    decision.basis.is_none().then_some(Value::Null)
+    or_null(decision.basis, |_| None)
 }
 
 fn signing(decision: &Decision<'_>) -> Option<Value> {
-    decision.signed.is_none().then_some(Value::Null)
+    or_null(decision.signed, |_| None)
 }
 
 fn of_use(decision: &Decision<'_>) -> Option<Value> {
-    decision.usage.is_none().then_some(Value::Null)
+    or_null(decision.usage, |_| None)
 }
 
 /// Returns the value at a JSON pointer of a line. Lists and objects are JSON.

@@ -94,12 +94,13 @@ fn fill(
 
 /// Returns the columns of the table: with the name of the log, the numbers of records are no key by themselves.
 fn columns(with_names: bool) -> String {
-    let (mut columns, end) = match with_names {
-        true => (
+    let (mut columns, end) = if with_names {
+        (
             String::from("log TEXT, seq INTEGER"),
             ", PRIMARY KEY (log, seq)",
-        ),
-        false => (String::from("seq INTEGER PRIMARY KEY"), ""),
+        )
+    } else {
+        (String::from("seq INTEGER PRIMARY KEY"), "")
     };
     for column in COLUMNS {
         let _ = write!(columns, ", \"{}\" {}", column.name, column.kind); // a String takes all

@@ -4,7 +4,6 @@
 //! alone keeps no state of the database, however long it takes, and the write-ahead log stays short.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -15,7 +14,6 @@ use super::super::search::{is_without, places};
 use super::columns::{COLUMNS, Source as Of, of_line};
 use crate::search::Search;
 use crate::{DecisionQuery, failed};
-use crawlgate_block::Block;
 use crawlgate_record::Entry;
 use crawlgate_text::time_text;
 
@@ -44,7 +42,7 @@ pub(super) struct Source {
     denials: Option<Search>,
     /// The first entry and the end of the log when a statement began, or when the log was opened again.
     extent: (u64, u64),
-    held: VecDeque<Held>,
+    held: VecDeque<Placed>,
     lines: Lines,
     /// The entry at hand, with its index.
     entry: Option<(u64, Vec<u8>)>,
@@ -59,18 +57,6 @@ pub(super) struct Page {
     pub(super) next: u64,
     /// The indices.
     pub(super) found: Vec<u64>,
-}
-
-/// A run of entries in memory.
-struct Held {
-    first: u64,
-    end: u64,
-    entries: Entries,
-}
-
-enum Entries {
-    Tail(Vec<Vec<u8>>),
-    Block(Arc<Block<'static>>),
 }
 
 impl Source {
@@ -136,7 +122,7 @@ impl Source {
                     next,
                     found: places.iter().map(|place| placed.first + place).collect(),
                 };
-                found = Some((page, Held::of(placed)?));
+                found = Some((page, placed.clone()));
                 Ok(false)
             },
         )?;
@@ -195,17 +181,22 @@ impl Source {
     fn entry(&mut self, index: u64) -> Result<&[u8], Failure> {
         let is_at_hand = |(known, _): &(u64, Vec<u8>)| *known == index;
         if !self.entry.as_ref().is_some_and(is_at_hand) {
-            if !self.held.iter().any(|held| held.has(index)) {
+            let has = |placed: &&Placed| {
+                (placed.first..placed.first.saturating_add(placed.count)).contains(&index)
+            };
+            if self.held.iter().find(has).is_none() {
                 self.read(index)?;
             }
-            let held = self.held.iter().find(|held| held.has(index));
+            let held = self.held.iter().find(has);
             let mut octets = self
                 .entry
                 .take()
                 .map(|(_, octets)| octets)
                 .unwrap_or_default();
             octets.clear();
-            held.ok_or_else(|| gone(index))?.entry(index, &mut octets)?;
+            let kept = held.filter(|placed| !matches!(placed.run, Run::Dropped));
+            let placed = kept.ok_or_else(|| gone(index))?;
+            placed.read(index - placed.first, &mut octets)?;
             self.entry = Some((index, octets));
         }
         let entry = self.entry.as_ref().map(|(_, entry)| entry.as_slice());
@@ -224,7 +215,7 @@ impl Source {
             false,
             none,
             |placed, _| {
-                found = Some(Held::of(placed)?);
+                found = Some(placed.clone());
                 Ok(false)
             },
         )?;
@@ -232,45 +223,10 @@ impl Source {
         Ok(())
     }
 
-    fn hold(&mut self, held: Held) {
+    fn hold(&mut self, held: Placed) {
         self.held.retain(|other| other.first != held.first);
         self.held.truncate(HELD - 1);
         self.held.push_front(held);
-    }
-}
-
-impl Held {
-    fn of(placed: &Placed) -> Result<Self, Failure> {
-        let entries = match &placed.run {
-            Run::Block(block) => Entries::Block(Arc::clone(block)),
-            Run::Tail(_) | Run::Dropped => {
-                let entries = placed.entries(&(0..=u64::MAX))?;
-                Entries::Tail(entries.into_iter().map(|(_, entry)| entry).collect())
-            }
-        };
-        Ok(Self {
-            first: placed.first,
-            end: placed.first.saturating_add(placed.count),
-            entries,
-        })
-    }
-
-    fn has(&self, index: u64) -> bool {
-        (self.first..self.end).contains(&index)
-    }
-
-    fn entry(&self, index: u64, out: &mut Vec<u8>) -> Result<(), Failure> {
-        let place = usize::try_from(index - self.first).unwrap_or(usize::MAX);
-        match &self.entries {
-            Entries::Block(block) => block
-                .entry(place, out)
-                .map_err(|error| entries::damaged(&error)),
-            Entries::Tail(entries) => {
-                let entry = entries.get(place).ok_or_else(|| gone(index))?;
-                out.extend_from_slice(entry);
-                Ok(())
-            }
-        }
     }
 }
 

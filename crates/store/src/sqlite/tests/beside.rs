@@ -446,7 +446,7 @@ async fn the_end_of_the_log_is_read_beside_a_writer_that_makes_blocks() {
         } = asked.action
             && let Some(mut writer) = writer.take()
         {
-            let transaction = super::super::transaction::begin(&mut writer).unwrap();
+            let transaction = super::super::engine::begin(&mut writer).unwrap();
             let mut head = Head::read(&transaction).unwrap();
             super::super::entries::fold(&transaction, &mut head, u64::MAX).unwrap();
             transaction.commit().unwrap();

@@ -25,12 +25,11 @@ use super::body::Answer;
 use super::client_stream::OnClientStream;
 use super::crawler_body::CrawlerBody;
 use super::downstream::Connection;
-use super::recorder::ExchangeRecorder;
-use super::refused::{RefusedExchange, unread, unsent};
+use super::recorder::{Admitted, Exchange};
+use super::refused::Refused;
 use super::self_test;
 use super::target::{self, Scope, Unreadable};
 use crawlgate_ca::Authority;
-use crawlgate_egress::Failure;
 use crawlgate_policy::Target;
 use crawlgate_robots::{Origin, Scheme};
 
@@ -41,55 +40,45 @@ use crawlgate_robots::{Origin, Scheme};
 pub async fn connect(
     connection: &Connection,
     mut request: Box<Request<CrawlerBody>>,
-    mut recorder: Box<ExchangeRecorder>,
-) -> Result<Response<Answer>, RefusedExchange> {
+    mut exchange: Exchange<Admitted>,
+) -> Result<Response<Answer>, Refused> {
     let origin = match (&connection.scope, target::read_connect(request.uri())) {
         (Scope::Plain, Ok(origin)) => origin,
         // A tunnel in a tunnel would hide its contents.
-        (Scope::Inside { .. }, Ok(_)) => {
-            return Err((unread(Unreadable::Malformed, &mut recorder), recorder));
-        }
-        (_, Err(unreadable)) => return Err((unread(unreadable, &mut recorder), recorder)),
+        (Scope::Inside { .. }, Ok(_)) => return Err(exchange.unread(Unreadable::Malformed)),
+        (_, Err(unreadable)) => return Err(exchange.unread(unreadable)),
     };
-    recorder.set_origin(origin.clone());
+    exchange.set_origin(origin.clone());
     let Some(client_stream) = OnClientStream::take(&mut request) else {
-        return Err((unread(Unreadable::Malformed, &mut recorder), recorder));
+        return Err(exchange.unread(Unreadable::Malformed));
     };
-    let settings = connection.downstream.proxy.settings.load_full();
     let host = origin.host();
-    let is_exempt = settings
-        .tls
-        .tunnel
-        .iter()
-        .any(|pattern| pattern.matches(host));
+    let mut patterns = exchange.settings().tls.tunnel.iter();
+    let is_exempt = patterns.any(|pattern| pattern.matches(host));
     // Every crawler would refuse a certificate that the CA may not sign.
     let is_exempt = is_exempt && !self_test::is_self_test(&origin);
     // A TLS session with such a name cannot end here; port 80 carries plain HTTP.
     let has_odd_name = !Authority::can_name(host) && origin.port() != Scheme::Http.default_port();
     let is_exempt = is_exempt || has_odd_name;
-    if is_exempt || !connection.downstream.proxy.authority.load().covers(host) {
-        let judged = connection.downstream.proxy.egress.check_connect(&origin);
-        if let Err(prohibited) = judged {
-            return Err((
-                unsent(Failure::Prohibited(prohibited), &mut recorder),
-                recorder,
-            ));
+    let proxy = connection.proxy();
+    if is_exempt || !proxy.authority.load().covers(host) {
+        if let Err(prohibited) = proxy.egress.check_connect(&origin) {
+            return Err(exchange.prohibited(prohibited));
         }
-        return open(connection, origin, client_stream, recorder).await;
+        return open(connection, origin, client_stream, exchange).await;
     }
     // Requests inside are refused inside, even for a port that no CONNECT may ask for: clients show the reason there,
     // but of a refused CONNECT the status at most.
-    let patience = settings.limits.header_timeout;
     let mut inside = connection.clone();
     // Requests inside belong to the client that opened the tunnel.
-    inside.downstream.client = Arc::clone(recorder.client());
+    inside.downstream.client = Arc::clone(exchange.client());
     // Requests inside are judged and recorded there; the CONNECT itself asks for nothing.
-    recorder.suspend(StatusCode::OK);
-    connection.downstream.proxy.spawn(async move {
+    let exchange = exchange.suspend(StatusCode::OK);
+    proxy.spawn(async move {
         let Ok(client_stream) = client_stream.ready(&inside.downstream.slot).await else {
             return;
         };
-        let intercepted = intercept(inside, origin, client_stream, recorder, patience);
+        let intercepted = intercept(inside, origin, client_stream, exchange);
         if let Some(rest) = Box::pin(intercepted).await {
             rest.await;
         }

@@ -39,3 +39,10 @@ pub struct Connection {
     /// Connections to origins that end with it.
     pub pinned: Arc<Pinned>,
 }
+
+impl Connection {
+    /// Returns the proxy that serves the connection.
+    pub fn proxy(&self) -> &Arc<Proxy> {
+        &self.downstream.proxy
+    }
+}

@@ -245,9 +245,11 @@ impl Proxy {
     pub fn reconfigure(&self, config: Config) {
         self.log.settings(&config);
         self.egress.reconfigure(&config);
+        let config = Arc::new(config);
+        // Before the generation ends in which exchanges have found the former ones.
+        self.settings.store(Arc::clone(&config));
         self.gate.reconfigure(&config);
         self.log.adopt(&config);
-        self.settings.store(Arc::new(config));
     }
 
     /// Returns the settings in force.

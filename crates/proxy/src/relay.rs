@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use super::downstream::Downstream;
 use super::limits::ConnectionSlot;
-use super::recorder::ExchangeRecorder;
+use super::recorder::{Answered, Exchange};
 
 /// Time that one side of a WebSocket has to close after the other: no side half-closes (RFC 6455 7.1.1), and a side
 /// that has gone should not hold its slot and its turn.
@@ -29,8 +29,6 @@ const SILENT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Relay {
     slot: Arc<ConnectionSlot>,
-    /// Longest time without an octet.
-    idle: Duration,
     /// Time for one side to finish after the other; `None` for no limit.
     goodbye: Option<Duration>,
 }
@@ -61,38 +59,31 @@ enum Side {
 impl Relay {
     /// Creates a relay on a client_stream connection.
     pub fn of(downstream: &Downstream, goodbye: Option<Duration>) -> Relay {
-        let settings = downstream.proxy.settings.load();
         Relay {
             slot: Arc::clone(&downstream.slot),
-            idle: settings.limits.tunnel_idle_timeout,
             goodbye,
         }
     }
 
-    /// Relays octets both ways until the end, then drops the recorder. `denied` resolves when the relay would be
+    /// Relays octets both ways until the end, then drops the exchange. `denied` resolves when the relay would be
     /// denied.
     pub async fn run(
         self,
         mut client_stream: impl AsyncRead + AsyncWrite + Unpin,
         mut upstream: impl AsyncRead + AsyncWrite + Unpin,
-        mut recorder: Box<ExchangeRecorder>,
+        mut exchange: Exchange<Answered>,
         denied: impl Future<Output = ()>,
     ) {
-        let Relay {
-            slot,
-            idle,
-            goodbye,
-        } = self;
-        let _open = recorder.tunnels();
-        recorder.resume();
-        let bytes_in = recorder.octets_in();
+        let Relay { slot, goodbye } = self;
+        let (_open, bytes_in) = exchange.relay();
+        let idle = exchange.settings().limits.tunnel_idle_timeout;
         let (first, ended) = oneshot::channel();
         let activity = Activity::of(&slot);
         let mut counted = Counted {
             inner: &mut client_stream,
             bytes_in: &bytes_in,
             activity: &activity,
-            recorder: &mut recorder,
+            exchange: &mut exchange,
             first: Some(first),
             is_broken: false,
         };
@@ -103,8 +94,6 @@ impl Relay {
             sleep(goodbye).await;
             side
         };
-        // Until both sides have finished, a dropped relay is recorded as broken off.
-        counted.recorder.client_closed();
         let end = tokio::select! {
             copied = copy_bidirectional(&mut counted, &mut upstream) => match copied {
                 Ok(_) => End::Finished,
@@ -117,14 +106,14 @@ impl Relay {
         };
         let has_gone = counted.is_broken;
         match end {
-            End::Finished | End::Of(Side::Origin) => recorder.finished(),
+            End::Finished | End::Of(Side::Origin) => exchange.finish(),
             // Recorded as a hang-up, which it most likely is.
             End::Of(Side::Crawler) => {}
             End::Broken if has_gone => {}
-            End::Broken => recorder.failed("connection_terminated"),
-            End::Denied => recorder.failed("http_request_denied"),
-            End::Silent => recorder.failed("connection_read_timeout"),
-            End::Evicted => recorder.failed("connection_limit_reached"),
+            End::Broken => exchange.fail("connection_terminated"),
+            End::Denied => exchange.fail("http_request_denied"),
+            End::Silent => exchange.fail("connection_read_timeout"),
+            End::Evicted => exchange.fail("connection_limit_reached"),
         }
         let _ = client_stream.shutdown().await; // the peer may be gone
     }
@@ -191,7 +180,7 @@ struct Counted<'a, S> {
     inner: &'a mut S,
     bytes_in: &'a AtomicU64,
     activity: &'a Activity<'a>,
-    recorder: &'a mut ExchangeRecorder,
+    exchange: &'a mut Exchange<Answered>,
     first: Option<oneshot::Sender<Side>>,
     /// True if the crawler's connection has failed.
     is_broken: bool,
@@ -238,7 +227,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<'_, S> {
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut *self.inner).poll_write(cx, buf);
         if let Poll::Ready(Ok(octets)) = poll {
-            self.recorder.add_octets_out(octets as u64);
+            self.exchange.add_octets_out(octets as u64);
             self.activity.passes(octets as u64);
         }
         self.noted(poll)

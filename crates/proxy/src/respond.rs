@@ -19,7 +19,7 @@ use self::problem::{Problem, tell};
 use super::body::Answer;
 use super::fields::proxy_status::{NAME, PROXY_STATUS};
 use super::framing::Violation;
-use super::recorder::ExchangeRecorder;
+use super::recorder::{Answered, Decided, Exchange};
 use super::target::Unreadable;
 use crawlgate_egress::Failure;
 use crawlgate_ftp as ftp;
@@ -89,8 +89,6 @@ pub struct RequestTraits {
     pub ends_connection: bool,
     /// True if the client prefers text.
     pub wants_text: bool,
-    /// The status while a robots.txt is unreachable, if it does not follow the cause.
-    pub unreachable_status: Option<u16>,
     /// The reader of the answer.
     pub audience: Audience,
 }
@@ -121,13 +119,13 @@ pub fn wants_text(accept: &[HeaderValue]) -> bool {
     text
 }
 
-/// Builds the answer, and enters it in the recorder.
+/// Builds the answer to a refused exchange.
 pub fn refuse(
     refusal: &Refusal,
-    recorder: &mut ExchangeRecorder,
+    exchange: Exchange<Decided>,
     traits: RequestTraits,
     now: Moment,
-) -> Response<Bytes> {
+) -> (Response<Bytes>, Exchange<Answered>) {
     let Problem {
         status,
         error,
@@ -136,16 +134,16 @@ pub fn refuse(
         is_telling,
         retry_after,
         close,
-    } = tell(refusal, recorder, traits, now);
+    } = tell(refusal, &exchange, now);
     let status = match traits.audience {
         Audience::Subrequest => StatusCode::FORBIDDEN,
         Audience::Filter if status.is_server_error() => StatusCode::FORBIDDEN,
         Audience::Crawler | Audience::Requester | Audience::Filter => status,
     };
-    let reason = recorder.decision().reason.as_str();
+    let reason = exchange.decision().reason.as_str();
     // Without a decision, the answer is about the request or the way, not about a robots.txt.
     let failure = error.filter(|_| refusal.is_failure());
-    let facts = Facts::of(recorder, matches!(refusal, Refusal::Decided), failure);
+    let facts = Facts::of(&exchange, matches!(refusal, Refusal::Decided), failure);
     let (content_type, body) = if traits.wants_text {
         let mut text = format!("{} {title}\n\n{detail}\n\n", status.as_u16());
         facts.write_lines(&mut text);
@@ -159,13 +157,13 @@ pub fn refuse(
         let body = problem_document(kind, status, title, &detail, write_facts);
         ("application/problem+json", body)
     };
-    recorder.set_detail(is_telling.then_some(&*detail));
-    recorder.response_started(status.as_u16(), error);
+    let mut exchange = exchange.answer(status, error);
+    exchange.set_detail(is_telling.then_some(&*detail));
     let mut response = with_body(status, content_type, body, traits.is_head);
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    let received = recorder.decision().received_status();
-    let fault = tls_fault(refusal, recorder.decision());
+    let received = exchange.decision().received_status();
+    let fault = tls_fault(refusal, exchange.decision());
     let words = fault.map(ToString::to_string);
     let details = match failure {
         Some(_) => words.as_deref(),
@@ -193,13 +191,13 @@ pub fn refuse(
     if close || traits.ends_connection {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    response
+    (response, exchange)
 }
 
 /// Answers an OPTIONS that is forwarded no further, as its last recipient (RFC 9110 7.6.2).
-pub fn as_last_recipient(mut recorder: Box<ExchangeRecorder>) -> Response<Answer> {
-    recorder.response_started(StatusCode::OK.as_u16(), None);
-    let mut response = Response::new(Answer::own(Bytes::new(), recorder));
+pub fn as_last_recipient(exchange: Exchange<Decided>) -> Response<Answer> {
+    let exchange = exchange.answer(StatusCode::OK, None);
+    let mut response = Response::new(Answer::own(Bytes::new(), exchange));
     let headers = response.headers_mut();
     headers.insert(ALLOW, HeaderValue::from_static(METHODS));
     if let Ok(value) = HeaderValue::from_str(&proxy_status(None, None, None, Some("max_forwards")))

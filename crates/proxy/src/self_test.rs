@@ -10,7 +10,7 @@ use http::{HeaderValue, Method, Response, StatusCode};
 
 use super::SELF_TEST;
 use super::body::Answer;
-use super::recorder::ExchangeRecorder;
+use super::recorder::{Admitted, Exchange};
 use crawlgate_robots::{Origin, Scheme};
 
 /// Tells whether a request is for this host.
@@ -19,16 +19,12 @@ pub fn is_self_test(origin: &Origin) -> bool {
 }
 
 /// Builds the answer.
-pub fn answer(
-    mut recorder: Box<ExchangeRecorder>,
-    origin: &Origin,
-    method: &Method,
-) -> Response<Answer> {
-    let client = match &recorder.client().name {
+pub fn answer(exchange: Exchange<Admitted>, origin: &Origin, method: &Method) -> Response<Answer> {
+    let client = match &exchange.client().name {
         Some(name) => format!("client {name}"),
         None => "a client without a name".to_owned(),
     };
-    let judged = match recorder.agent().tokens.first() {
+    let judged = match exchange.agent().tokens.first() {
         Some(token) => format!("judged as {token}"),
         None => "judged by the rules for *".to_owned(),
     };
@@ -44,9 +40,8 @@ pub fn answer(
         Method::HEAD => Bytes::new(),
         _ => Bytes::from(text),
     };
-    recorder.response_started(StatusCode::OK.as_u16(), None);
-    recorder.discard();
-    let mut response = Response::new(Answer::own(body, recorder));
+    let exchange = exchange.discard(StatusCode::OK);
+    let mut response = Response::new(Answer::own(body, exchange));
     *response.status_mut() = StatusCode::OK;
     let headers = response.headers_mut();
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");

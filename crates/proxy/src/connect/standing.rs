@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::Proxy;
 use crate::downstream::Downstream;
-use crate::recorder::ExchangeRecorder;
+use crate::recorder::{Answered, Exchange};
 use crate::relay::{GOODBYE, Relay};
 use crawlgate_gate::{Kind, Requester};
 use crawlgate_policy::Target;
@@ -67,21 +67,21 @@ impl Switching {
         Switching { target, changes }
     }
 
-    /// Relays octets both ways until one side has finished, then drops the recorder. Breaks off when the request that
+    /// Relays octets both ways until one side has finished, then drops the exchange. Breaks off when the request that
     /// began it would be denied.
     pub async fn relay(
         self,
         downstream: &Downstream,
         client_stream: impl AsyncRead + AsyncWrite + Unpin,
         upstream: impl AsyncRead + AsyncWrite + Unpin,
-        recorder: Box<ExchangeRecorder>,
+        exchange: Exchange<Answered>,
     ) {
         let Switching { target, changes } = self;
-        let (client, agent) = (Arc::clone(recorder.client()), Arc::clone(recorder.agent()));
+        let (client, agent) = (Arc::clone(exchange.client()), Arc::clone(exchange.agent()));
         let kind = Kind::Request;
-        let to = (target, recorder.upstream());
+        let to = (target, exchange.upstream());
         let denied = denied(downstream, kind, to, client, agent, changes);
         let relay = Relay::of(downstream, Some(GOODBYE));
-        relay.run(client_stream, upstream, recorder, denied).await;
+        relay.run(client_stream, upstream, exchange, denied).await;
     }
 }

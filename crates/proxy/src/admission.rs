@@ -7,10 +7,10 @@ use http::HeaderMap;
 use tracing::warn;
 
 use super::Proxy;
-use super::downstream::{Connection, Downstream};
+use super::connection::{Connection, Downstream};
 use super::limits::{ConnectionSlot, LimitExceeded};
-use super::recorder::ExchangeRecorder;
-use super::refused::{limit_exceeded, unidentified};
+use super::recorder::{Admitted, Exchange, Opened};
+use super::refused::{Refused, unidentified};
 use super::respond::Refusal;
 use super::target::Scope;
 use crawlgate_policy::Reason;
@@ -19,23 +19,26 @@ use crawlgate_turns::client::{AuthError, Client};
 /// The refusal of a request before its target is read.
 #[derive(Debug)]
 pub(super) struct NotAdmitted {
-    pub(super) refusal: Refusal,
+    pub(super) refused: Refused,
     /// True if its answer is the last one of its connection.
     pub(super) is_last: bool,
 }
 
 impl NotAdmitted {
-    /// The recorder's decision refuses the request.
-    const DECIDED: NotAdmitted = NotAdmitted {
-        refusal: Refusal::Decided,
-        is_last: false,
-    };
-
     /// Refuses a request beyond a limit. One beyond a limit on connections ends its connection.
-    fn by(exceeded: LimitExceeded) -> NotAdmitted {
+    fn by(exceeded: LimitExceeded, exchange: Exchange<Opened>) -> NotAdmitted {
         NotAdmitted {
             is_last: matches!(exceeded, LimitExceeded::Connections(_)),
-            ..NotAdmitted::DECIDED
+            ..exchange.exceeded(exceeded).into()
+        }
+    }
+}
+
+impl From<Refused> for NotAdmitted {
+    fn from(refused: Refused) -> NotAdmitted {
+        NotAdmitted {
+            refused,
+            is_last: false,
         }
     }
 }
@@ -45,88 +48,82 @@ impl Connection {
     /// is clear. Identifies client and agent.
     ///
     /// # Errors
-    /// When the request is refused; the recorder has the decision.
+    /// When the request is refused.
     pub(super) async fn admit(
         &self,
         headers: &HeaderMap,
-        recorder: &mut ExchangeRecorder,
-    ) -> Result<(), NotAdmitted> {
+        mut exchange: Exchange<Opened>,
+    ) -> Result<Exchange<Admitted>, NotAdmitted> {
+        let Downstream { peer, slot, .. } = &self.downstream;
         if let Some(reason) = self.downstream.turned_away {
-            let exceeded = LimitExceeded::Connections(reason);
-            recorder.decide(limit_exceeded(exceeded, recorder.time()));
-            return Err(NotAdmitted::by(exceeded));
+            return Err(NotAdmitted::by(
+                LimitExceeded::Connections(reason),
+                exchange,
+            ));
         }
-        let gate = &self.downstream.proxy.gate;
+        let gate = &self.proxy().gate;
         let client = match gate.clients().cached(&self.auth_cache, headers) {
             Some(client) => client,
             None => {
                 // Recorded if the crawler disconnects before it is identified.
-                recorder.decide_by(Reason::Unauthenticated);
+                exchange.presume(Reason::Unauthenticated);
                 // Boxed: the authentication cache answers most requests.
                 let recognised = Box::pin(self.recognise(headers)).await;
-                recorder.decide_by(Reason::RobotsPending);
-                recognised.map_err(|auth_error| {
-                    recorder.decide(unidentified(auth_error, recorder.time()));
-                    NotAdmitted::DECIDED
-                })?
+                exchange.presume(Reason::RobotsPending);
+                match recognised {
+                    Ok(client) => client,
+                    Err(auth_error) => {
+                        let unidentified = unidentified(auth_error, exchange.time());
+                        return Err(exchange.deny(unidentified).into());
+                    }
+                }
             }
         };
-        recorder.set_client(client);
-        if let Err(exceeded) = self.find_request_slot(recorder) {
-            recorder.decide(limit_exceeded(exceeded, recorder.time()));
-            return Err(NotAdmitted::by(exceeded));
+        exchange.set_client(client);
+        let limits = &exchange.settings().limits;
+        let taken = slot.request(exchange.client(), peer.address.ip(), limits);
+        let slot = match taken {
+            Ok(slot) => slot,
+            Err(exceeded) => return Err(NotAdmitted::by(exceeded, exchange)),
+        };
+        let agent = gate.identify(exchange.client(), headers);
+        let exchange = exchange.admit(agent, Some(slot));
+        if exchange.is_ambiguous() {
+            return Err(exchange.bad(Refusal::Agents).into());
         }
-        recorder.set_agent(gate.identify(recorder.client(), headers));
-        if self.downstream.proxy.is_ambiguous(recorder) {
-            recorder.decide_by(Reason::BadRequest);
-            return Err(NotAdmitted {
-                refusal: Refusal::Agents,
-                is_last: false,
-            });
-        }
-        Ok(())
-    }
-
-    /// Takes a request slot for the exchange.
-    fn find_request_slot(&self, recorder: &mut ExchangeRecorder) -> Result<(), LimitExceeded> {
-        let Downstream {
-            proxy, peer, slot, ..
-        } = &self.downstream;
-        let settings = proxy.settings.load();
-        let place = slot.request(recorder.client(), peer.address.ip(), &settings.limits)?;
-        recorder.set_request_slot(place);
-        Ok(())
+        Ok(exchange)
     }
 
     /// Takes a connection slot for a tunnel on a stream, and returns the connection with that slot.
     ///
     /// # Errors
-    /// When none is free; the recorder has the decision.
+    /// When none is free. The connection that carries the tunnel continues.
     pub(super) fn of_tunnel(
         &self,
-        recorder: &mut ExchangeRecorder,
-    ) -> Result<Box<Connection>, NotAdmitted> {
+        exchange: Exchange<Admitted>,
+    ) -> Result<(Box<Connection>, Exchange<Admitted>), NotAdmitted> {
         let Downstream {
             proxy, peer, slot, ..
         } = &self.downstream;
-        let settings = proxy.settings.load();
-        let taken = match proxy.tunnel_slot(slot) {
+        let limits = &exchange.settings().limits;
+        let taken = match proxy.tunnel_slot(limits.connections, slot) {
             Some(slot) => slot
-                .belongs_to(recorder.client(), peer.address.ip(), &settings.limits)
+                .belongs_to(exchange.client(), peer.address.ip(), limits)
                 .map(|()| Arc::new(slot)),
             None => Err(Reason::Overloaded),
         };
-        let slot = taken.map_err(|reason| {
-            let exceeded = LimitExceeded::Connections(reason);
-            recorder.decide(limit_exceeded(exceeded, recorder.time()));
-            // The connection that carries it continues.
-            NotAdmitted::DECIDED
-        })?;
-        recorder.state().move_to(&slot);
+        let slot = match taken {
+            Ok(slot) => slot,
+            Err(reason) => {
+                let exceeded = LimitExceeded::Connections(reason);
+                return Err(exchange.exceeded(exceeded).into());
+            }
+        };
+        exchange.state().move_to(&slot);
         // Boxed: it should not burden the future of every request.
         let mut tunnel = Box::new(self.clone());
         tunnel.downstream.slot = slot;
-        Ok(tunnel)
+        Ok((tunnel, exchange))
     }
 
     /// Identifies the client of a request with these fields.
@@ -156,8 +153,7 @@ impl Proxy {
     }
 
     /// Takes a slot for a tunnel on a stream of the connection with the slot `carrier`.
-    fn tunnel_slot(&self, carrier: &Arc<ConnectionSlot>) -> Option<ConnectionSlot> {
-        let most = self.settings.load().limits.connections;
+    fn tunnel_slot(&self, most: usize, carrier: &Arc<ConnectionSlot>) -> Option<ConnectionSlot> {
         let slot = self.limiter.tunnel_slot(most, carrier);
         if slot.is_none() {
             self.warn_of_no_room(most);

@@ -10,20 +10,20 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::fields;
-use super::recorder::ExchangeRecorder;
+use super::recorder::{Answered, Exchange};
 use super::stall::Timer;
 use super::upload::ContinueSignal;
 use crawlgate_egress::{BodyError, Failure, ResponseBody};
 use crawlgate_net::transit::Transit;
 use crawlgate_policy::usage::Release;
 
-/// The body of an answer to a crawler. Holds the exchange recorder, so that the record is written when the last octet
+/// The body of an answer to a crawler. Holds the exchange, so that the record is written when the last octet
 /// has been sent or the crawler has disconnected.
 #[derive(Debug)]
 pub struct Answer {
     content: Content,
-    /// `None` if the recorder has moved elsewhere: with a tunnel or a WebSocket.
-    recorder: Option<Box<ExchangeRecorder>>,
+    /// `None` if it has moved elsewhere: with a tunnel or a WebSocket.
+    exchange: Option<Exchange<Answered>>,
     /// Fires when the origin may have been silent for too long.
     silence: Option<Silence>,
     /// True if only the end of the connection tells the crawler where the body ends.
@@ -61,22 +61,18 @@ pub struct Passing {
 
 impl Answer {
     /// Creates a body that crawlgate wrote.
-    pub fn own(bytes: Bytes, recorder: Box<ExchangeRecorder>) -> Answer {
-        let content = Content::Own((!bytes.is_empty()).then_some(bytes));
-        Answer {
-            content,
-            recorder: Some(recorder),
-            silence: None,
-            is_open_ended: false,
-            continue_signal: None,
-        }
+    pub fn own(bytes: Bytes, exchange: Exchange<Answered>) -> Answer {
+        let mut answer = Answer::empty();
+        answer.content = Content::Own((!bytes.is_empty()).then_some(bytes));
+        answer.exchange = Some(exchange);
+        answer
     }
 
     /// Creates an empty body before another protocol.
     pub fn empty() -> Answer {
         Answer {
             content: Content::Own(None),
-            recorder: None,
+            exchange: None,
             silence: None,
             is_open_ended: false,
             continue_signal: None,
@@ -87,7 +83,7 @@ impl Answer {
     pub fn forwarded(
         incoming: ResponseBody,
         _release: Release,
-        recorder: Box<ExchangeRecorder>,
+        exchange: Exchange<Answered>,
         passing: Passing,
     ) -> Answer {
         let Passing {
@@ -98,7 +94,7 @@ impl Answer {
         } = passing;
         Answer {
             content: Content::Origins(incoming, Transit::default()),
-            recorder: Some(recorder),
+            exchange: Some(exchange),
             silence: Some(Silence {
                 timer,
                 patience,
@@ -116,8 +112,8 @@ impl Answer {
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let mut frame = frame.map(Ok);
         fields::mend_trailers(&mut frame);
-        if let (Some(Ok(frame)), Some(recorder)) = (&frame, &mut self.recorder) {
-            recorder.add_octets_out(frame.data_ref().map_or(0, |data| data.len() as u64));
+        if let (Some(Ok(frame)), Some(exchange)) = (&frame, &mut self.exchange) {
+            exchange.add_octets_out(frame.data_ref().map_or(0, |data| data.len() as u64));
         }
         // Nothing follows a trailer section (RFC 9112 7.1.2), and hyper asks for nothing after it.
         let is_last = match &frame {
@@ -135,10 +131,10 @@ impl Answer {
     /// Enters that the body broke off, and why.
     fn abort(&mut self, why: &'static str, error: BodyError) {
         self.content = Content::Broken(Some(error));
-        if let Some(recorder) = &mut self.recorder {
-            recorder.failed(why);
+        if let Some(exchange) = &mut self.exchange {
+            exchange.fail(why);
             if self.is_open_ended {
-                recorder.resets();
+                exchange.reset();
             }
         }
     }
@@ -212,9 +208,9 @@ impl Body for Answer {
 impl Drop for Answer {
     fn drop(&mut self) {
         if !self.is_end_stream()
-            && let Some(recorder) = &mut self.recorder
+            && let Some(exchange) = &mut self.exchange
         {
-            recorder.client_closed();
+            exchange.leave();
         }
     }
 }

@@ -4,9 +4,10 @@ use std::pin::pin;
 use std::time::Duration;
 
 use super::Proxy;
-use super::downstream::Connection;
-use super::recorder::{ExchangeRecorder, Held};
-use super::refused::unidentified;
+use super::connection::Connection;
+use super::recorder::{Admitted, Decided, Exchange, Held, Judged, Recorder};
+use super::refused::{Refused, unidentified};
+use super::respond::Refusal;
 use super::target::Scope;
 use crawlgate_gate::{self as gate, Kind, MAX_JUDGEMENTS, Pacing};
 use crawlgate_policy::{Permit, Ruling, Target};
@@ -29,40 +30,38 @@ impl Proxy {
         kind: Kind,
         target: Target,
         sender: Sender,
-        recorder: &mut ExchangeRecorder,
-        mut identify: impl FnMut(&mut ExchangeRecorder) -> Result<(), AuthError>,
-    ) -> Option<Permit> {
+        recorder: &mut Recorder,
+        mut identify: impl FnMut(&mut Recorder) -> Result<(), AuthError>,
+    ) -> (Option<Permit>, Judged) {
         for _ in 0..MAX_JUDGEMENTS {
             if let Err(auth_error) = identify(recorder) {
-                recorder.withdraw(unidentified(auth_error, self.clock.now()));
-                return None;
+                let refusal = unidentified(auth_error, self.clock.now());
+                return (None, recorder.withdraw(refusal));
             }
-            let ruling = self.judge(kind, target.clone(), sender, recorder).await;
+            let ruling = self.ask(kind, target.clone(), sender, recorder).await;
             if self.gate.stands(&ruling, recorder.generation()) {
                 let (permit, decision) = match ruling {
                     Ruling::Allow(permit, decision) => (Some(permit), decision),
                     Ruling::Refuse(decision) => (None, decision),
                 };
-                recorder.decide(*decision);
-                return permit;
+                return (permit, recorder.rule(*decision));
             }
         }
-        self.give_up(recorder);
-        None
+        (None, self.give_up(recorder))
     }
 
     /// Refuses a request that was overtaken by one change after another.
-    pub(super) fn give_up(&self, recorder: &mut ExchangeRecorder) {
-        recorder.withdraw(gate::always_overtaken(self.clock.now()));
+    pub(super) fn give_up(&self, recorder: &mut Recorder) -> Judged {
+        recorder.withdraw(gate::always_overtaken(self.clock.now()))
     }
 
     /// Asks the gate once.
-    async fn judge(
+    async fn ask(
         &self,
         kind: Kind,
         target: Target,
         sender: Sender,
-        recorder: &mut ExchangeRecorder,
+        recorder: &mut Recorder,
     ) -> Ruling {
         let Held {
             requester,
@@ -95,31 +94,47 @@ impl Proxy {
 }
 
 impl Connection {
-    /// Asks the gate whether the exchange's request may be sent, and enters its decision.
+    /// Asks the gate whether the exchange's request may be sent, which decides it.
+    ///
+    /// # Errors
+    /// When the request may not be sent.
     pub async fn clear(
         &self,
         kind: Kind,
         target: Target,
-        recorder: &mut ExchangeRecorder,
-    ) -> Option<Permit> {
-        let proxy = &self.downstream.proxy;
-        let identify = |recorder: &mut ExchangeRecorder| self.keep_identified(recorder);
+        mut exchange: Exchange<Admitted>,
+    ) -> Result<(Permit, Exchange<Decided>), Refused> {
+        let (permit, judged) = self.judge(kind, target, exchange.gated()).await;
+        let exchange = exchange.decided(judged);
+        match permit {
+            Some(permit) => Ok((permit, exchange)),
+            None => Err(exchange.refuse(Refusal::Decided)),
+        }
+    }
+
+    /// Asks the gate about the exchange's request, and enters its decision.
+    pub async fn judge(
+        &self,
+        kind: Kind,
+        target: Target,
+        recorder: &mut Recorder,
+    ) -> (Option<Permit>, Judged) {
+        let proxy = self.proxy();
+        let identify = |recorder: &mut Recorder| self.keep_identified(recorder);
         proxy
             .gate_and_record(kind, target, Sender::Us, recorder, identify)
             .await
     }
 
-    /// Identifies the client and the agent of a request again if they may have changed.
+    /// Identifies the client and the agent of a request again if they may have changed, under the settings of now.
     ///
     /// # Errors
     /// When the request has no client any more.
-    pub fn keep_identified(&self, recorder: &mut ExchangeRecorder) -> Result<(), AuthError> {
-        let gate = &self.downstream.proxy.gate;
-        let generation = gate.generation();
-        if generation == recorder.generation() {
+    pub fn keep_identified(&self, recorder: &mut Recorder) -> Result<(), AuthError> {
+        if !recorder.renew() {
             return Ok(());
         }
-        recorder.set_generation(generation);
+        let gate = &self.proxy().gate;
         let client = gate
             .clients()
             .reidentify(recorder.client(), &self.downstream.peer);
@@ -128,8 +143,8 @@ impl Connection {
             // Inside a tunnel no answer can ask for credentials any more.
             Scope::Inside { .. } => AuthError::UnknownClient,
         })?;
-        recorder.set_agent(gate.identify(&client, &recorder.user_agents()));
-        recorder.set_client(client);
+        let agent = gate.identify(&client, &recorder.user_agents());
+        recorder.identify(client, agent);
         Ok(())
     }
 }

@@ -20,13 +20,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri
 
 use super::Proxy;
 use super::clearing::Sender;
-use super::recorder::{ExchangeRecorder, Opening};
-use super::refused::unread;
+use super::recorder::{Admitted, Answered, Decided, Exchange, Opening, Recorder};
+use super::refused::Refused;
 pub use super::respond::Audience;
 use super::respond::{self, Refusal, RequestTraits};
 use super::target::{self, Scope, Unreadable};
 use crawlgate_gate::{Kind, Pacing};
-use crawlgate_policy::{Decision, Reason, Target};
+use crawlgate_policy::{Decision, Target};
 use crawlgate_robots::{Origin, Scheme};
 use crawlgate_text::json::Object;
 use crawlgate_turns::client::{AuthError, Client};
@@ -119,101 +119,83 @@ impl Proxy {
             version: None,
             uri: Uri::default(),
         };
-        let mut recorder = ExchangeRecorder::open(self, &Arc::default(), opening);
-        recorder.enter_question(subject.octets());
-        recorder.set_agent(self.gate.identify(&client, headers));
-        recorder.enter_user_agent(headers);
-        let settings = self.settings.load_full();
+        let mut opened = Exchange::open(self, &Arc::default(), opening);
+        opened.enter_question(subject.octets());
+        opened.enter_user_agent(headers);
+        let agent = self.gate.identify(&client, headers);
+        let exchange = opened.admit(agent, None);
         let traits = RequestTraits {
             is_head: manner.is_head,
             ends_connection: false,
             wants_text: false,
-            unreachable_status: settings.robots.unreachable_status,
             audience: manner.audience,
         };
-        let (kind, target) = match subject.read(settings.limits.uri_bytes) {
+        let judged = self.judge_question(subject, pacing, exchange).await;
+        self.tell(judged, traits).await
+    }
+
+    /// Judges a request that another proxy sends. A denial by the gate is refused like a request that cannot be judged.
+    async fn judge_question(
+        &self,
+        subject: Subject,
+        pacing: Pacing,
+        mut exchange: Exchange<Admitted>,
+    ) -> Refused {
+        let read = subject.read(exchange.settings().limits.uri_bytes);
+        let (kind, target) = match read {
             Ok(read) => read,
-            Err(unreadable) => {
-                let refusal = unread(unreadable, &mut recorder);
-                return self.tell(&refusal, recorder, traits).await;
-            }
+            Err(unreadable) => return exchange.unread(unreadable),
         };
-        recorder.set_origin(target.origin.clone());
-        if self.is_ambiguous(&recorder) {
-            recorder.decide_by(Reason::BadRequest);
-            return self.tell(&Refusal::Agents, recorder, traits).await;
+        exchange.set_origin(target.origin.clone());
+        if exchange.is_ambiguous() {
+            return exchange.bad(Refusal::Agents);
         }
         if kind == Kind::Tunnel
             && let Err(prohibited) = self.egress.check_connect(&target.origin)
         {
-            recorder.decide(Decision::prohibited(prohibited, recorder.time()));
-            return self.tell(&Refusal::Decided, recorder, traits).await;
+            return exchange.prohibited(prohibited);
         }
-        self.judge_question(kind, target, pacing, &mut recorder)
-            .await;
-        self.tell(&Refusal::Decided, recorder, traits).await
-    }
-
-    /// Asks the gate about a request that another proxy sends.
-    async fn judge_question(
-        &self,
-        kind: Kind,
-        target: Target,
-        pacing: Pacing,
-        recorder: &mut ExchangeRecorder,
-    ) {
-        let identify = |recorder: &mut ExchangeRecorder| {
-            recorder.set_generation(self.gate.generation());
+        let identify = |recorder: &mut Recorder| {
+            recorder.renew();
             let client = self.gate.clients().standing(recorder.client());
             let client = client.ok_or(AuthError::UnknownClient)?;
-            recorder.set_agent(self.gate.identify(&client, &recorder.user_agents()));
-            recorder.set_client(client);
+            let agent = self.gate.identify(&client, &recorder.user_agents());
+            recorder.identify(client, agent);
             Ok(())
         };
         let sender = Sender::AnotherProxy(pacing);
-        let permit = self
-            .gate_and_record(kind, target, sender, recorder, identify)
+        let (permit, judged) = self
+            .gate_and_record(kind, target, sender, exchange.gated(), identify)
             .await;
+        let mut exchange = exchange.decided(judged);
         // The turn was waited for and taken; nothing goes out here.
-        recorder.give_up_turn();
+        exchange.give_up_turn();
         if kind == Kind::Tunnel {
-            recorder.set_opaque();
+            exchange.set_opaque();
         }
         // The address policy is enforced when dialling. A decision that fetched no robots.txt dialled nothing, so check
         // here.
         if let Some(permit) = permit
-            && recorder.decision().basis.is_none()
+            && exchange.decision().basis.is_none()
             && let Err(prohibited) = self.egress.resolve_and_check(&permit.target().origin).await
         {
-            let at = recorder.decision().at;
-            recorder.decide(Decision::prohibited(prohibited, at));
+            let at = exchange.decision().at;
+            return exchange.deny(Decision::prohibited(prohibited, at));
         }
+        exchange.refuse(Refusal::Decided)
     }
 
     /// Records the decision, and answers.
-    async fn tell(
-        &self,
-        refusal: &Refusal,
-        mut recorder: Box<ExchangeRecorder>,
-        traits: RequestTraits,
-    ) -> Response<Bytes> {
+    async fn tell(&self, judged: Refused, traits: RequestTraits) -> Response<Bytes> {
         let now = self.clock.now();
-        let mut response = match recorder.decision().lets_out() {
-            true => allow_response(&mut recorder, traits),
-            false => respond::refuse(refusal, &mut recorder, traits, now),
+        let Refused { refusal, exchange } = judged;
+        let told = if exchange.decision().lets_out() {
+            allow_response(exchange, traits)
+        } else {
+            respond::refuse(&refusal, exchange, traits, now)
         };
-        let must_be_kept = self.needs_durable_record(recorder.decision());
-        let has_room = recorder.record_now(response.body().len() as u64);
-        let is_lost = self.log.is_closed() || must_be_kept && !self.may_answer(has_room).await;
-        if is_lost {
-            // The decision may not be on disk, so it is not disclosed.
-            if has_room {
-                recorder.withdraw_record();
-            }
-            recorder.decide(Decision::bare(Reason::LogFailed, now));
-            response = respond::refuse(&Refusal::Decided, &mut recorder, traits, now);
-        }
-        sign(response.headers_mut(), &recorder);
+        let (mut response, exchange) = respond::keep(told, traits, now).await;
+        sign(response.headers_mut(), &exchange);
         response
     }
 }
@@ -257,27 +239,30 @@ impl Subject {
 }
 
 /// Builds the answer that lets a request go out.
-fn allow_response(recorder: &mut ExchangeRecorder, traits: RequestTraits) -> Response<Bytes> {
+fn allow_response(
+    exchange: Exchange<Decided>,
+    traits: RequestTraits,
+) -> (Response<Bytes>, Exchange<Answered>) {
     let mut body = Vec::with_capacity(512);
     let mut answer = Object::open(&mut body);
-    respond::Facts::of(recorder, true, None).write(&mut answer, traits.audience);
+    respond::Facts::of(&exchange, true, None).write(&mut answer, traits.audience);
     answer.close();
     body.push(b'\n');
-    recorder.response_started(StatusCode::OK.as_u16(), None);
     let length = body.len();
-    let mut response = Response::new(match traits.is_head {
-        true => Bytes::new(),
-        false => body.into(),
+    let mut response = Response::new(if traits.is_head {
+        Bytes::new()
+    } else {
+        body.into()
     });
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    (response, exchange.answer(StatusCode::OK, None))
 }
 
 /// Adds the decision in header fields, for proxies that read no body.
-fn sign(headers: &mut HeaderMap, recorder: &ExchangeRecorder) {
+fn sign(headers: &mut HeaderMap, recorder: &Recorder) {
     let decision = recorder.decision();
     headers.insert(
         VERDICT,

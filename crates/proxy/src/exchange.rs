@@ -9,17 +9,15 @@ use tracing::warn;
 
 use super::admission::NotAdmitted;
 use super::body::Answer;
-use super::crawler_body::CrawlerBody;
-use super::downstream::Connection;
+use super::client_stream::CrawlerBody;
+use super::connection::Connection;
 use super::exchange_state::ExchangeState;
 use super::framing::Switch;
-use super::recorder::{ExchangeRecorder, Opening};
-use super::refused::{RefusedExchange, bad, last};
+use super::recorder::{Admitted, Exchange, Opening};
+use super::refused::{Refused, last_if};
 use super::respond::{self, Audience, Refusal, RequestTraits};
-use super::{ConnectionFailure, Proxy, connect, fields, http1_exchange, target};
-use crawlgate_config::{Mismatch, OnFailure};
+use super::{ConnectionFailure, carrier, connect, fields, target};
 use crawlgate_egress::AsteriskForm;
-use crawlgate_policy::{Decision, Reason};
 use crawlgate_robots::Origin;
 
 /// Facts about a request that its answer needs after the request is gone.
@@ -101,50 +99,55 @@ impl Connection {
             version: Some(request.version()),
             uri: request.uri().clone(),
         };
-        let mut recorder = ExchangeRecorder::open(&self.downstream.proxy, state, opening);
+        let mut opened = Exchange::open(self.proxy(), state, opening);
         let context = AnswerContext::of(&request);
-        let is_token = self.downstream.proxy.refusal_token.is(request.uri().path());
-        if let Some(refused) = state.take_refused(is_token) {
-            self.warn_of(&refused);
-            if let Some(excerpt) = &refused.excerpt {
-                recorder.enter_excerpt(excerpt);
+        let is_token = self.proxy().refusal_token.is(request.uri().path());
+        if let Some(malformed) = state.take_refused(is_token) {
+            self.warn_of(&malformed);
+            if let Some(excerpt) = &malformed.excerpt {
+                opened.enter_excerpt(excerpt);
             }
-            recorder.decide_by(Reason::BadRequest);
-            return self
-                .refuse(&Refusal::Form(refused.violation), recorder, context)
-                .await;
+            let refused = opened.bad(Refusal::Form(malformed.violation));
+            return self.refuse(refused, context).await;
         }
-        recorder.trace(request.headers());
+        opened.trace(request.headers());
         fields::drop_nominated_agent(request.headers_mut());
-        recorder.enter_user_agent(request.headers());
+        opened.enter_user_agent(request.headers());
         // The checked stream takes such a request for a protocol switch and waits for the answer.
         let may_switch = !context.is_connect
             && request.headers().contains_key(UPGRADE)
             && request.body().is_end_stream();
-        let admitted = self.admit(request.headers(), &mut recorder).await;
-        let admitted = admitted.and_then(|()| match request.body() {
-            CrawlerBody::Tunnel(_) => self.of_tunnel(&mut recorder).map(Some),
-            _ => Ok(None),
+        let admitted = self.admit(request.headers(), opened).await;
+        let admitted = admitted.and_then(|exchange| match request.body() {
+            CrawlerBody::Tunnel(_) => {
+                let (tunnel, exchange) = self.of_tunnel(exchange)?;
+                Ok((Some(tunnel), exchange))
+            }
+            _ => Ok((None, exchange)),
         });
         let response = match admitted {
-            Ok(None) => self.answer(request, recorder, context, may_switch).await,
-            Ok(Some(tunnel)) => {
-                Box::pin(tunnel.answer(request, recorder, context, may_switch)).await
+            Ok((None, exchange)) => self.answer(request, exchange, context, may_switch).await,
+            Ok((Some(tunnel), exchange)) => {
+                Box::pin(tunnel.answer(request, exchange, context, may_switch)).await
             }
-            Err(NotAdmitted { refusal, is_last }) => {
+            Err(NotAdmitted {
+                mut refused,
+                is_last,
+            }) => {
                 if is_last {
                     state.end_connection();
                 }
-                // Searches find the record by it. Inside a tunnel, the recorder has that of the tunnel.
-                if recorder.decision().reason.is_unidentified()
-                    && recorder.origin().is_none()
+                // Searches find the record by it. Inside a tunnel, the exchange has that of the tunnel.
+                let exchange = &mut refused.exchange;
+                if exchange.decision().reason.is_unidentified()
+                    && exchange.origin().is_none()
                     && let Some(origin) = self.named_origin(&request)
                 {
-                    recorder.set_origin(origin);
+                    exchange.set_origin(origin);
                 }
                 // Boxed: it should not burden the future of every request.
-                let response = Box::pin(self.refuse(&refusal, recorder, context)).await;
-                if is_last { last(response) } else { response }
+                let response = Box::pin(self.refuse(refused, context)).await;
+                last_if(is_last, response)
             }
         };
         if may_switch {
@@ -168,9 +171,9 @@ impl Connection {
     }
 
     /// Tells the operator, once per address, of a crawler that begins TLS or HTTP/2 where it is not spoken.
-    fn warn_of(&self, refused: &http1_exchange::MalformedRequest) {
+    fn warn_of(&self, refused: &carrier::MalformedRequest) {
         let client = self.downstream.peer.address;
-        let proxy = &self.downstream.proxy;
+        let proxy = self.proxy();
         if refused.is_prior_knowledge() && proxy.should_warn(client, ConnectionFailure::Protocol) {
             warn!(
                 %client,
@@ -190,17 +193,18 @@ impl Connection {
     async fn answer(
         &self,
         request: Box<Request<CrawlerBody>>,
-        recorder: Box<ExchangeRecorder>,
+        exchange: Exchange<Admitted>,
         context: AnswerContext,
         may_switch: bool,
     ) -> Response<Answer> {
-        let answered = match context.is_connect {
-            true => Box::pin(self.open_tunnel(request, recorder)).await,
-            false => self.forward(request, recorder, may_switch).await,
+        let answered = if context.is_connect {
+            Box::pin(self.open_tunnel(request, exchange)).await
+        } else {
+            self.forward(request, exchange, may_switch).await
         };
         match answered {
             Ok(response) => response,
-            Err((refusal, recorder)) => self.refuse(&refusal, recorder, context).await,
+            Err(refused) => self.refuse(refused, context).await,
         }
     }
 
@@ -208,84 +212,36 @@ impl Connection {
     async fn open_tunnel(
         &self,
         request: Box<Request<CrawlerBody>>,
-        mut recorder: Box<ExchangeRecorder>,
-    ) -> Result<Response<Answer>, RefusedExchange> {
-        if self.downstream.proxy.name.has_signed(request.headers()) {
-            return Err((bad(Refusal::Loop, &mut recorder), recorder));
+        exchange: Exchange<Admitted>,
+    ) -> Result<Response<Answer>, Refused> {
+        if self.proxy().name.has_signed(request.headers()) {
+            return Err(exchange.bad(Refusal::Loop));
         }
         let mut connection = self.clone();
         connection.downstream.via = fields::via_chain(request.headers());
-        connect::connect(&connection, request, recorder).await
+        connect::connect(&connection, request, exchange).await
     }
 
-    async fn refuse(
-        &self,
-        refusal: &Refusal,
-        mut recorder: Box<ExchangeRecorder>,
-        context: AnswerContext,
-    ) -> Response<Answer> {
+    async fn refuse(&self, refused: Refused, context: AnswerContext) -> Response<Answer> {
+        let Refused { refusal, exchange } = refused;
+        let state = exchange.state();
         if context.is_connect {
-            recorder.state().refuse_tunnel();
+            state.refuse_tunnel();
         }
         let traits = RequestTraits {
             is_head: context.is_head,
             // A client may stop sending at an answer that announces the close, and expects the end (RFC 9112 9.5).
-            ends_connection: context.is_connect
-                || context.framing.ends_connection(recorder.state()),
+            ends_connection: context.is_connect || context.framing.ends_connection(state),
             wants_text: respond::wants_text(&context.accept),
-            unreachable_status: self
-                .downstream
-                .proxy
-                .settings
-                .load()
-                .robots
-                .unreachable_status,
             audience: Audience::Crawler,
         };
         // Read the clock only if the answer needs it.
-        let now = match recorder.decision().retry_at {
-            Some(_) => self.downstream.proxy.clock.now(),
-            None => recorder.time(),
+        let now = match exchange.decision().retry_at {
+            Some(_) => self.proxy().clock.now(),
+            None => exchange.time(),
         };
-        let mut response = respond::refuse(refusal, &mut recorder, traits, now);
-        if self
-            .downstream
-            .proxy
-            .needs_durable_record(recorder.decision())
-        {
-            let has_room = recorder.record_now(response.body().len() as u64);
-            // Boxed: a wait for the disk should not burden every request's future.
-            if !Box::pin(self.downstream.proxy.may_answer(has_room)).await {
-                // The decision may not be on disk, so it is not disclosed.
-                if has_room {
-                    recorder.withdraw_record();
-                }
-                recorder.decide(Decision::bare(Reason::LogFailed, now));
-                response = respond::refuse(&Refusal::Decided, &mut recorder, traits, now);
-            }
-        }
-        response.map(|body| Answer::own(body, recorder))
-    }
-}
-
-impl Proxy {
-    /// Waits until the disk has a record that was made before its answer leaves, and tells whether the answer may leave.
-    /// A record without room is lost.
-    pub(super) async fn may_answer(&self, has_room: bool) -> bool {
-        let is_kept = has_room && self.log.flush().await.is_ok();
-        is_kept || self.settings.load().log.on_failure == OnFailure::Continue
-    }
-
-    /// Tells whether a request with a mandatory User-Agent has several: the origin may choose any of them.
-    pub(super) fn is_ambiguous(&self, recorder: &ExchangeRecorder) -> bool {
-        recorder.has_several_user_agents() && self.settings.load().agent.mismatch == Mismatch::Deny
-    }
-
-    /// Tells whether an answer may leave only after its record is on disk: a denial, or a page that an exemption lets out.
-    pub(super) fn needs_durable_record(&self, decision: &Decision) -> bool {
-        (!decision.lets_out() || decision.exempt.is_some())
-            // A failing log cannot keep even that record.
-            && decision.reason != Reason::LogFailed
-            && self.log.is_strict()
+        let refused = respond::refuse(&refusal, exchange, traits, now);
+        let (response, exchange) = respond::keep(refused, traits, now).await;
+        response.map(|body| Answer::own(body, exchange))
     }
 }

@@ -5,23 +5,22 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Versio
 use http_body::Body as _;
 
 use super::body::{Answer, Passing};
+use super::client_stream::CrawlerBody;
 use super::client_stream::OnClientStream;
 use super::connect::Switching;
-use super::crawler_body::CrawlerBody;
-use super::downstream::Connection;
+use super::connection::Connection;
 use super::exchange::BodyFraming;
-use super::recorder::ExchangeRecorder;
-use super::refused::{RefusedExchange, bad, last, unread, unsent};
+use super::fields;
+use super::recorder::{Admitted, Answered, Decided, Exchange, Sent};
+use super::refused::{Refused, last_if};
 use super::respond::{self, Refusal, Unforwardable};
-use super::stall::StallLimit;
 use super::target::{self, Scope};
-use super::upstream::{self, Received, Unanswered, UpstreamTimeouts};
-use super::{fields, self_test};
+use super::upstream::{self, Received, Unanswered};
 use crawlgate_egress::{EndsLogin, Failure, ResponseBody, offers_login, switched};
 use crawlgate_ftp as ftp;
 use crawlgate_gate::Kind;
 use crawlgate_policy::usage::Release;
-use crawlgate_policy::{Permit, Reason, Target};
+use crawlgate_policy::{Permit, Target};
 use crawlgate_robots::{Origin, Scheme, TransferType};
 
 impl Connection {
@@ -29,59 +28,52 @@ impl Connection {
     pub(super) async fn forward(
         &self,
         mut request: Box<Request<CrawlerBody>>,
-        mut recorder: Box<ExchangeRecorder>,
+        exchange: Exchange<Admitted>,
         may_switch: bool,
-    ) -> Result<Response<Answer>, RefusedExchange> {
-        let (target, transfer_type) = match self.read_target(&request, &mut recorder).await {
-            Ok(read) => read,
-            Err(refusal) => return Err((refusal, recorder)),
-        };
+    ) -> Result<Response<Answer>, Refused> {
+        let (target, transfer_type, exchange) = self.read_target(&request, exchange).await?;
         let origin = target.origin.clone();
         if let Some(transfer_type) = transfer_type {
             request.extensions_mut().insert(transfer_type);
         }
-        if self_test::is_self_test(&origin) {
-            let is_last = BodyFraming::of(&request).ends_connection(recorder.state());
-            let answer = self_test::answer(recorder, &origin, request.method());
-            return Ok(if is_last { last(answer) } else { answer });
+        if respond::is_self_test(&origin) {
+            let is_last = BodyFraming::of(&request).ends_connection(exchange.state());
+            let answer = respond::self_test(exchange, &origin, request.method());
+            return Ok(last_if(is_last, answer));
         }
         // RFC 6455 4.1: the handshake is a GET.
         let may_switch = may_switch && *request.method() == Method::GET;
-        let switching =
-            may_switch.then(|| Switching::to(&target, self.downstream.proxy.gate.changes()));
-        let Some(permit) = self.clear(Kind::Request, target, &mut recorder).await else {
-            return Err((Refusal::Decided, recorder));
-        };
+        let switching = may_switch.then(|| Switching::to(&target, self.proxy().gate.changes()));
+        let (permit, exchange) = self.clear(Kind::Request, target, exchange).await?;
         if *request.method() == Method::OPTIONS && !fields::count_forward(request.headers_mut()) {
-            let is_last = BodyFraming::of(&request).ends_connection(recorder.state());
-            let answer = respond::as_last_recipient(recorder);
-            return Ok(if is_last { last(answer) } else { answer });
+            let is_last = BodyFraming::of(&request).ends_connection(exchange.state());
+            let answer = respond::as_last_recipient(exchange);
+            return Ok(last_if(is_last, answer));
         }
         let client_stream = OnClientStream::take(&mut request);
         let wants_websocket = self.prepare(&mut request, &origin, may_switch);
         // Boxed, so that a denial does not pay for the room that forwarding needs.
-        let received = Box::pin(self.receive(permit, request, &mut recorder)).await;
-        let (response, passing) = match received {
-            Ok(received) => received,
-            Err(refusal) => return Err((refusal, recorder)),
-        };
+        let received = Box::pin(self.receive(permit, request, exchange)).await;
+        let (response, passing, mut exchange) = received?;
         if let Some(client_stream) = &client_stream
             && !client_stream.fits(&response)
         {
-            return Err((Refusal::Handshake, recorder));
+            return Err(exchange.refuse(Refusal::Handshake));
         }
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let status = response.status();
+        if status == StatusCode::SWITCHING_PROTOCOLS {
             return match (client_stream, switching) {
                 (Some(client_stream), Some(switching))
                     if wants_websocket && is_websocket(response.headers()) =>
                 {
-                    recorder.response_started(response.status().as_u16(), None);
-                    if !self.is_kept(&mut recorder).await {
-                        return Err((Refusal::Decided, recorder));
+                    match exchange.answer(status, None).keep(None).await {
+                        Ok(exchange) => {
+                            Ok(self.switch(*response, client_stream, exchange, switching))
+                        }
+                        Err(exchange) => Err(exchange.refuse(Refusal::Decided)),
                     }
-                    Ok(self.switch(*response, client_stream, recorder, switching))
                 }
-                _ => Err((Refusal::Upgrade, recorder)),
+                _ => Err(exchange.refuse(Refusal::Upgrade)),
             };
         }
         if !fields::is_framed_plainly(response.headers()) {
@@ -89,66 +81,50 @@ impl Connection {
                 Version::HTTP_2 => Failure::Http2,
                 _ => Failure::Protocol,
             };
-            return Err((Refusal::Upstream(failure), recorder));
+            return Err(exchange.refuse(Refusal::Upstream(failure)));
         }
-        let Some(release) = recorder.judge_response(&response) else {
+        let Some(release) = exchange.judge_response(&response) else {
             response.into_body().discard();
-            return Err((Refusal::Decided, recorder));
+            return Err(exchange.refuse(Refusal::Decided));
         };
-        let refusal = ftp_refusal(&response, &recorder);
+        let refusal = ftp_refusal(&response, &exchange);
         let error = refusal.as_ref().and_then(ftp::status::Refusal::error_type);
-        recorder.response_started(response.status().as_u16(), error);
-        match self.is_kept(&mut recorder).await {
-            true => Ok(self.pass(response, recorder, passing, (release, refusal))),
-            false => {
+        match exchange.answer(status, error).keep(None).await {
+            Ok(exchange) => Ok(self.pass(response, exchange, passing, (release, refusal))),
+            Err(exchange) => {
                 response.into_body().discard();
-                Err((Refusal::Decided, recorder))
+                Err(exchange.refuse(Refusal::Decided))
             }
         }
-    }
-
-    /// Waits until the record of an exempted request is on disk, where durability asks for that. False if it cannot be
-    /// kept, and the crawler must not get the answer: the recorder has the decision then.
-    async fn is_kept(&self, recorder: &mut ExchangeRecorder) -> bool {
-        let proxy = &self.downstream.proxy;
-        if !proxy.needs_durable_record(recorder.decision()) {
-            return true;
-        }
-        let has_room = recorder.record_now(0);
-        // Boxed: a wait for the disk should not burden every request's future.
-        if Box::pin(proxy.may_answer(has_room)).await {
-            return true;
-        }
-        if has_room {
-            recorder.answered_log_failed();
-        }
-        recorder.decide_by(Reason::LogFailed);
-        false
     }
 
     /// Reads the target of a request that may be forwarded, and its transfer type over FTP.
     ///
     /// # Errors
-    /// The refusal; the recorder has the decision.
+    /// When the target cannot be judged, or nothing may be asked of it.
     async fn read_target(
         &self,
         request: &Request<CrawlerBody>,
-        recorder: &mut ExchangeRecorder,
-    ) -> Result<(Target, Option<TransferType>), Refusal> {
-        let proxy = &self.downstream.proxy;
+        mut exchange: Exchange<Admitted>,
+    ) -> Result<(Target, Option<TransferType>, Exchange<Admitted>), Refused> {
+        let proxy = self.proxy();
         if *request.method() == Method::TRACE {
-            return Err(bad(Refusal::Trace, recorder));
+            return Err(exchange.bad(Refusal::Trace));
         }
         if proxy.name.has_signed(request.headers()) {
-            return Err(bad(Refusal::Loop, recorder));
+            return Err(exchange.bad(Refusal::Loop));
         }
-        let takes_ftp = proxy.settings.load().upstream.ftp;
-        let (target, transfer_type) =
-            target::read(request.uri(), request.headers(), &self.scope, takes_ftp)
-                .map_err(|unreadable| unread(unreadable, recorder))?;
-        recorder.set_origin(target.origin.clone());
-        if target.origin.scheme() == Scheme::Ftp {
-            check_ftp(request).map_err(|refusal| bad(refusal, recorder))?;
+        let takes_ftp = exchange.settings().upstream.ftp;
+        let read = target::read(request.uri(), request.headers(), &self.scope, takes_ftp);
+        let (target, transfer_type) = match read {
+            Ok(read) => read,
+            Err(unreadable) => return Err(exchange.unread(unreadable)),
+        };
+        exchange.set_origin(target.origin.clone());
+        if target.origin.scheme() == Scheme::Ftp
+            && let Err(unforwardable) = check_ftp(request)
+        {
+            return Err(exchange.bad(Refusal::Ftp(unforwardable)));
         }
         // The CONNECT was let through, so that the refusal comes inside, where the client shows it.
         if let Scope::Inside { .. } = self.scope
@@ -156,9 +132,9 @@ impl Connection {
             // Boxed: few requests ask for such ports.
             && let Err(prohibited) = Box::pin(proxy.egress.check_inside(&target.origin)).await
         {
-            return Err(unsent(Failure::Prohibited(prohibited), recorder));
+            return Err(exchange.prohibited(prohibited));
         }
-        Ok((target, transfer_type))
+        Ok((target, transfer_type, exchange))
     }
 
     /// Makes the request that goes to the origin, and tells whether it asks for a WebSocket.
@@ -170,10 +146,7 @@ impl Connection {
     ) -> bool {
         let version = request.version();
         let wants_websocket = fields::to_origin(request.headers_mut(), origin, may_switch);
-        self.downstream
-            .proxy
-            .name
-            .sign(request.headers_mut(), version);
+        self.proxy().name.sign(request.headers_mut(), version);
         if let Some(via) = &self.downstream.via {
             request.extensions_mut().insert(via.clone());
         }
@@ -183,46 +156,35 @@ impl Connection {
     /// Sends the request and waits for the head of the origin's response.
     ///
     /// # Errors
-    /// The refusal, if no response came.
+    /// When no response came.
     async fn receive(
         &self,
         permit: Permit,
         request: Box<Request<CrawlerBody>>,
-        recorder: &mut ExchangeRecorder,
-    ) -> Result<(Box<Response<ResponseBody>>, Passing), Refusal> {
+        exchange: Exchange<Decided>,
+    ) -> Result<(Box<Response<ResponseBody>>, Passing, Exchange<Sent>), Refused> {
         let version = request.version();
-        // Copied first: the settings would stay borrowed for as long as the origin takes.
-        let (timeouts, silence) = {
-            let settings = self.downstream.proxy.settings.load();
-            let timeouts = UpstreamTimeouts {
-                origin: settings.upstream.response_timeout,
-                crawler: StallLimit::of(&settings.limits),
-            };
-            (timeouts, settings.upstream.body_timeout)
-        };
-        let received = upstream::send(self, permit, request, recorder, timeouts).await;
+        let (mut exchange, now) = exchange.send();
+        let received = upstream::send(self, permit, request, (&mut exchange, now)).await;
         let Received {
-            response,
-            peer,
+            head,
             continue_signal,
             mut timer,
-            ..
         } = match received {
-            Ok(received) => {
-                recorder.observe(Ok((&received.response, received.was_crowded)));
-                received
-            }
+            Ok(received) => received,
             Err(Unanswered::Failed(failure)) => {
-                recorder.observe::<()>(Err(&failure));
-                return Err(unsent(failure, recorder));
+                exchange.observe::<()>(Err(&failure));
+                return Err(exchange.unsent(failure));
             }
-            Err(Unanswered::Denied) => return Err(Refusal::Decided),
+            Err(Unanswered::Denied) => return Err(exchange.refuse(Refusal::Decided)),
         };
-        recorder.set_upstream(Some(peer));
-        if recorder.origin().map(Origin::scheme) != Some(Scheme::Ftp) {
-            recorder.set_upstream_version(response.version());
-        }
-        if silence < timeouts.origin {
+        let response = head.response;
+        exchange.observe(Ok((&response, head.was_crowded)));
+        let is_ftp = exchange.origin().map(Origin::scheme) == Some(Scheme::Ftp);
+        exchange.received(head.peer, (!is_ftp).then(|| response.version()));
+        let timeouts = &exchange.settings().upstream;
+        let silence = timeouts.body_timeout;
+        if silence < timeouts.response_timeout {
             timer.restart(silence);
         }
         let length = response.body().size_hint().exact();
@@ -232,14 +194,14 @@ impl Connection {
             patience: silence,
             is_open_ended: version == Version::HTTP_10 && length.is_none(),
         };
-        Ok((response, passing))
+        Ok((response, passing, exchange))
     }
 
     /// Passes the origin's answer on to the crawler, or what an FTP server has refused.
     fn pass(
         &self,
         mut response: Box<Response<ResponseBody>>,
-        recorder: Box<ExchangeRecorder>,
+        exchange: Exchange<Answered>,
         passing: Passing,
         (release, refusal): (Release, Option<ftp::status::Refusal>),
     ) -> Response<Answer> {
@@ -252,19 +214,16 @@ impl Connection {
         if let Some(refusal) = refusal {
             respond::add_ftp_reply(response.headers_mut(), &refusal);
         }
-        if self.downstream.proxy.settings.load().robots.signals.stamp {
-            let (decision, id) = (recorder.decision(), recorder.id());
-            fields::usage::stamp(response.headers_mut(), decision, id);
+        if exchange.settings().robots.signals.stamp {
+            let (decision, id) = (exchange.decision(), exchange.id());
+            fields::own::stamp(response.headers_mut(), decision, id);
         }
-        self.downstream
-            .proxy
-            .name
-            .sign(response.headers_mut(), version);
+        self.proxy().name.sign(response.headers_mut(), version);
         *response.version_mut() = Version::HTTP_11;
         // The response's extensions stay: the spelling of its names and its reason phrase.
         let answer =
-            response.map(|incoming| Answer::forwarded(incoming, release, recorder, passing));
-        if is_last { last(answer) } else { answer }
+            response.map(|incoming| Answer::forwarded(incoming, release, exchange, passing));
+        last_if(is_last, answer)
     }
 
     /// Relays octets both ways from now on. The record is written when both sides have finished.
@@ -272,25 +231,24 @@ impl Connection {
         &self,
         response: Response<ResponseBody>,
         client_stream: OnClientStream,
-        mut recorder: Box<ExchangeRecorder>,
+        mut exchange: Exchange<Answered>,
         switching: Switching,
     ) -> Response<Answer> {
         let mut answer = Response::new(());
         *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         *answer.headers_mut() = switching_fields(response.headers());
-        self.downstream
-            .proxy
+        self.proxy()
             .name
             .sign(answer.headers_mut(), response.version());
         let downstream = self.downstream.clone();
-        self.downstream.proxy.spawn(async move {
+        self.proxy().spawn(async move {
             let both = tokio::join!(client_stream.ready(&downstream.slot), switched(response));
             let (Ok(client_stream), Ok(upstream)) = both else {
-                recorder.client_closed();
+                exchange.leave();
                 return;
             };
             switching
-                .relay(&downstream, client_stream, upstream, recorder)
+                .relay(&downstream, client_stream, upstream, exchange)
                 .await;
             drop(downstream);
         });
@@ -301,20 +259,20 @@ impl Connection {
 /// Returns what an FTP server has refused.
 fn ftp_refusal(
     response: &Response<ResponseBody>,
-    recorder: &ExchangeRecorder,
+    exchange: &Exchange<Sent>,
 ) -> Option<ftp::status::Refusal> {
-    match recorder.origin().map(Origin::scheme) {
+    match exchange.origin().map(Origin::scheme) {
         Some(Scheme::Ftp) => response.extensions().get().cloned(),
         _ => None,
     }
 }
 
 /// Checks that a request for an `ftp` URL only reads.
-fn check_ftp(request: &Request<CrawlerBody>) -> Result<(), Refusal> {
+fn check_ftp(request: &Request<CrawlerBody>) -> Result<(), Unforwardable> {
     match *request.method() {
         Method::GET | Method::HEAD if request.body().is_end_stream() => Ok(()),
-        Method::GET | Method::HEAD => Err(Refusal::Ftp(Unforwardable::Body)),
-        _ => Err(Refusal::Ftp(Unforwardable::Method)),
+        Method::GET | Method::HEAD => Err(Unforwardable::Body),
+        _ => Err(Unforwardable::Method),
     }
 }
 

@@ -7,24 +7,21 @@
 
 mod admission;
 mod body;
+mod carrier;
 mod checked_stream;
 mod clearing;
 mod client_stream;
 mod connect;
-mod connection_state;
+mod connection;
 mod counts;
-mod crawler_body;
 pub mod decide;
-mod downstream;
 mod exchange;
 mod exchange_state;
 mod fields;
 mod forward;
 pub mod framing;
 mod hello;
-mod http1_exchange;
 mod http2;
-mod http2_exchange;
 mod limits;
 mod linger;
 pub mod listener;
@@ -33,7 +30,6 @@ mod recorder;
 mod refused;
 mod relay;
 mod respond;
-mod self_test;
 mod server;
 mod stall;
 mod target;
@@ -245,9 +241,11 @@ impl Proxy {
     pub fn reconfigure(&self, config: Config) {
         self.log.settings(&config);
         self.egress.reconfigure(&config);
+        let config = Arc::new(config);
+        // Before the generation ends in which exchanges have found the former ones.
+        self.settings.store(Arc::clone(&config));
         self.gate.reconfigure(&config);
         self.log.adopt(&config);
-        self.settings.store(Arc::new(config));
     }
 
     /// Returns the settings in force.

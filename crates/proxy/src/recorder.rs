@@ -1,86 +1,87 @@
 //! The exchange's one exit: each exchange is recorded once, when it ends, whatever happens to it.
 //!
-//! An [`ExchangeRecorder`] opens with the exchange and travels with it: into the response's body, into an upgraded
-//! connection. Dropping it writes the record, so an error, a crawler that hangs up and a cancelled task all leave the
-//! same kind of line. Until a decision is made the record says so. A record that must be on disk before its answer
-//! leaves is [written](ExchangeRecorder::record_now) earlier.
+//! An [`Exchange`] opens with the request and travels with it: into the response's body, into an upgraded connection. It
+//! goes through typed steps, each of which consumes the one before:
 //!
-//! Its fields are private: the exchange enters each fact by a method, and only its phase tells which error it is
-//! recorded with if it breaks off.
+//! ```text
+//! Opened -> Admitted -> Decided -> Sent -> Answered -> dropped
+//!    |         |           |                 ^   |
+//!    |         |           +-----------------+   +-> Decided   (its record is lost: another answer leaves)
+//!    |         +-> Suspended                                   (a CONNECT asks for nothing by itself)
+//!    +-> Decided                                               (refused before it was admitted)
+//! ```
+//!
+//! So a request is sent only after its decision, and answered once. Each step reads the facts that the [`Recorder`] below
+//! it holds; each group of facts is written only by the steps that it belongs to. Dropping the exchange in any step writes
+//! the record, so an error, a crawler that hangs up and a cancelled task all leave the same kind of line. Until a decision
+//! is made the record says so. A record that must be on disk before its answer leaves is written
+//! [earlier](Exchange::keep). Only the phase tells which error an exchange is recorded with if it breaks off.
 
+mod facts;
 mod held;
-mod phase;
 mod record;
-mod url;
+mod steps;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use http::header::USER_AGENT;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, Version};
+use http::HeaderMap;
 
-pub use self::held::Held;
-use self::phase::Phase;
-use self::url::Url;
+pub use self::facts::Opening;
+use self::facts::{Facts, Identified};
+pub use self::held::{Held, Judged};
+pub use self::steps::{
+    Admitted, Answered, Decided, Exchange, Opened, Ruled, Sent, Suspended, Unanswered,
+};
 use super::Proxy;
-use super::counts::version_name;
 use super::exchange_state::ExchangeState;
-use super::fields::usage::lines;
 use super::limits::RequestSlot;
-use super::target::Scope;
 use crate::telemetry::Trace;
-use crawlgate_egress::{ResponseBody, Signer};
+use crawlgate_config::{Config, Mismatch, OnFailure};
+use crawlgate_egress::Signer;
 use crawlgate_evidence::DecisionId;
 use crawlgate_gate::{PriorClaim, Requester};
 use crawlgate_policy::agent::Agent;
 use crawlgate_policy::generation::Generation;
-use crawlgate_policy::usage::{self, Head, Release};
 use crawlgate_policy::{Decision, Reason};
-use crawlgate_record::Via;
 use crawlgate_robots::Origin;
-use crawlgate_system::clock::{Moment, Tick};
-use crawlgate_system::metrics::GaugeGuard;
+use crawlgate_system::clock::Moment;
 use crawlgate_turns::client::Client;
 use crawlgate_turns::pace::EffectivePace;
 
-/// Facts known about an exchange so far.
-pub struct ExchangeRecorder {
+/// Error of an exchange that the crawler left before the answer.
+const HUNG_UP: &str = "client_closed";
+
+/// Error of an exchange in which the crawler took the answer too slowly or not at all.
+const STALLED: &str = "client_stalled";
+
+/// Error of an exchange that was cut off when the proxy stopped.
+const CUT_OFF: &str = "proxy_stopped";
+
+/// All that is known of an exchange so far.
+pub struct Recorder {
     proxy: Arc<Proxy>,
     state: Arc<ExchangeState>,
-    /// The decision's identifier.
-    id: DecisionId,
-    /// Start of the exchange.
-    time: Moment,
-    /// The same start, to measure from.
-    began: Tick,
+    facts: Facts,
+    identified: Identified,
+    judgement: Judgement,
+    sending: Sending,
+    reply: Reply,
+    phase: Phase,
     /// The exchange's trace, if exchanges are traced.
     trace: Option<Box<Trace>>,
-    address: SocketAddr,
-    /// Generation read before the client was found, so that it is never newer than the client.
-    generation: Generation,
-    client: Arc<Client>,
-    via: Via,
-    /// True if the exchange is a tunnel that is not intercepted.
-    is_opaque: bool,
-    /// `None` if the request line begins with no token.
-    method: Option<Method>,
-    version: Option<&'static str>,
-    url: Url,
-    /// The origin, once the target was read.
-    origin: Option<Origin>,
-    /// The crawler, as it is judged.
-    agent: Arc<Agent>,
-    /// The request's User-Agent.
-    user_agent: Option<HeaderValue>,
-    /// Further User-Agent fields; most requests have none.
-    more_user_agents: Vec<HeaderValue>,
-    phase: Phase,
-    /// The decision; until it is made, the one to record if the crawler disconnects.
-    decision: Decision,
     /// The exchange's request slot; `None` while nothing is asked for.
     request_slot: Option<RequestSlot>,
+}
+
+/// The decision, and the gate's part in it.
+struct Judgement {
+    /// The decision; until it is made, the one to record if the crawler disconnects.
+    decision: Decision,
+    /// True if the exchange is a tunnel that is not intercepted.
+    is_opaque: bool,
     /// Time that the request was held before it was sent, once it is held no longer.
     hold: Duration,
     /// Turn and charge that the gate gave the request; the gate has them while it holds the request.
@@ -91,17 +92,26 @@ pub struct ExchangeRecorder {
     pace: Option<EffectivePace>,
     /// Time that the request waited for anything, measured more finely.
     waited: Duration,
+}
+
+/// The way of the request to its origin.
+#[derive(Default)]
+struct Sending {
     /// Address that the request was sent to.
     upstream: Option<SocketAddr>,
     /// Version of HTTP that its answer came by.
     upstream_version: Option<&'static str>,
     /// Signer of the request, if its client has an identity.
     signer: Option<Signer>,
-    /// Status of the answer to the crawler.
-    status: Option<u16>,
     /// Octets of the request's body so far; `None` if it has no body.
     bytes_in: Option<Arc<AtomicU64>>,
-    /// Octets of the response's body so far.
+}
+
+/// The answer to the crawler.
+#[derive(Default)]
+struct Reply {
+    status: Option<u16>,
+    /// Octets of its body so far.
     bytes_out: u64,
     /// Octets of the request's body that were counted before the answer of a forwarded request left.
     counted_early: Option<u64>,
@@ -111,83 +121,27 @@ pub struct ExchangeRecorder {
     detail: Option<Box<str>>,
 }
 
-/// Facts known when an exchange begins.
-pub struct Opening<'a> {
-    /// The crawler's address.
-    pub address: SocketAddr,
-    /// The client that the connection belongs to.
-    pub client: &'a Arc<Client>,
-    /// The way that the request came.
-    pub scope: &'a Scope,
-    /// Its method.
-    pub method: Method,
-    /// The version of HTTP that it came by; `None` if another proxy asks.
-    pub version: Option<Version>,
-    /// Its request target.
-    pub uri: Uri,
+/// Progress of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nothing is asked for, as in a tunnel without an octet. Leaves no record.
+    Suspended,
+    /// Not answered yet.
+    Pending,
+    /// At the gate, which may hold the request.
+    Held {
+        /// The limit that held it before.
+        before: Option<EffectivePace>,
+    },
+    /// The head of the answer is on its way, or the exchange has failed.
+    Answered,
+    /// The crawler disconnected or broke off.
+    Left,
+    /// Recorded already; later events change nothing.
+    Recorded,
 }
 
-impl ExchangeRecorder {
-    /// Opens the recorder of an exchange that begins now.
-    pub fn open(
-        proxy: &Arc<Proxy>,
-        state: &Arc<ExchangeState>,
-        opening: Opening<'_>,
-    ) -> Box<ExchangeRecorder> {
-        let (time, began) = proxy.clock.read();
-        let via = match opening.method {
-            Method::CONNECT => Via::Tunnel,
-            _ => opening.scope.via(),
-        };
-        let url = match opening.scope {
-            Scope::Inside { origin, .. } if opening.uri.scheme().is_none() => {
-                Url::Inside(origin.clone(), opening.uri)
-            }
-            Scope::Inside { .. } | Scope::Plain => Url::Whole(opening.uri),
-        };
-        state.begin();
-        Box::new(ExchangeRecorder {
-            proxy: Arc::clone(proxy),
-            state: Arc::clone(state),
-            id: DecisionId::mint(time),
-            time,
-            began,
-            trace: None,
-            address: opening.address,
-            generation: proxy.gate.generation(),
-            client: Arc::clone(opening.client),
-            via,
-            is_opaque: false,
-            method: Some(opening.method),
-            version: opening.version.map(|version| proxy.counts.came_by(version)),
-            url,
-            origin: match opening.scope {
-                Scope::Inside { origin, .. } => Some(origin.clone()),
-                Scope::Plain => None,
-            },
-            agent: Arc::default(),
-            user_agent: None,
-            more_user_agents: Vec::new(),
-            phase: Phase::Pending,
-            decision: Decision::bare(Reason::RobotsPending, time),
-            request_slot: None,
-            hold: Duration::ZERO,
-            prior: PriorClaim::default(),
-            is_charged: false,
-            pace: None,
-            waited: Duration::ZERO,
-            upstream: None,
-            upstream_version: None,
-            signer: None,
-            status: None,
-            bytes_in: None,
-            bytes_out: 0,
-            counted_early: None,
-            error: None,
-            detail: None,
-        })
-    }
-
+impl Recorder {
     /// Returns the state that the exchange shares with the stream that carries it.
     pub fn state(&self) -> &Arc<ExchangeState> {
         &self.state
@@ -195,293 +149,225 @@ impl ExchangeRecorder {
 
     /// Returns the decision's identifier.
     pub fn id(&self) -> DecisionId {
-        self.id
+        self.facts.id
     }
 
     /// Returns the start of the exchange.
     pub fn time(&self) -> Moment {
-        self.time
+        self.facts.time
+    }
+
+    /// Returns the settings that the request is judged and answered under.
+    pub fn settings(&self) -> &Config {
+        &self.identified.settings
     }
 
     /// Returns the client of the request.
     pub fn client(&self) -> &Arc<Client> {
-        &self.client
+        &self.identified.client
     }
 
     /// Returns the crawler, as it is judged.
     pub fn agent(&self) -> &Arc<Agent> {
-        &self.agent
+        &self.identified.agent
     }
 
     /// Returns the generation that client and agent were found in.
     pub fn generation(&self) -> Generation {
-        self.generation
+        self.identified.generation
     }
 
     /// Returns the requester that the gate judges.
     pub fn requester(&self) -> Requester<'_> {
-        Requester {
-            address: self.address.ip(),
-            client: &self.client,
-            agent: &self.agent,
-            generation: self.generation,
-        }
+        self.identified.requester(self.facts.address)
     }
 
     /// Returns the origin, if the target was read.
     pub fn origin(&self) -> Option<&Origin> {
-        self.origin.as_ref()
+        self.facts.origin.as_ref()
     }
 
     /// Returns the decision so far.
     pub fn decision(&self) -> &Decision {
-        &self.decision
+        &self.judgement.decision
     }
 
     /// Returns the pace limit that held or refused the request, or a crawl delay that was clamped.
     pub fn pace(&self) -> Option<EffectivePace> {
-        self.pace
-    }
-
-    /// Enters a request that could not be read, by its first octets.
-    pub fn enter_excerpt(&mut self, excerpt: &[u8]) {
-        let (method, url) = Url::of_excerpt(excerpt);
-        self.method = method;
-        self.url = url;
-    }
-
-    /// Enters the question of another proxy, which sends the request and counts it for its client.
-    pub fn enter_question(&mut self, octets: &[u8]) {
-        self.via = Via::Decide;
-        self.url = Url::Excerpt(octets.into());
-        self.is_charged = true;
-    }
-
-    /// Enters the fields by which the crawler identifies itself.
-    pub fn enter_user_agent(&mut self, headers: &HeaderMap) {
-        let mut values = headers.get_all(USER_AGENT).iter();
-        self.user_agent = values.next().cloned();
-        self.more_user_agents.extend(values.cloned());
-    }
-
-    /// Returns the fields by which the crawler identifies itself.
-    pub fn user_agents(&self) -> HeaderMap {
-        let values = self.user_agent.iter().chain(&self.more_user_agents);
-        values.map(|value| (USER_AGENT, value.clone())).collect()
-    }
-
-    /// Tells whether the crawler identifies itself by several fields.
-    pub fn has_several_user_agents(&self) -> bool {
-        !self.more_user_agents.is_empty()
-    }
-
-    /// Enters the client that the request belongs to.
-    pub fn set_client(&mut self, client: Arc<Client>) {
-        self.client = client;
-    }
-
-    /// Enters the crawler, as it is judged.
-    pub fn set_agent(&mut self, agent: Arc<Agent>) {
-        self.agent = agent;
-    }
-
-    /// Enters a generation that client and agent are about to be found in.
-    pub fn set_generation(&mut self, generation: Generation) {
-        self.generation = generation;
-    }
-
-    /// Keeps a request slot until the exchange ends or is suspended.
-    pub fn set_request_slot(&mut self, slot: RequestSlot) {
-        self.request_slot = Some(slot);
-    }
-
-    /// Enters the origin of the target.
-    pub fn set_origin(&mut self, origin: Origin) {
-        self.origin = Some(origin);
-    }
-
-    /// Enters the URL with the origin that the crawler named, if it is not the connection's.
-    pub fn set_misdirected(&mut self, found: &str) {
-        self.url = self.url.at(found, self.origin.as_ref());
-    }
-
-    /// Enters that the exchange is a tunnel that is not intercepted.
-    pub fn set_opaque(&mut self) {
-        self.is_opaque = true;
-    }
-
-    /// Enters a decision.
-    pub fn decide(&mut self, decision: Decision) {
-        self.decision = decision;
-    }
-
-    /// Judges what the origin's response says of use, and enters it into the decision; `None`: the body is withheld.
-    pub fn judge_response(&mut self, response: &Response<ResponseBody>) -> Option<Release> {
-        let head = Head {
-            status: response.status().as_u16(),
-            lines: lines(response.headers()),
-            tokens: &self.agent.tokens,
-        };
-        usage::release(&mut self.decision, head)
-    }
-
-    /// Enters a decision made only for this reason when the exchange began.
-    pub fn decide_by(&mut self, reason: Reason) {
-        self.decision = Decision::bare(reason, self.time);
-    }
-
-    /// Joins the trace that the request's fields name, if exchanges are traced.
-    pub fn trace(&mut self, headers: &HeaderMap) {
-        let tracer = self.proxy.tracer.get();
-        self.trace = tracer.map(|tracer| tracer.trace(headers));
-    }
-
-    /// Enters that the request leaves for its origin, and returns the time.
-    pub fn request_sent(&mut self) -> Moment {
-        let (moment, now) = self.proxy.clock.read();
-        let sojourn = now.since(self.began);
-        self.proxy.counts.added(sojourn.saturating_sub(self.waited));
-        if let Some(trace) = &mut self.trace {
-            trace.request_sent(now);
-        }
-        moment
+        self.judgement.pace
     }
 
     /// Returns the address that the request was sent to.
     pub fn upstream(&self) -> Option<SocketAddr> {
-        self.upstream
+        self.sending.upstream
     }
 
-    /// Enters the address that the request was sent to.
-    pub fn set_upstream(&mut self, upstream: Option<SocketAddr>) {
-        self.upstream = upstream;
+    /// Returns the fields by which the crawler identifies itself.
+    pub fn user_agents(&self) -> HeaderMap {
+        self.facts.user_agents()
     }
 
-    /// Enters what signs the request, if anything does.
-    pub fn set_signer(&mut self, signer: Option<Signer>) {
-        self.signer = signer;
+    /// Tells whether a request with a mandatory User-Agent has several: the origin may choose any of them.
+    pub fn is_ambiguous(&self) -> bool {
+        !self.facts.more_user_agents.is_empty() && self.settings().agent.mismatch == Mismatch::Deny
     }
 
-    /// Enters the version of HTTP that the origin's answer came by.
-    pub fn set_upstream_version(&mut self, version: Version) {
-        self.upstream_version = Some(version_name(version));
-    }
-
-    /// Returns the counter of octets that the crawler sends.
-    pub fn octets_in(&mut self) -> Arc<AtomicU64> {
-        Arc::clone(self.bytes_in.get_or_insert_default())
-    }
-
-    /// Counts octets that go to the crawler.
-    pub fn add_octets_out(&mut self, octets: u64) {
-        self.bytes_out += octets;
-    }
-
-    /// Counts an open tunnel until the returned guard is dropped.
-    pub fn tunnels(&self) -> GaugeGuard {
-        self.proxy.counts.tunnelling()
-    }
-
-    /// Enters that the answer's head is on its way.
-    pub fn response_started(&mut self, status: u16, error: Option<&'static str>) {
-        self.status = Some(status);
-        self.error = error;
-        self.phase.enter(Phase::Answered);
-        self.state.answer();
-        if let Some(trace) = &mut self.trace {
-            trace.response_started(self.proxy.clock.tick());
+    /// Takes the generation and the settings in force now, and tells whether they are others than before. Client and agent
+    /// are then to be found again.
+    pub fn renew(&mut self) -> bool {
+        // First: settings come into force before their generation.
+        let generation = self.proxy.gate.generation();
+        let is_new = generation != self.identified.generation;
+        if is_new {
+            self.identified.generation = generation;
+            self.identified.settings = self.proxy.settings.load_full();
         }
+        is_new
     }
 
-    /// Enters the words of our answer, where they tell more than the rest of the record.
-    pub fn set_detail(&mut self, detail: Option<&str>) {
-        self.detail = detail.map(Into::into);
+    /// Enters the client and the agent that were found again.
+    pub fn identify(&mut self, client: Arc<Client>, agent: Arc<Agent>) {
+        self.identified.client = client;
+        self.identified.agent = agent;
     }
 
-    /// Enters the error of the exchange.
-    pub fn failed(&mut self, error: &'static str) {
-        self.error = Some(error);
-        self.phase.enter(Phase::Answered);
+    fn enter(&mut self, decision: Decision) {
+        self.judgement.decision = decision;
     }
 
-    /// Ends the answer with a reset, the only sign that it is incomplete.
-    pub fn resets(&self) {
-        self.state.reset();
+    /// Tells whether an answer may leave only after its record is on disk: a denial, or a page that an exemption lets out.
+    fn needs_durable_record(&self) -> bool {
+        let decision = self.decision();
+        (!decision.lets_out() || decision.exempt.is_some())
+            // A failing log cannot keep even that record.
+            && decision.reason != Reason::LogFailed
+            && self.proxy.log.is_strict()
     }
 
-    /// Enters that both sides have finished.
-    pub fn finished(&mut self) {
-        self.phase.enter(Phase::Answered);
-    }
-
-    /// Enters that the crawler disconnected before it had the whole answer.
-    pub fn client_closed(&mut self) {
-        self.phase.enter(Phase::Left);
-    }
-
-    /// Suspends the exchange behind an answer of this status: nothing is asked for until further notice.
-    pub fn suspend(&mut self, status: StatusCode) {
-        self.status = Some(status.as_u16());
-        self.phase.enter(Phase::Suspended);
-        self.request_slot = None;
-        self.state.suspend();
-    }
-
-    /// Resumes a suspended exchange.
-    pub fn resume(&mut self) {
-        self.state.resume();
-    }
-
-    /// Discards the record: the exchange was only about the proxy.
-    pub fn discard(&mut self) {
-        self.phase = Phase::Recorded;
+    /// Waits until the disk has a record that was made before its answer leaves, and tells whether the answer may leave.
+    /// A record without room is lost.
+    async fn may_leave(&self, has_room: bool) -> bool {
+        let is_kept = has_room && self.proxy.log.flush().await.is_ok();
+        is_kept || self.settings().log.on_failure == OnFailure::Continue
     }
 
     /// Records the exchange now, before its answer with a body of `octets` leaves. Later events are not recorded. Returns
     /// false if the record is lost.
-    pub fn record_now(&mut self, octets: u64) -> bool {
-        self.bytes_out = octets;
+    fn record_now(&mut self, octets: u64) -> bool {
+        self.reply.bytes_out = octets;
         let octets_in = self.bytes_in();
         let has_room = self.record();
         // Octets of an origin follow; our own answer is counted whole.
-        self.counted_early = (octets == 0 && self.decision.lets_out()).then_some(octets_in);
+        self.reply.counted_early = (octets == 0 && self.decision().lets_out()).then_some(octets_in);
         self.phase = Phase::Recorded;
         has_room
     }
-
-    /// Takes the record of [`record_now`](Self::record_now) back: another answer leaves.
-    pub fn withdraw_record(&self) {
-        self.proxy.log.withdraw(self.id);
-    }
-
-    /// Enters beside the record of [`record_now`](Self::record_now) that another answer leaves. The record tells that the
-    /// request has gone out.
-    pub fn answered_log_failed(&self) {
-        self.proxy.log.answered_log_failed(self.id);
-    }
 }
 
-impl Drop for ExchangeRecorder {
+impl Drop for Recorder {
     fn drop(&mut self) {
         // First, so that a reader of the record finds the client charged.
         self.charge();
         if self.phase.leaves_record() {
             self.record();
         }
-        if let Some(octets_in) = self.counted_early {
+        if let Some(octets_in) = self.reply.counted_early {
             let rest = self.bytes_in().saturating_sub(octets_in);
-            self.proxy.counts.carried(rest, self.bytes_out);
+            self.proxy.counts.carried(rest, self.reply.bytes_out);
         }
         self.state.end();
     }
 }
 
-impl std::fmt::Debug for ExchangeRecorder {
+impl std::fmt::Debug for Recorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ExchangeRecorder")
+        f.debug_struct("Recorder")
             .field("phase", &self.phase)
-            .field("decision", &self.decision)
-            .field("status", &self.status)
+            .field("decision", self.decision())
+            .field("status", &self.reply.status)
             .finish_non_exhaustive()
+    }
+}
+
+impl Phase {
+    /// Enters the `next` phase; nothing follows a record.
+    fn enter(&mut self, next: Phase) {
+        if *self != Phase::Recorded {
+            *self = next;
+        }
+    }
+
+    /// Tells whether an exchange that ends in this phase is still to be recorded.
+    fn leaves_record(self) -> bool {
+        !matches!(self, Phase::Suspended | Phase::Recorded)
+    }
+
+    /// Returns the error of an exchange that ends in this phase, where `known` is the one entered so far. An exchange
+    /// without an answer ends as if the crawler had hung up.
+    fn error(
+        self,
+        known: Option<&'static str>,
+        is_stalled: bool,
+        is_cut_off: impl Fn() -> bool,
+    ) -> Option<&'static str> {
+        match self {
+            Phase::Left | Phase::Answered if is_stalled => Some(STALLED),
+            Phase::Pending | Phase::Held { .. } | Phase::Left if is_cut_off() => Some(CUT_OFF),
+            Phase::Pending | Phase::Held { .. } => Some(HUNG_UP),
+            Phase::Left => known.or(Some(HUNG_UP)),
+            Phase::Suspended | Phase::Answered | Phase::Recorded => known,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELD: Phase = Phase::Held { before: None };
+
+    #[test]
+    fn an_exchange_without_an_answer_ends_as_if_the_crawler_had_hung_up() {
+        let known = Some("connection_terminated");
+        let [asked, held, answered, left] = [Phase::Pending, HELD, Phase::Answered, Phase::Left];
+        for (phase, is_stalled, is_cut_off, without, with) in [
+            (asked, false, false, Some(HUNG_UP), Some(HUNG_UP)),
+            (held, false, false, Some(HUNG_UP), Some(HUNG_UP)),
+            (answered, false, false, None, known),
+            (left, false, false, Some(HUNG_UP), known),
+            (asked, true, false, Some(HUNG_UP), Some(HUNG_UP)),
+            (answered, true, false, Some(STALLED), Some(STALLED)),
+            (left, true, false, Some(STALLED), Some(STALLED)),
+            (asked, false, true, Some(CUT_OFF), Some(CUT_OFF)),
+            (held, false, true, Some(CUT_OFF), Some(CUT_OFF)),
+            (answered, false, true, None, known),
+            (left, false, true, Some(CUT_OFF), Some(CUT_OFF)),
+            (left, true, true, Some(STALLED), Some(STALLED)),
+            (Phase::Recorded, false, false, None, known),
+        ] {
+            let error = |entered| phase.error(entered, is_stalled, || is_cut_off);
+            let name = format!("{phase:?}, stalled {is_stalled}, cut off {is_cut_off}");
+            assert_eq!((error(None), error(known)), (without, with), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_exchange_is_recorded_once() {
+        for (phase, leaves_record) in [
+            (Phase::Suspended, false),
+            (Phase::Pending, true),
+            (HELD, true),
+            (Phase::Answered, true),
+            (Phase::Left, true),
+            (Phase::Recorded, false),
+        ] {
+            assert_eq!(phase.leaves_record(), leaves_record, "{phase:?}");
+            let mut recorded = Phase::Recorded;
+            recorded.enter(phase);
+            assert_eq!(recorded, Phase::Recorded, "{phase:?} after the record");
+            let mut asked = Phase::Pending;
+            asked.enter(phase);
+            assert_eq!(asked, phase);
+        }
     }
 }

@@ -14,9 +14,9 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectiona
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use super::downstream::Downstream;
+use super::connection::Downstream;
 use super::limits::ConnectionSlot;
-use super::recorder::ExchangeRecorder;
+use super::recorder::{Answered, Exchange};
 
 /// Time that one side of a WebSocket has to close after the other: no side half-closes (RFC 6455 7.1.1), and a side
 /// that has gone should not hold its slot and its turn.
@@ -24,16 +24,6 @@ pub const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Silence after which a relay may be evicted to make room.
 const SILENT: Duration = Duration::from_secs(10);
-
-/// Limits of a relay.
-#[derive(Debug)]
-pub struct Relay {
-    slot: Arc<ConnectionSlot>,
-    /// Longest time without an octet.
-    idle: Duration,
-    /// Time for one side to finish after the other; `None` for no limit.
-    goodbye: Option<Duration>,
-}
 
 /// Reason that a relay ended.
 enum End {
@@ -58,76 +48,60 @@ enum Side {
     Origin,
 }
 
-impl Relay {
-    /// Creates a relay on a client_stream connection.
-    pub fn of(downstream: &Downstream, goodbye: Option<Duration>) -> Relay {
-        let settings = downstream.proxy.settings.load();
-        Relay {
-            slot: Arc::clone(&downstream.slot),
-            idle: settings.limits.tunnel_idle_timeout,
-            goodbye,
-        }
+/// Relays octets both ways until the end, then drops the exchange. `denied` resolves when the relay would be denied;
+/// `goodbye` is the time for one side to finish after the other, `None` for no limit.
+pub async fn relay(
+    downstream: &Downstream,
+    goodbye: Option<Duration>,
+    (mut client_stream, mut upstream): (
+        impl AsyncRead + AsyncWrite + Unpin,
+        impl AsyncRead + AsyncWrite + Unpin,
+    ),
+    mut exchange: Exchange<Answered>,
+    denied: impl Future<Output = ()>,
+) {
+    let slot = &downstream.slot;
+    let (_open, bytes_in) = exchange.relay();
+    let idle = exchange.settings().limits.tunnel_idle_timeout;
+    let (first, ended) = oneshot::channel();
+    let activity = Activity::of(slot);
+    let mut counted = Counted {
+        inner: &mut client_stream,
+        bytes_in: &bytes_in,
+        activity: &activity,
+        exchange: &mut exchange,
+        first: Some(first),
+        is_broken: false,
+    };
+    let overdue = async {
+        let (Some(goodbye), Ok(side)) = (goodbye, ended.await) else {
+            return std::future::pending().await;
+        };
+        sleep(goodbye).await;
+        side
+    };
+    let end = tokio::select! {
+        copied = copy_bidirectional(&mut counted, &mut upstream) => match copied {
+            Ok(_) => End::Finished,
+            Err(_) => End::Broken,
+        },
+        () = denied => End::Denied,
+        () = activity.wait_idle(idle) => End::Silent,
+        () = slot.has_to_leave() => End::Evicted,
+        side = overdue => End::Of(side),
+    };
+    let has_gone = counted.is_broken;
+    match end {
+        End::Finished | End::Of(Side::Origin) => exchange.finish(),
+        // Recorded as a hang-up, which it most likely is.
+        End::Of(Side::Crawler) => {}
+        End::Broken if has_gone => {}
+        End::Broken => exchange.fail("connection_terminated"),
+        End::Denied => exchange.fail("http_request_denied"),
+        End::Silent => exchange.fail("connection_read_timeout"),
+        End::Evicted => exchange.fail("connection_limit_reached"),
     }
-
-    /// Relays octets both ways until the end, then drops the recorder. `denied` resolves when the relay would be
-    /// denied.
-    pub async fn run(
-        self,
-        mut client_stream: impl AsyncRead + AsyncWrite + Unpin,
-        mut upstream: impl AsyncRead + AsyncWrite + Unpin,
-        mut recorder: Box<ExchangeRecorder>,
-        denied: impl Future<Output = ()>,
-    ) {
-        let Relay {
-            slot,
-            idle,
-            goodbye,
-        } = self;
-        let _open = recorder.tunnels();
-        recorder.resume();
-        let bytes_in = recorder.octets_in();
-        let (first, ended) = oneshot::channel();
-        let activity = Activity::of(&slot);
-        let mut counted = Counted {
-            inner: &mut client_stream,
-            bytes_in: &bytes_in,
-            activity: &activity,
-            recorder: &mut recorder,
-            first: Some(first),
-            is_broken: false,
-        };
-        let overdue = async {
-            let (Some(goodbye), Ok(side)) = (goodbye, ended.await) else {
-                return std::future::pending().await;
-            };
-            sleep(goodbye).await;
-            side
-        };
-        // Until both sides have finished, a dropped relay is recorded as broken off.
-        counted.recorder.client_closed();
-        let end = tokio::select! {
-            copied = copy_bidirectional(&mut counted, &mut upstream) => match copied {
-                Ok(_) => End::Finished,
-                Err(_) => End::Broken,
-            },
-            () = denied => End::Denied,
-            () = activity.wait_idle(idle) => End::Silent,
-            () = slot.has_to_leave() => End::Evicted,
-            side = overdue => End::Of(side),
-        };
-        let has_gone = counted.is_broken;
-        match end {
-            End::Finished | End::Of(Side::Origin) => recorder.finished(),
-            // Recorded as a hang-up, which it most likely is.
-            End::Of(Side::Crawler) => {}
-            End::Broken if has_gone => {}
-            End::Broken => recorder.failed("connection_terminated"),
-            End::Denied => recorder.failed("http_request_denied"),
-            End::Silent => recorder.failed("connection_read_timeout"),
-            End::Evicted => recorder.failed("connection_limit_reached"),
-        }
-        let _ = client_stream.shutdown().await; // the peer may be gone
-    }
+    let _ = client_stream.shutdown().await; // the peer may be gone
 }
 
 /// Traffic of a relay.
@@ -191,7 +165,7 @@ struct Counted<'a, S> {
     inner: &'a mut S,
     bytes_in: &'a AtomicU64,
     activity: &'a Activity<'a>,
-    recorder: &'a mut ExchangeRecorder,
+    exchange: &'a mut Exchange<Answered>,
     first: Option<oneshot::Sender<Side>>,
     /// True if the crawler's connection has failed.
     is_broken: bool,
@@ -238,7 +212,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<'_, S> {
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut *self.inner).poll_write(cx, buf);
         if let Poll::Ready(Ok(octets)) = poll {
-            self.recorder.add_octets_out(octets as u64);
+            self.exchange.add_octets_out(octets as u64);
             self.activity.passes(octets as u64);
         }
         self.noted(poll)

@@ -12,20 +12,22 @@ use bytes::Bytes;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, PROXY_AUTHENTICATE, RETRY_AFTER,
 };
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 pub use self::facts::Facts;
 use self::problem::{Problem, tell};
+use super::SELF_TEST;
 use super::body::Answer;
-use super::fields::proxy_status::{NAME, PROXY_STATUS};
+use super::fields::own::{NAME, PROXY_STATUS};
 use super::framing::Violation;
-use super::recorder::ExchangeRecorder;
+use super::recorder::{Admitted, Answered, Decided, Exchange};
 use super::target::Unreadable;
 use crawlgate_egress::Failure;
 use crawlgate_ftp as ftp;
 use crawlgate_origins::access::Cause;
 use crawlgate_origins::access::tls_fault::TlsFault;
 use crawlgate_policy::{Decision, Reason};
+use crawlgate_robots::{Origin, Scheme};
 use crawlgate_system::clock::Moment;
 use crawlgate_text::json::Object;
 
@@ -89,8 +91,6 @@ pub struct RequestTraits {
     pub ends_connection: bool,
     /// True if the client prefers text.
     pub wants_text: bool,
-    /// The status while a robots.txt is unreachable, if it does not follow the cause.
-    pub unreachable_status: Option<u16>,
     /// The reader of the answer.
     pub audience: Audience,
 }
@@ -121,13 +121,13 @@ pub fn wants_text(accept: &[HeaderValue]) -> bool {
     text
 }
 
-/// Builds the answer, and enters it in the recorder.
+/// Builds the answer to a refused exchange.
 pub fn refuse(
     refusal: &Refusal,
-    recorder: &mut ExchangeRecorder,
+    exchange: Exchange<Decided>,
     traits: RequestTraits,
     now: Moment,
-) -> Response<Bytes> {
+) -> (Response<Bytes>, Exchange<Answered>) {
     let Problem {
         status,
         error,
@@ -136,16 +136,16 @@ pub fn refuse(
         is_telling,
         retry_after,
         close,
-    } = tell(refusal, recorder, traits, now);
+    } = tell(refusal, &exchange, now);
     let status = match traits.audience {
         Audience::Subrequest => StatusCode::FORBIDDEN,
         Audience::Filter if status.is_server_error() => StatusCode::FORBIDDEN,
         Audience::Crawler | Audience::Requester | Audience::Filter => status,
     };
-    let reason = recorder.decision().reason.as_str();
+    let reason = exchange.decision().reason.as_str();
     // Without a decision, the answer is about the request or the way, not about a robots.txt.
     let failure = error.filter(|_| refusal.is_failure());
-    let facts = Facts::of(recorder, matches!(refusal, Refusal::Decided), failure);
+    let facts = Facts::of(&exchange, matches!(refusal, Refusal::Decided), failure);
     let (content_type, body) = if traits.wants_text {
         let mut text = format!("{} {title}\n\n{detail}\n\n", status.as_u16());
         facts.write_lines(&mut text);
@@ -159,13 +159,13 @@ pub fn refuse(
         let body = problem_document(kind, status, title, &detail, write_facts);
         ("application/problem+json", body)
     };
-    recorder.set_detail(is_telling.then_some(&*detail));
-    recorder.response_started(status.as_u16(), error);
+    let mut exchange = exchange.answer(status, error);
+    exchange.set_detail(is_telling.then_some(&*detail));
     let mut response = with_body(status, content_type, body, traits.is_head);
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    let received = recorder.decision().received_status();
-    let fault = tls_fault(refusal, recorder.decision());
+    let received = exchange.decision().received_status();
+    let fault = tls_fault(refusal, exchange.decision());
     let words = fault.map(ToString::to_string);
     let details = match failure {
         Some(_) => words.as_deref(),
@@ -193,13 +193,26 @@ pub fn refuse(
     if close || traits.ends_connection {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    response
+    (response, exchange)
+}
+
+/// Waits until the record of our own answer is as sure as the settings demand; if it cannot be kept, another answer takes its
+/// place.
+pub async fn keep(
+    (response, exchange): (Response<Bytes>, Exchange<Answered>),
+    traits: RequestTraits,
+    now: Moment,
+) -> (Response<Bytes>, Exchange<Answered>) {
+    match exchange.keep(Some(response.body().len())).await {
+        Ok(exchange) => (response, exchange),
+        Err(exchange) => refuse(&Refusal::Decided, exchange, traits, now),
+    }
 }
 
 /// Answers an OPTIONS that is forwarded no further, as its last recipient (RFC 9110 7.6.2).
-pub fn as_last_recipient(mut recorder: Box<ExchangeRecorder>) -> Response<Answer> {
-    recorder.response_started(StatusCode::OK.as_u16(), None);
-    let mut response = Response::new(Answer::own(Bytes::new(), recorder));
+pub fn as_last_recipient(exchange: Exchange<Decided>) -> Response<Answer> {
+    let exchange = exchange.answer(StatusCode::OK, None);
+    let mut response = Response::new(Answer::own(Bytes::new(), exchange));
     let headers = response.headers_mut();
     headers.insert(ALLOW, HeaderValue::from_static(METHODS));
     if let Ok(value) = HeaderValue::from_str(&proxy_status(None, None, None, Some("max_forwards")))
@@ -305,4 +318,48 @@ fn proxy_status(
         let _ = write!(member, "; details=\"{}\"", shown.collect::<String>());
     }
     member
+}
+
+/// Tells whether a request is for the host without an owner at which the proxy itself answers: a client that reaches it comes
+/// through here, and one that reaches it over TLS trusts our certificate, too.
+///
+/// Its name ends in `.invalid`, which no name server may know (RFC 6761 section 6.4), so no real host is shadowed.
+pub fn is_self_test(origin: &Origin) -> bool {
+    origin.host() == SELF_TEST
+}
+
+/// Answers for that host. Nothing goes out and nothing is recorded: the exchange is about the client and not about an origin.
+pub fn self_test(
+    exchange: Exchange<Admitted>,
+    origin: &Origin,
+    method: &Method,
+) -> Response<Answer> {
+    let client = match &exchange.client().name {
+        Some(name) => format!("client {name}"),
+        None => "a client without a name".to_owned(),
+    };
+    let judged = match exchange.agent().tokens.first() {
+        Some(token) => format!("judged as {token}"),
+        None => "judged by the rules for *".to_owned(),
+    };
+    let trust = match origin.scheme() {
+        Scheme::Https => {
+            "You trust its CA: this connection is encrypted with a certificate that it has signed."
+        }
+        _ => "Request the same URL over https to check that you trust its CA.",
+    };
+    let text = format!("You come through crawlgate, as {client}, {judged}.\n{trust}\n");
+    // The answer to a HEAD has no body, and hyper accepts none.
+    let body = match *method {
+        Method::HEAD => Bytes::new(),
+        _ => Bytes::from(text),
+    };
+    let exchange = exchange.discard(StatusCode::OK);
+    let mut response = Response::new(Answer::own(body, exchange));
+    *response.status_mut() = StatusCode::OK;
+    let headers = response.headers_mut();
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    headers.insert(CONTENT_TYPE, plain);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }

@@ -23,18 +23,18 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::body::Answer;
+use super::carrier::Http1Exchange;
 use super::checked_stream::{CheckedStream, ConnectionTimeouts};
-use super::connection_state::ConnectionState;
+use super::client_stream::CrawlerBody;
+use super::connection::ConnectionState;
+use super::connection::{Connection, Downstream};
 use super::counts::Handshake;
-use super::crawler_body::CrawlerBody;
-use super::downstream::{Connection, Downstream};
 use super::exchange_state::ExchangeState;
 use super::framing::USUAL_FIELDS;
-use super::http1_exchange::Http1Exchange;
 use super::http2;
 use super::limits::ConnectionSlot;
 use super::listener::{ActiveListener, Stream, announce, certificate};
-use super::refused::last;
+use super::refused::last_if;
 use super::target::Scope;
 use super::{ConnectionFailure, Proxy};
 use crawlgate_egress::Pinned;
@@ -304,9 +304,10 @@ impl Tune for TlsStream<Stream> {
     }
 
     fn serve(self, downstream: Downstream) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        match has_chosen_http2(&self) {
-            true => http2::serve(self, downstream, Scope::Plain),
-            false => serve(self, downstream, Scope::Plain),
+        if has_chosen_http2(&self) {
+            http2::serve(self, downstream, Scope::Plain)
+        } else {
+            serve(self, downstream, Scope::Plain)
         }
     }
 }
@@ -426,10 +427,8 @@ impl Service<Request<Incoming>> for Exchanges {
             // A tunnel or another protocol has its own end.
             let goes_on = is_connect && response.status().is_success()
                 || response.status() == StatusCode::SWITCHING_PROTOCOLS;
-            Ok(match exchange.connection().is_draining() && !goes_on {
-                true => last(response),
-                false => response,
-            })
+            let is_last = exchange.connection().is_draining() && !goes_on;
+            Ok(last_if(is_last, response))
         })
     }
 }

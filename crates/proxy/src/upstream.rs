@@ -3,25 +3,24 @@
 //! `send(permit, …)` is the only call in the proxy that makes a request leave; `connect` has another one, for opaque
 //! tunnels.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use http::header::{EXPECT, HeaderMap};
-use http::{Request, Response, StatusCode, Version};
+use http::{Request, StatusCode, Version};
 use http_body::Body as _;
 use tokio::sync::oneshot;
 
-use super::crawler_body::CrawlerBody;
-use super::downstream::Connection;
+use super::client_stream::CrawlerBody;
+use super::connection::Connection;
 use super::exchange_state::ExchangeState;
 use super::fields;
-use super::recorder::ExchangeRecorder;
+use super::recorder::{Exchange, Sent};
 use super::stall::{StallLimit, Timer};
 use super::upload::{ContinueSignal, Upload, UploadProgress, UploadState};
 use crawlgate_egress::{
-    self, Crawler, Failure, OutgoingRequest, RequestBody, ResponseBody, Reuse, Signer, Unsent,
+    self, Crawler, Failure, OutgoingRequest, RequestBody, Reuse, Signer, Unsent,
 };
 use crawlgate_gate::{Kind, MAX_JUDGEMENTS};
 use crawlgate_policy::{Decision, Permit};
@@ -53,12 +52,8 @@ enum Attempt {
 /// A response head, with the state that its body needs.
 #[derive(Debug)]
 pub struct Received {
-    /// The head, with the body to come.
-    pub response: Box<Response<ResponseBody>>,
-    /// The address that was dialled.
-    pub peer: SocketAddr,
-    /// True if the request had to wait for a place on a connection.
-    pub was_crowded: bool,
+    /// The head, and the address that sent it.
+    pub head: crawlgate_egress::Received,
     /// The continue signal of the request's body, kept while the response's body is read: without it the upload breaks
     /// off, and the connection with it.
     pub continue_signal: Option<Arc<ContinueSignal>>,
@@ -66,21 +61,12 @@ pub struct Received {
     pub timer: Timer,
 }
 
-/// Time-outs of a request.
-#[derive(Debug, Clone, Copy)]
-pub struct UpstreamTimeouts {
-    /// Time for the head of the origin's response, once it has the request.
-    pub origin: Duration,
-    /// Stall limit of the crawler's body.
-    pub crawler: StallLimit,
-}
-
 /// Reason that no response head came.
 #[derive(Debug)]
 pub enum Unanswered {
     /// Sending or receiving failed.
     Failed(Failure),
-    /// The request was judged again and may not go out; the recorder has the decision.
+    /// The request was judged again and may not go out; the exchange has the decision.
     Denied,
 }
 
@@ -98,27 +84,20 @@ pub async fn send(
     connection: &Connection,
     permit: Permit,
     request: Box<Request<CrawlerBody>>,
-    recorder: &mut ExchangeRecorder,
-    UpstreamTimeouts { origin, crawler }: UpstreamTimeouts,
+    (exchange, now): (&mut Exchange<Sent>, Moment),
 ) -> Result<Received, Unanswered> {
+    // Time for the head of the origin's response, once it has the request.
+    let origin = exchange.settings().upstream.response_timeout;
     let is_http_10 = request.version() == Version::HTTP_10;
-    let (request, upload, continue_signal) = with_upload(request, recorder, crawler);
-    let state = Arc::clone(recorder.state());
+    let (request, upload, continue_signal) = with_upload(request, exchange);
+    let state = Arc::clone(exchange.state());
     // HTTP/1.0 has no interim responses (RFC 9110 15.2).
     let takes_interim = (!is_http_10).then(|| Arc::clone(&state));
-    let stamps = connection
-        .downstream
-        .proxy
-        .settings
-        .load()
-        .robots
-        .signals
-        .stamp;
+    let stamps = exchange.settings().robots.signals.stamp;
     let interim = relay_interim(takes_interim, stamps, continue_signal.clone());
-    let now = recorder.request_sent();
     let attempt = AtomicU8::new(Attempt::First as u8);
     let mut sent = std::pin::pin!(deliver(
-        connection, permit, request, interim, now, recorder, &attempt,
+        connection, permit, request, interim, now, exchange, &attempt,
     ));
     let upload = upload.as_deref();
     // A request that is sent again gets the origin's time anew.
@@ -133,7 +112,7 @@ pub async fn send(
     } else {
         origin
     });
-    let received = loop {
+    let head = loop {
         tokio::select! {
             biased;
             received = &mut sent => break match received {
@@ -162,9 +141,7 @@ pub async fn send(
         timer.restart(origin);
     };
     Ok(Received {
-        response: received.response,
-        peer: received.peer,
-        was_crowded: received.was_crowded,
+        head,
         continue_signal,
         timer,
     })
@@ -187,7 +164,7 @@ fn relay_interim(
         // The crawler did not ask for it.
         (Some(_), StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS, _) => {}
         (Some(state), status, _) if stamps => {
-            state.push_interim(status, &fields::usage::unstamped(fields));
+            state.push_interim(status, &fields::own::unstamped(fields));
         }
         (Some(state), status, _) => state.push_interim(status, fields),
     }
@@ -197,8 +174,7 @@ fn relay_interim(
 /// the signal that lets the body go if the crawler waits for one (RFC 9110 10.1.1).
 fn with_upload(
     request: Box<Request<CrawlerBody>>,
-    recorder: &mut ExchangeRecorder,
-    crawler: StallLimit,
+    exchange: &mut Exchange<Sent>,
 ) -> (
     OutgoingRequest,
     Option<Arc<UploadProgress>>,
@@ -213,15 +189,15 @@ fn with_upload(
         .headers
         .get(EXPECT)
         .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
-    let (continue_signal, invited) = match expects {
-        true => {
-            let (invite, invited) = oneshot::channel();
-            (Some(Arc::new(ContinueSignal::new(invite))), Some(invited))
-        }
-        false => (None, None),
+    let (continue_signal, invited) = if expects {
+        let (invite, invited) = oneshot::channel();
+        (Some(Arc::new(ContinueSignal::new(invite))), Some(invited))
+    } else {
+        (None, None)
     };
-    let progress = Arc::new(UploadProgress::new(recorder.octets_in()));
-    let upload = Upload::new(incoming, Arc::clone(&progress), crawler, invited);
+    let progress = Arc::new(UploadProgress::new(exchange.upload()));
+    let stall = StallLimit::of(&exchange.settings().limits);
+    let upload = Upload::new(incoming, Arc::clone(&progress), stall, invited);
     let request = Request::from_parts(parts, RequestBody::stream(upload));
     (Box::new(request), Some(progress), continue_signal)
 }
@@ -234,24 +210,24 @@ async fn deliver(
     mut request: OutgoingRequest,
     interim: impl Fn(StatusCode, &HeaderMap) + Clone + Send + Sync + 'static,
     mut now: Moment,
-    recorder: &mut ExchangeRecorder,
+    exchange: &mut Exchange<Sent>,
     attempt: &AtomicU8,
 ) -> Result<crawlgate_egress::Received, Unanswered> {
-    let proxy = &connection.downstream.proxy;
+    let proxy = connection.proxy();
     let (mut overtaken, mut lost, mut left_behind) = (0, 0, 0);
     let mut left_by: Option<Decision> = None;
     while overtaken < MAX_JUDGEMENTS {
         let crawler = Crawler {
-            client: recorder.client().name.clone(),
+            client: exchange.client().name.clone(),
             pinned: Arc::clone(&connection.pinned),
         };
-        let signed_as = recorder.client().signed_as.as_deref();
+        let signed_as = exchange.client().signed_as.as_deref();
         let signer = proxy.egress.signer(signed_as);
         match &signer {
             Some(signer) => drop(request.extensions_mut().insert(signer.clone())),
             None => drop(request.extensions_mut().remove::<Signer>()),
         }
-        recorder.set_signer(signer);
+        exchange.set_signer(signer);
         let reuse = match lost {
             0 => Reuse::Allowed,
             _ => Reuse::Forbidden,
@@ -262,7 +238,7 @@ async fn deliver(
         let (again, has_left) = match sent.await {
             Ok(received) => return Ok(received),
             Err(Unsent::Failed(failure)) if is_recorded_unsent(&failure) => {
-                return Err(unsent_or_lost(failure.into(), left_by, recorder));
+                return Err(unsent_or_lost(failure.into(), left_by, exchange));
             }
             Err(Unsent::Failed(failure)) => return Err(failure.into()),
             Err(Unsent::Overtaken(again)) => {
@@ -280,24 +256,24 @@ async fn deliver(
         };
         attempt.store(Attempt::AwaitingRetry as u8, Ordering::Relaxed);
         if has_left {
-            left_by = Some(recorder.decision().clone());
+            left_by = Some(exchange.decision().clone());
             let is_over = lost > MAX_RETRIES || left_behind > MAX_LEFT_BEHIND;
-            if is_over || !recorder.retry_turn().await {
+            if is_over || !exchange.retry_turn().await {
                 return Err(Failure::Terminated.into());
             }
         }
         // Boxed: it is rare, and should not burden every request's future.
-        let cleared = Box::pin(connection.clear(Kind::Request, again.target, recorder));
-        let Some(cleared) = cleared.await else {
-            return Err(unsent_or_lost(Unanswered::Denied, left_by, recorder));
+        let cleared = Box::pin(connection.judge(Kind::Request, again.target, exchange.gated()));
+        let (Some(cleared), _) = cleared.await else {
+            return Err(unsent_or_lost(Unanswered::Denied, left_by, exchange));
         };
         permit = cleared;
         request = again.request;
         attempt.store(Attempt::Retry as u8, Ordering::Relaxed);
         now = proxy.clock.now();
     }
-    proxy.give_up(recorder);
-    Err(unsent_or_lost(Unanswered::Denied, left_by, recorder))
+    proxy.give_up(exchange.gated());
+    Err(unsent_or_lost(Unanswered::Denied, left_by, exchange))
 }
 
 /// Tells whether the record of a request with this failure says that nothing was sent.
@@ -313,12 +289,12 @@ fn is_recorded_unsent(failure: &Failure) -> bool {
 fn unsent_or_lost(
     end: Unanswered,
     left_by: Option<Decision>,
-    recorder: &mut ExchangeRecorder,
+    exchange: &mut Exchange<Sent>,
 ) -> Unanswered {
     match left_by {
         None => end,
         Some(decision) => {
-            recorder.withdraw(decision);
+            exchange.gated().withdraw(decision);
             Failure::Terminated.into()
         }
     }

@@ -13,21 +13,20 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
-use super::standing::current_client;
-use super::{names, whole};
+use super::{denied, names, whole};
 use crate::checked_stream::CHANCE;
 use crate::client_stream::ClientStream;
+use crate::connection::{Connection, Downstream};
 use crate::counts::Handshake;
-use crate::downstream::{Connection, Downstream};
 use crate::hello::{Replay, Replayed, TLS_HANDSHAKE};
-use crate::recorder::ExchangeRecorder;
+use crate::recorder::{Exchange, Suspended};
 use crate::refused::unidentified;
-use crate::relay::Relay;
+use crate::relay::relay;
 use crate::target::Scope;
 use crate::upstream::Unanswered;
 use crate::{ConnectionFailure, http2, server};
 use crawlgate_egress::{Failure, Unconnected};
-use crawlgate_gate::{MAX_JUDGEMENTS, Requester};
+use crawlgate_gate::MAX_JUDGEMENTS;
 use crawlgate_net::read_filter::Filtered;
 use crawlgate_origins::access::tls_fault::alert_name;
 use crawlgate_policy::{Decision, Ruling};
@@ -38,14 +37,14 @@ use crawlgate_robots::{Origin, Scheme};
 type Rest = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Ends the TLS session of a tunnel, or reads the plain HTTP in it, and returns the rest of the tunnel. The CONNECT's
-/// recorder records only a tunnel that carries neither.
+/// exchange is recorded only for a tunnel that carries neither.
 pub(super) async fn intercept(
     connection: Connection,
     origin: Origin,
     mut io: ClientStream,
-    recorder: Box<ExchangeRecorder>,
-    patience: Duration,
+    exchange: Exchange<Suspended>,
 ) -> Option<Rest> {
+    let patience = exchange.settings().limits.header_timeout;
     // No server answers behind a refused port: a client that waits for its first octets would wait for nothing.
     let silence = match connection.downstream.proxy.egress.check_connect(&origin) {
         Ok(()) => patience,
@@ -58,14 +57,14 @@ pub(super) async fn intercept(
         () = connection.downstream.slot.has_to_leave() => false,
     };
     if !heard {
-        record_prohibited(&connection, &origin, recorder);
+        record_prohibited(&connection, &origin, exchange);
         return None;
     }
     let [first] = first;
     let io = Filtered::new(io, Replay(Bytes::copy_from_slice(&[first])));
     match first {
         TLS_HANDSHAKE => {
-            drop(recorder);
+            drop(exchange);
             let shaken = tokio::select! {
                 shaken = handshake(&connection.downstream, &origin, io, patience) => shaken,
                 () = server::late(&connection.downstream.proxy.stop, server::HANDSHAKE) => return None,
@@ -78,9 +77,10 @@ pub(super) async fn intercept(
                     Some(serve(tls, connection.downstream, origin, stray_name))
                 }
                 Err(error) => {
-                    counts.shook(match is_distrust(&error) {
-                        true => Handshake::Distrusted,
-                        false => Handshake::Failed,
+                    counts.shook(if is_distrust(&error) {
+                        Handshake::Distrusted
+                    } else {
+                        Handshake::Failed
                     });
                     debug!(%origin, %error, "a TLS session through the proxy failed");
                     None
@@ -88,7 +88,7 @@ pub(super) async fn intercept(
             }
         }
         b'A'..=b'Z' | b'a'..=b'z' => {
-            drop(recorder);
+            drop(exchange);
             let port = Some(origin.port());
             let origin = Origin::new(Scheme::Http, origin.host(), port).ok()?;
             let scope = Scope::Inside {
@@ -97,7 +97,7 @@ pub(super) async fn intercept(
             };
             Some(server::serve(io, connection.downstream, scope))
         }
-        _ => Some(Box::pin(pass_opaque(connection, origin, io, recorder))),
+        _ => Some(Box::pin(pass_opaque(connection, origin, io, exchange))),
     }
 }
 
@@ -108,9 +108,10 @@ fn serve(tls: Tls, downstream: Downstream, origin: Origin, stray_name: Option<Bo
     let name = tls.get_ref().1.server_name().map(Box::<str>::from);
     let tunnel = origin.clone();
     let scope = Scope::Inside { origin, stray_name };
-    let served = match server::has_chosen_http2(&tls) {
-        true => http2::serve(tls, downstream, scope),
-        false => server::serve(tls, downstream, scope),
+    let served = if server::has_chosen_http2(&tls) {
+        http2::serve(tls, downstream, scope)
+    } else {
+        server::serve(tls, downstream, scope)
     };
     Box::pin(async move {
         served.await;
@@ -124,15 +125,11 @@ fn serve(tls: Tls, downstream: Downstream, origin: Origin, stray_name: Option<Bo
 }
 
 /// Records a prohibited tunnel in which no request came that could have been refused.
-fn record_prohibited(
-    connection: &Connection,
-    origin: &Origin,
-    mut recorder: Box<ExchangeRecorder>,
-) {
-    let proxy = &connection.downstream.proxy;
+fn record_prohibited(connection: &Connection, origin: &Origin, mut exchange: Exchange<Suspended>) {
+    let proxy = connection.proxy();
     if let Err(prohibited) = proxy.egress.check_connect(origin) {
-        recorder.decide(Decision::prohibited(prohibited, proxy.clock.now()));
-        recorder.failed(Failure::Prohibited(prohibited).error_type());
+        exchange.decide(Decision::prohibited(prohibited, proxy.clock.now()));
+        exchange.fail(Failure::Prohibited(prohibited).error_type());
     }
 }
 
@@ -141,43 +138,24 @@ async fn pass_opaque(
     connection: Connection,
     origin: Origin,
     io: Replayed<ClientStream>,
-    mut recorder: Box<ExchangeRecorder>,
+    mut exchange: Exchange<Suspended>,
 ) {
-    let proxy = &connection.downstream.proxy;
-    let peer = &connection.downstream.peer;
-    let mut changes = proxy.gate.changes();
-    let upstream = match dial_opaque(&connection, &origin, &mut recorder).await {
+    let proxy = connection.proxy();
+    let changes = proxy.gate.changes();
+    let upstream = match dial_opaque(&connection, &origin, &mut exchange).await {
         Ok(upstream) => upstream,
         Err(Unanswered::Failed(failure)) => {
             if let Failure::Prohibited(prohibited) = failure {
-                recorder.decide(Decision::prohibited(prohibited, proxy.clock.now()));
+                exchange.decide(Decision::prohibited(prohibited, proxy.clock.now()));
             }
-            return recorder.failed(failure.error_type());
+            return exchange.fail(failure.error_type());
         }
-        Err(Unanswered::Denied) => return recorder.failed("http_protocol_error"),
+        Err(Unanswered::Denied) => return exchange.fail("http_protocol_error"),
     };
-    recorder.set_upstream(upstream.peer_addr().ok());
-    let (client, agent) = (Arc::clone(recorder.client()), Arc::clone(recorder.agent()));
-    let denied = async {
-        while changes.changed().await.is_ok() {
-            let generation = proxy.gate.generation();
-            let Some(client) = current_client(proxy, &client, peer) else {
-                return;
-            };
-            let requester = Requester {
-                address: peer.address.ip(),
-                client: &client,
-                agent: &agent,
-                generation,
-            };
-            if proxy.gate.denies_opaque(whole(origin.clone()), &requester) {
-                return;
-            }
-        }
-        std::future::pending::<()>().await;
-    };
-    let relay = Relay::of(&connection.downstream, None);
-    relay.run(io, upstream, recorder, denied).await;
+    let exchange = exchange.connect(upstream.peer_addr().ok());
+    let downstream = &connection.downstream;
+    let denied = denied(downstream, None, whole(origin), &exchange, changes);
+    relay(downstream, None, (io, upstream), exchange, denied).await;
 }
 
 /// Connects a tunnel that carries neither TLS nor HTTP, if it may be opened. Judges again after a change while
@@ -185,35 +163,35 @@ async fn pass_opaque(
 async fn dial_opaque(
     connection: &Connection,
     origin: &Origin,
-    recorder: &mut ExchangeRecorder,
+    exchange: &mut Exchange<Suspended>,
 ) -> Result<TcpStream, Unanswered> {
-    let proxy = &connection.downstream.proxy;
+    let proxy = connection.proxy();
     proxy
         .egress
         .check_connect(origin)
         .map_err(Failure::Prohibited)?;
     for _ in 0..MAX_JUDGEMENTS {
         // The tunnel may have been silent for long.
-        if let Err(auth_error) = connection.keep_identified(recorder) {
-            recorder.decide(unidentified(auth_error, proxy.clock.now()));
+        if let Err(auth_error) = connection.keep_identified(exchange.gated()) {
+            exchange.decide(unidentified(auth_error, proxy.clock.now()));
             return Err(Unanswered::Denied);
         }
-        let (target, now) = (whole(origin.clone()), recorder.time());
+        let (target, now) = (whole(origin.clone()), exchange.time());
         let ruling = proxy
             .gate
-            .clear_opaque(target, &recorder.requester(), now)
+            .clear_opaque(target, &exchange.requester(), now)
             .await;
         let permit = match ruling {
             Ruling::Refuse(decision) => {
-                recorder.decide(*decision);
+                exchange.decide(*decision);
                 return Err(Unanswered::Denied);
             }
             Ruling::Allow(permit, decision) => {
-                recorder.decide(*decision);
+                exchange.decide(*decision);
                 permit
             }
         };
-        recorder.set_opaque();
+        exchange.set_opaque();
         match proxy
             .egress
             .connect(permit, connection.downstream.via.as_ref())
@@ -224,7 +202,7 @@ async fn dial_opaque(
             Err(Unconnected::Overtaken(_)) => {}
         }
     }
-    proxy.give_up(recorder);
+    proxy.give_up(exchange.gated());
     Err(Unanswered::Denied)
 }
 

@@ -11,18 +11,16 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::standing::denied;
-use super::{established, names, whole};
+use super::{denied, established, names, whole};
 use crate::body::Answer;
 use crate::client_stream::{ClientStream, OnClientStream};
-use crate::downstream::Connection;
+use crate::connection::Connection;
 use crate::hello::{self, Hello, Replay};
-use crate::recorder::ExchangeRecorder;
-use crate::refused::{RefusedExchange, unsent};
-use crate::relay::Relay;
+use crate::recorder::{Admitted, Answered, Exchange, Sent};
+use crate::refused::Refused;
+use crate::relay::relay;
 use crate::respond::Refusal;
 use crate::server;
-use crate::upstream::Unanswered;
 use crawlgate_egress::Unconnected;
 use crawlgate_gate::{Kind, MAX_JUDGEMENTS};
 use crawlgate_net::read_filter::Filtered;
@@ -37,18 +35,13 @@ pub(super) async fn open(
     connection: &Connection,
     origin: Origin,
     client_stream: OnClientStream,
-    mut recorder: Box<ExchangeRecorder>,
-) -> Result<Response<Answer>, RefusedExchange> {
-    recorder.set_opaque();
+    mut exchange: Exchange<Admitted>,
+) -> Result<Response<Answer>, Refused> {
+    exchange.set_opaque();
     // Subscribed before the tunnel is judged, so that no change is missed.
-    let changes = connection.downstream.proxy.gate.changes();
-    let upstream = match dial(connection, &origin, &mut recorder).await {
-        Ok(upstream) => upstream,
-        Err(Unanswered::Failed(failure)) => return Err((unsent(failure, &mut recorder), recorder)),
-        Err(Unanswered::Denied) => return Err((Refusal::Decided, recorder)),
-    };
-    recorder.set_upstream(upstream.peer_addr().ok());
-    recorder.response_started(StatusCode::OK.as_u16(), None);
+    let changes = connection.proxy().gate.changes();
+    let (upstream, exchange) = dial(connection, &origin, exchange).await?;
+    let mut exchange = exchange.answer(StatusCode::OK, None);
     let connection = connection.clone();
     let proxy = Arc::clone(&connection.downstream.proxy);
     proxy.spawn(async move {
@@ -59,12 +52,12 @@ pub(super) async fn open(
                     origin,
                     client_stream,
                     upstream,
-                    recorder,
+                    exchange,
                     changes,
                 )
                 .await;
             }
-            Err(_) => recorder.client_closed(),
+            Err(_) => exchange.leave(),
         }
         drop(connection);
     });
@@ -77,38 +70,37 @@ async fn pass(
     origin: Origin,
     mut client_stream: ClientStream,
     upstream: TcpStream,
-    mut recorder: Box<ExchangeRecorder>,
+    mut exchange: Exchange<Answered>,
     changes: watch::Receiver<()>,
 ) {
     let downstream = &connection.downstream;
-    let patience = downstream.proxy.settings.load().limits.header_timeout;
-    let (client, agent) = (Arc::clone(recorder.client()), Arc::clone(recorder.agent()));
-    let to = (whole(origin.clone()), recorder.upstream());
-    let denied = denied(downstream, Kind::Tunnel, to, client, agent, changes);
+    let patience = exchange.settings().limits.header_timeout;
+    let target = whole(origin.clone());
+    let denied = denied(downstream, Some(Kind::Tunnel), target, &exchange, changes);
     let mut denied = std::pin::pin!(denied);
     let mut octets = BytesMut::new();
     let hello = tokio::select! {
         hello = timeout(patience, hello::read(&mut client_stream, &mut octets)) => hello,
-        () = &mut denied => return recorder.failed("http_request_denied"),
+        () = &mut denied => return exchange.fail("http_request_denied"),
         () = server::late(&downstream.proxy.stop, server::HANDSHAKE) => {
-            return recorder.failed("proxy_stopped");
+            return exchange.fail("proxy_stopped");
         }
     };
     let hello = match hello {
         Ok(Ok(hello)) => hello,
-        Ok(Err(_)) => return recorder.failed("connection_terminated"),
-        Err(_) => return recorder.failed("connection_read_timeout"),
+        Ok(Err(_)) => return exchange.fail("connection_terminated"),
+        Err(_) => return exchange.fail("connection_read_timeout"),
     };
     let may_pass = match hello {
-        Hello::Closed => return recorder.client_closed(),
+        Hello::Closed => return exchange.leave(),
         Hello::Tls(name) if fits(&origin, name.as_deref()) => true,
         Hello::Tls(name) => {
             debug!(%origin, ?name, "the server name of an opaque tunnel is not its host");
-            recorder.set_detail(Some(&format!(
+            exchange.set_detail(Some(&format!(
                 "The ClientHello of this tunnel to {origin} names {}.",
                 name.as_deref().unwrap_or("no server"),
             )));
-            recorder.decide(Decision::bare(
+            exchange.overrule(Decision::bare(
                 Reason::Misdirected,
                 downstream.proxy.clock.now(),
             ));
@@ -117,32 +109,38 @@ async fn pass(
             false
         }
         // Octets other than TLS may be anything; report mode lets them pass.
-        Hello::Unreadable => may_pass_opaque(connection, &origin, &mut recorder).await,
+        Hello::Unreadable => may_pass_opaque(connection, &origin, &mut exchange).await,
     };
     if !may_pass {
-        recorder.failed("tls_protocol_error");
+        exchange.fail("tls_protocol_error");
         let _ = client_stream.shutdown().await; // the client may be gone
         return;
     }
     let client_stream = Filtered::new(client_stream, Replay(octets.freeze()));
-    let relay = Relay::of(downstream, None);
-    relay.run(client_stream, upstream, recorder, denied).await;
+    relay(
+        downstream,
+        None,
+        (client_stream, upstream),
+        exchange,
+        denied,
+    )
+    .await;
 }
 
 /// Judges a tunnel that carries something other than TLS.
 async fn may_pass_opaque(
     connection: &Connection,
     origin: &Origin,
-    recorder: &mut ExchangeRecorder,
+    exchange: &mut Exchange<Answered>,
 ) -> bool {
-    let proxy = &connection.downstream.proxy;
+    let proxy = connection.proxy();
     let (target, now) = (whole(origin.clone()), proxy.clock.now());
     let ruling = proxy
         .gate
-        .clear_opaque(target, &recorder.requester(), now)
+        .clear_opaque(target, &exchange.requester(), now)
         .await;
     let passes = matches!(ruling, Ruling::Allow(..));
-    recorder.decide(ruling.into_decision());
+    exchange.overrule(ruling.into_decision());
     passes
 }
 
@@ -163,25 +161,23 @@ fn is_address(host: &str) -> bool {
 async fn dial(
     connection: &Connection,
     origin: &Origin,
-    recorder: &mut ExchangeRecorder,
-) -> Result<TcpStream, Unanswered> {
-    let proxy = &connection.downstream.proxy;
+    mut exchange: Exchange<Admitted>,
+) -> Result<(TcpStream, Exchange<Sent>), Refused> {
+    let proxy = connection.proxy();
     let mut target = whole(origin.clone());
     for _ in 0..MAX_JUDGEMENTS {
-        let permit = connection.clear(Kind::Tunnel, target, recorder).await;
-        match proxy
-            .egress
-            .connect(
-                permit.ok_or(Unanswered::Denied)?,
-                connection.downstream.via.as_ref(),
-            )
-            .await
-        {
-            Ok(upstream) => return Ok(upstream),
-            Err(Unconnected::Failed(failure)) => return Err(failure.into()),
+        let (permit, decided) = connection.clear(Kind::Tunnel, target, exchange).await?;
+        let via = connection.downstream.via.as_ref();
+        match proxy.egress.connect(permit, via).await {
+            Ok(upstream) => {
+                let address = upstream.peer_addr().ok();
+                return Ok((upstream, decided.connect(address)));
+            }
+            Err(Unconnected::Failed(failure)) => return Err(decided.unsent(failure)),
             Err(Unconnected::Overtaken(again)) => target = again,
         }
+        exchange = decided.overtaken();
     }
-    proxy.give_up(recorder);
-    Err(Unanswered::Denied)
+    let judged = proxy.give_up(exchange.gated());
+    Err(exchange.decided(judged).refuse(Refusal::Decided))
 }

@@ -17,13 +17,13 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::super::body::Answer;
+use super::super::carrier::Http2Exchange;
 use super::super::checked_stream::{CHANCE, ConnectionTimeouts};
-use super::super::connection_state::ConnectionState;
-use super::super::crawler_body::{CrawlerBody, OnTunnel};
-use super::super::downstream::{Connection, Downstream};
+use super::super::client_stream::{CrawlerBody, OnTunnel};
+use super::super::connection::ConnectionState;
+use super::super::connection::{Connection, Downstream};
 use super::super::exchange_state::ExchangeState;
 use super::super::framing::{Bounds, Violation};
-use super::super::http2_exchange::Http2Exchange;
 use super::super::stall::{StallLimit, StallTimer};
 use super::super::target::Scope;
 use super::abuse::Abuse;
@@ -122,20 +122,17 @@ pub(super) async fn run(
         None => None,
     };
     let is_websocket = accept.is_some();
-    let (body, tunnel, rest) = match is_tunnel {
-        true => {
-            let (opened, opening) = oneshot::channel();
-            (
-                CrawlerBody::Tunnel(OnTunnel { opening, accept }),
-                Some((opened, received)),
-                None,
-            )
-        }
-        false => {
-            form::frame(&mut parts.headers, received.is_end_stream());
-            let (upload, rest) = Upload::new(received, shared.bounds);
-            (CrawlerBody::Http2(upload), None, Some(rest))
-        }
+    let (body, tunnel, rest) = if is_tunnel {
+        let (opened, opening) = oneshot::channel();
+        (
+            CrawlerBody::Tunnel(OnTunnel { opening, accept }),
+            Some((opened, received)),
+            None,
+        )
+    } else {
+        form::frame(&mut parts.headers, received.is_end_stream());
+        let (upload, rest) = Upload::new(received, shared.bounds);
+        (CrawlerBody::Http2(upload), None, Some(rest))
     };
     let http2 = Arc::new(Http2Exchange::of(violation));
     let state = Arc::new(ExchangeState::of_http2(&shared.state, &http2));
@@ -154,9 +151,10 @@ pub(super) async fn run(
             date.insert(now);
         }
     }
-    let opens = match is_websocket {
-        true => websocket::complete(&mut head.status, &mut head.headers),
-        false => head.status.is_success(),
+    let opens = if is_websocket {
+        websocket::complete(&mut head.status, &mut head.headers)
+    } else {
+        head.status.is_success()
     };
     let head = Response::from_parts(head, ());
     if let Some((opened, received)) = tunnel.filter(|_| opens) {

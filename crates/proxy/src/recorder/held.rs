@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use http::Response;
 
-use super::ExchangeRecorder;
-use super::phase::Phase;
+use super::{Exchange, Phase, Recorder, Sent};
 use crawlgate_egress::Failure;
 use crawlgate_gate::cache::fetch::retry_after;
 use crawlgate_gate::{Cleared, HeldOutcome, PriorClaim, Requester};
@@ -25,26 +24,27 @@ pub struct Held<'a> {
     pub outcome: HeldOutcome<'a>,
 }
 
-impl ExchangeRecorder {
-    /// Hands the request to the gate until it is [released](ExchangeRecorder::release).
+/// Proof that a decision was entered, without which no exchange counts as decided.
+pub struct Judged(());
+
+impl Recorder {
+    /// Hands the request to the gate until it is [released](Recorder::release).
     pub fn hold(&mut self) -> Held<'_> {
-        self.phase.enter(Phase::Held { before: self.pace });
-        self.is_charged = true;
-        let is_used = self.prior.is_used;
-        let prior = std::mem::take(&mut self.prior);
-        self.prior.is_used = is_used;
+        let judgement = &mut self.judgement;
+        self.phase.enter(Phase::Held {
+            before: judgement.pace,
+        });
+        judgement.is_charged = true;
+        let is_used = judgement.prior.is_used;
+        let prior = std::mem::take(&mut judgement.prior);
+        judgement.prior.is_used = is_used;
         Held {
-            requester: Requester {
-                address: self.address.ip(),
-                client: &self.client,
-                agent: &self.agent,
-                generation: self.generation,
-            },
-            asked: self.time,
+            requester: self.identified.requester(self.facts.address),
+            asked: self.facts.time,
             prior,
             outcome: HeldOutcome {
-                decision: &mut self.decision,
-                pace: &mut self.pace,
+                decision: &mut judgement.decision,
+                pace: &mut judgement.pace,
             },
         }
     }
@@ -52,40 +52,45 @@ impl ExchangeRecorder {
     /// Takes the request back from the gate after it has `waited`, and returns the ruling. It is not the decision yet:
     /// a change may have overtaken it.
     pub fn release(&mut self, cleared: Cleared, waited: Duration) -> Ruling {
-        self.waited += waited;
+        let judgement = &mut self.judgement;
+        judgement.waited += waited;
         // After the first sending, time counts as the origin's.
-        if !self.prior.is_used {
+        if !judgement.prior.is_used {
             // One that is judged again has waited before, too.
-            self.hold = cleared.hold.max(self.waited);
+            judgement.hold = cleared.hold.max(judgement.waited);
         }
-        self.prior.turn = cleared.turn;
-        self.prior.charged = cleared.charged;
+        judgement.prior.turn = cleared.turn;
+        judgement.prior.charged = cleared.charged;
         // A request that keeps its turn is recorded with the limit that first held it.
         let before = match self.phase {
-            Phase::Held { before } if self.prior.turn.is_some() => before,
+            Phase::Held { before } if judgement.prior.turn.is_some() => before,
             _ => None,
         };
-        self.pace = cleared.pace.or(before);
+        judgement.pace = cleared.pace.or(before);
         self.phase.enter(Phase::Pending);
         cleared.ruling
     }
 
+    /// Enters the decision of a ruling that stands.
+    pub fn rule(&mut self, decision: Decision) -> Judged {
+        self.enter(decision);
+        Judged(())
+    }
+
     /// Enters a refusal that is no ruling of the gate, and gives up the request's turn.
-    pub fn withdraw(&mut self, decision: Decision) {
-        self.give_up_turn();
-        self.decide(decision);
+    pub fn withdraw(&mut self, decision: Decision) -> Judged {
+        self.judgement.prior.turn = None;
+        self.rule(decision)
     }
+}
 
-    /// Gives up the turn of a request that crawlgate does not send.
-    pub fn give_up_turn(&mut self) {
-        self.prior.turn = None;
-    }
-
+impl Exchange<Sent> {
     /// Waits for another turn of a request that was sent once and is to be sent again, and tells whether it may be.
     pub async fn retry_turn(&mut self) -> bool {
-        self.prior.is_used = true;
-        match &self.prior.turn {
-            Some(turn) => self.proxy.gate.pace().again(turn).await,
+        let recorder = &mut *self.recorder;
+        recorder.judgement.prior.is_used = true;
+        match &recorder.judgement.prior.turn {
+            Some(turn) => recorder.proxy.gate.pace().again(turn).await,
             None => true,
         }
     }
@@ -96,13 +101,15 @@ impl ExchangeRecorder {
         if received.is_ok() {
             self.proxy.gate.robots_cache().reached();
         }
-        let Some(turn) = &self.prior.turn else { return };
+        let Some(turn) = &self.judgement.prior.turn else {
+            return;
+        };
         let pace = self.proxy.gate.pace();
         match received {
             Ok((response, was_crowded)) => {
                 let wish = || retry_after(response.headers(), &self.proxy.clock);
                 // With a body, the time depends on the crawler, too.
-                let is_telling = self.bytes_in.is_none() && !was_crowded;
+                let is_telling = self.sending.bytes_in.is_none() && !was_crowded;
                 pace.answered(turn, response.status().as_u16(), wish, is_telling);
             }
             Err(failure) if failure.is_of_the_origin() => pace.failed(turn),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Audience, MAX};
-use crate::recorder::ExchangeRecorder;
+use crate::recorder::Recorder;
 use crawlgate_origins::state::State;
 use crawlgate_policy::usage::Usage;
 use crawlgate_policy::{Decision, Reason};
@@ -25,11 +25,7 @@ pub struct Facts<'a> {
 impl<'a> Facts<'a> {
     /// Collects the facts of this decision; `decided` unless the answer is about the request's form or its way, or the
     /// exchange failed with the error `failure`.
-    pub fn of(
-        recorder: &'a ExchangeRecorder,
-        decided: bool,
-        failure: Option<&'static str>,
-    ) -> Facts<'a> {
+    pub fn of(recorder: &'a Recorder, decided: bool, failure: Option<&'static str>) -> Facts<'a> {
         let decision = recorder.decision();
         let asked_robots = !matches!(
             decision.reason,

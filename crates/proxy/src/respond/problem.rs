@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use http::StatusCode;
 
-use super::{Refusal, RequestTraits, Unforwardable};
+use super::{Refusal, Unforwardable};
 use crate::framing::Violation;
-use crate::recorder::ExchangeRecorder;
+use crate::recorder::Recorder;
 use crate::target::Unreadable;
 use crawlgate_egress::{Failure, Prohibited};
 use crawlgate_ftp as ftp;
@@ -46,15 +46,10 @@ impl Problem {
 }
 
 /// Returns the problem of a refusal.
-pub(super) fn tell(
-    refusal: &Refusal,
-    recorder: &ExchangeRecorder,
-    traits: RequestTraits,
-    now: Moment,
-) -> Problem {
+pub(super) fn tell(refusal: &Refusal, recorder: &Recorder, now: Moment) -> Problem {
     let origin = recorder.origin().map_or("the origin", Origin::as_str);
     match refusal {
-        Refusal::Decided => decided(recorder.decision(), recorder.pace(), origin, traits, now),
+        Refusal::Decided => decided(recorder, origin, now),
         Refusal::Form(violation) => {
             let (status, detail) = form(*violation);
             Problem {
@@ -164,15 +159,16 @@ fn unreadable_target(unreadable: &Unreadable) -> Problem {
 fn unanswered(failure: &Failure, origin: &str) -> Problem {
     let sentence = failure.sentence();
     let is_of_the_crawler = matches!(failure, Failure::RequestBody | Failure::RequestStalled);
-    let (title, detail) = match is_of_the_crawler {
-        true => (
+    let (title, detail) = if is_of_the_crawler {
+        (
             "The request did not come whole",
             format!("The request to {origin} was given up: {sentence}."),
-        ),
-        false => (
+        )
+    } else {
+        (
             "The origin did not answer",
             format!("No answer from {origin}: {sentence}."),
-        ),
+        )
     };
     Problem {
         status: match failure {
@@ -187,13 +183,9 @@ fn unanswered(failure: &Failure, origin: &str) -> Problem {
 }
 
 /// Returns the problem of a decision: the answer of its reason, except where a setting or the decision changes it.
-fn decided(
-    decision: &Decision,
-    pace: Option<EffectivePace>,
-    origin: &str,
-    traits: RequestTraits,
-    now: Moment,
-) -> Problem {
+fn decided(recorder: &Recorder, origin: &str, now: Moment) -> Problem {
+    let (decision, pace) = (recorder.decision(), recorder.pace());
+    let unreachable_status = recorder.settings().robots.unreachable_status;
     let reason = decision.reason;
     let detail = detail(decision, pace, origin)
         .unwrap_or_else(|| reason.info().answer.detail.replace("{origin}", origin));
@@ -209,9 +201,8 @@ fn decided(
                 Some((status, error)) => (status, Some(error)),
                 None => (problem.status, problem.error),
             };
-            let fixed = traits.unreachable_status;
-            Problem {
-                status: fixed
+                Problem {
+                status: unreachable_status
                     .and_then(|status| StatusCode::from_u16(status).ok())
                     .unwrap_or(status),
                 error,
@@ -246,13 +237,14 @@ fn detail(decision: &Decision, pace: Option<EffectivePace>, origin: &str) -> Opt
         ),
         Reason::UsageWithheld => {
             let refused = decision.usage.as_deref()?.judged.refused;
-            match refused.is_empty() {
-                true => format!(
+            if refused.is_empty() {
+                format!(
                     "{origin} sent this page and names a licence for it that the operator of this proxy does not list; its content is withheld."
-                ),
-                false => format!(
+                )
+            } else {
+                format!(
                     "{origin} sent this page and disallows this use of it ({refused}); its content is withheld."
-                ),
+                )
             }
         }
         Reason::Paced => format!(

@@ -94,9 +94,9 @@ fn execute(args: &SqlArgs, config: &Config, chosen: &LogSelection) -> Result<(),
     let done = session.run(&text, &mut printer).map_err(|error| {
         let error = error.to_string();
         match chosen.is_several() && error.starts_with("no such table") {
-            true => format!(
-                "{error}; with several logs there are the views decisions and denials alone"
-            ),
+            true => {
+                format!("{error}; with several logs there are only the views decisions and denials")
+            }
             false => error,
         }
     });

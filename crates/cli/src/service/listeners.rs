@@ -184,7 +184,7 @@ async fn make(configured: &Configured) -> Result<Bound, ListenError> {
             Ok(Bound::Unix(listener, Some(file)))
         }
         Err(BindError::Taken(_)) => Err(failed(
-            "another process listens there; give this one a place of its own".to_owned(),
+            "another process listens there; give this one a separate place".to_owned(),
         )),
         Err(BindError::Failed { error, .. }) => {
             let hint = match error.kind() {

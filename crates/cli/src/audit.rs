@@ -19,8 +19,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 
 pub(super) use self::all::verification;
-use super::collected::{CollectedArgs, LogSelection};
-use super::store_file::StoreFileArgs;
+use super::collected::{CollectedArgs, LogSelection, StoreFileArgs};
 use super::{Failure, fail};
 use crawlgate_config::Config;
 use crawlgate_evidence::verify::case::{Trusted, Uncovered};

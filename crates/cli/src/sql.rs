@@ -8,9 +8,8 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 
 use self::printer::RowPrinter;
-use super::collected::{CollectedArgs, LogSelection};
+use super::collected::{CollectedArgs, LogSelection, StoreFileArgs};
 use super::log::filter::FilterArgs;
-use super::store_file::StoreFileArgs;
 use super::{Failure, fail, terminal};
 use crawlgate_config::Config;
 use crawlgate_store as store;

@@ -273,7 +273,7 @@ fn a_store_that_was_rolled_back_goes_on_as_a_new_log_and_earlier_evidence_still_
     assert_eq!(files(), before, "nothing is changed yet");
     refused(&gate);
     let told = audit(&gate, &["fork", "--reason", reason, "--yes"], 0);
-    says!(told, "goes on with record 9");
+    says!(told, "begins with record 9");
     let new = audit(&gate, &["key"], 0).trim().to_owned();
     let name = |key: &str| key.split('+').next().unwrap().to_owned();
     assert_ne!(name(&new), name(&old));

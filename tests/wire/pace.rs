@@ -104,7 +104,7 @@ fn the_retry_after_of_a_page_is_respected() {
     assert!((50..=60).contains(&seconds), "{seconds}");
     assert_eq!(origin.seen_but_robots(), ["GET /open", "GET /busy"]);
     let shown = gate.beside("origins", &["show", &origin.url("")]).1;
-    says!(shown, "in trouble     asked once in 1m for now");
+    says!(shown, "in trouble     asked at most once in 1m at present");
     // A denial needs no turn, and another origin is not affected.
     gate.denied(&gate.get(&origin.url("/private")));
     let other = Origin::with_rules(RULES);

@@ -153,7 +153,7 @@ fn the_decisions_of_all_logs_are_one_list_by_time() {
     let alone = sql("fra-1", "SELECT * FROM denials", 0);
     assert!(alone.starts_with("seq,"), "{alone}");
     let error = sql("*", "SELECT * FROM origins", 2);
-    says!(error, "the views decisions and denials alone");
+    says!(error, "only the views decisions and denials");
 }
 
 #[test]

@@ -294,7 +294,7 @@ fn an_invalid_file_of_headers_is_reported_at_once() {
     let fields = setup.dir().join("otlp.fields");
     for (content, why) in [
         (None, "No such file"),
-        (Some("just-a-key\n"), "line 1 is none"),
+        (Some("just-a-key\n"), "line 1 is not a field"),
     ] {
         if let Some(content) = content {
             std::fs::write(&fields, content).unwrap();

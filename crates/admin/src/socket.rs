@@ -88,7 +88,7 @@ pub struct Socket {
 pub enum BindError {
     /// Another process listens there.
     #[error(
-        "admin socket {}: another crawlgate listens there; give this one a place of its own with [admin] socket, or \
+        "admin socket {}: another crawlgate listens there; give this one a separate place with [admin] socket, or \
          \"\" for none",
         .0.display()
     )]

@@ -179,7 +179,7 @@ fn read_head(block: &[u8]) -> Result<(usize, Sections), BlockError> {
         let raw = number(raw)?;
         whole = whole.saturating_add(raw);
         if *id <= last || raw == 0 || whole > MAX_RAW {
-            return Err(BlockError("a list of sections that is none"));
+            return Err(BlockError("an invalid list of sections"));
         }
         let slot = sections.get_mut(usize::from(*id) - 1);
         let slot = slot.ok_or(BlockError("an unknown section"))?;

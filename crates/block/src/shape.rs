@@ -244,7 +244,7 @@ pub(super) struct Shape {
 impl Shape {
     /// Reads a shape.
     pub(super) fn read(word: &[u8]) -> Result<Self, BlockError> {
-        const NONE: BlockError = BlockError("a shape that is none");
+        const NONE: BlockError = BlockError("an invalid shape");
         let none = |_| NONE;
         let mut holes = KeySet::default();
         let mut pieces = Vec::new();

@@ -18,7 +18,7 @@ pub fn put_signed(out: &mut Vec<u8>, number: i64) {
     put(out, ((number << 1) ^ (number >> 63)).cast_unsigned());
 }
 
-const NO_NUMBER: BlockError = BlockError("a column that is cut off, or a number that is none");
+const NO_NUMBER: BlockError = BlockError("a column that is cut off, or an invalid number");
 
 /// Octets that are read from their start.
 #[derive(Clone, Copy, Debug, Default)]

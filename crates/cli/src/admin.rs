@@ -6,8 +6,8 @@ use std::sync::Arc;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
-use super::credentials::{PasswordArgs, deliver, made_up, tell_secret};
-use super::{Failure, fail, terminal};
+use super::credentials::{PasswordArgs, deliver, made_up, quoted, tell_secret};
+use super::{Failure, terminal};
 use crawlgate_config::{AdminUser, Config, Role, TokenDigest, client_name};
 use crawlgate_turns::client::passwords;
 
@@ -76,33 +76,27 @@ fn role() -> impl TypedValueParser<Value = Role> {
 }
 
 /// Runs `crawlgate admin`; exits 0, or 2 on failure.
-#[must_use]
-pub fn run(args: &AdminArgs, config: &Config) -> ExitCode {
+pub(super) fn run(args: &AdminArgs, config: &Config) -> Result<ExitCode, Failure> {
     let Command::User { command } = &args.command;
-    let done = match command {
-        UserCommand::Add(args) => add(args, config),
-        UserCommand::List => terminal::print(list(&config.admin.users).as_bytes()).map(drop),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error),
+    match command {
+        UserCommand::Add(args) => add(args, config)?,
+        UserCommand::List => terminal::print(list(&config.admin.users)).map(drop)?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn add(args: &AddArgs, config: &Config) -> Result<(), Failure> {
     if config.admin.users.iter().any(|user| user.name == args.name) {
         bail!("a user is named {:?} already", args.name);
     }
-    let (kind, secret) = match args.token {
-        true => ("token", made_up()?),
-        false => ("password", args.password.password(&args.name)?),
-    };
-    let stored = match args.token {
-        true => TokenDigest::of(secret.as_bytes()).reveal(),
-        false => {
-            let hash = passwords::hash(secret.as_bytes())?;
-            hash.reveal().to_owned()
-        }
+    let (kind, secret, stored) = if args.token {
+        let token = made_up()?;
+        let digest = TokenDigest::of(token.as_bytes());
+        ("token", token, digest.reveal())
+    } else {
+        let password = args.password.password(&args.name)?;
+        let hash = passwords::hash(password.as_bytes())?;
+        ("password", password, hash.reveal().to_owned())
     };
     let entry = entry(&args.name, args.role, kind, &stored);
     deliver(&entry, args.append, config)?;
@@ -114,7 +108,6 @@ fn add(args: &AddArgs, config: &Config) -> Result<(), Failure> {
 
 /// Returns the entry in the form of the configuration. `kind` is the key of the secret, of which `stored` is the hash.
 fn entry(name: &str, role: Role, kind: &str, stored: &str) -> String {
-    let quoted = |text: &str| toml::Value::from(text).to_string();
     let (name, role, stored) = (quoted(name), quoted(role.as_str()), quoted(stored));
     format!("[[admin.user]]\nname = {name}\nrole = {role}\n{kind} = {stored}\n")
 }

@@ -19,8 +19,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 
 pub(super) use self::all::verification;
-use super::collected::{CollectedArgs, LogSelection};
-use super::store_file::StoreFileArgs;
+use super::collected::{CollectedArgs, LogSelection, StoreFileArgs};
 use super::{Failure, fail};
 use crawlgate_config::Config;
 use crawlgate_evidence::verify::case::{Trusted, Uncovered};
@@ -156,8 +155,8 @@ enum Command {
     Key(key::KeyArgs),
     /// Begin a new log where signed records are missing, as after an older copy of the store was brought back
     ///
-    /// The new log goes on behind the records at hand, under another name and with another key; its next record names the
-    /// lost log and the reason. Nothing is deleted. No other process may have the store open.
+    /// The new log continues after the records of this store, under another name and with another key; its next record
+    /// names the lost log and the reason. Nothing is deleted. No other process may have the store open.
     #[command(after_help = fork::HELP)]
     Fork(fork::ForkArgs),
 }

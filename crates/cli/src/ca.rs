@@ -1,17 +1,16 @@
 //! `crawlgate ca`: the authority's files, its fingerprints, and the set-up of clients.
 
-use std::{
-    fmt::Write as _,
-    io::{self, Write as _},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::fmt::Write as _;
+use std::iter;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use crawlgate_ca::{Authority, CaError, text};
-use crawlgate_config::Config;
-use crawlgate_system::clock::Clock;
+use super::{Failure, terminal};
+use crawlgate_ca::{Authority, text};
+use crawlgate_config::{Config, TlsConfig};
+use crawlgate_system::clock::{Clock, Moment};
 use crawlgate_trust::recipes::{self, Setup};
 use crawlgate_trust::{self as trust, TrustError};
 
@@ -76,23 +75,15 @@ enum CaCommand {
     },
 }
 
-/// Runs `crawlgate ca` and returns its exit code: 0, or 2 if it failed.
-#[must_use]
-pub fn run(args: &CaArgs, config: &Config) -> ExitCode {
-    match perform(&args.command, config) {
-        Ok(said) => {
-            // The reader may have gone.
-            let _ = io::stdout().lock().write_all(said.result.as_bytes());
-            if let Some(note) = said.note {
-                let _ = writeln!(io::stderr().lock(), "crawlgate: {note}");
-            }
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            let _ = writeln!(io::stderr().lock(), "crawlgate: {error}");
-            ExitCode::from(2)
-        }
+/// Runs `crawlgate ca`; exits 0, or 2 on failure.
+pub(super) fn run(args: &CaArgs, config: &Config) -> Result<ExitCode, Failure> {
+    let said = perform(&args.command, config)?;
+    let printed = terminal::print(&said.result);
+    if let Some(note) = said.note {
+        terminal::tell(note);
     }
+    printed?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The output of a command.
@@ -107,40 +98,6 @@ struct CommandOutput {
 impl From<String> for CommandOutput {
     fn from(result: String) -> Self {
         Self { result, note: None }
-    }
-}
-
-/// The reason why `crawlgate ca` failed.
-#[derive(Debug)]
-enum Failure {
-    Ca(CaError),
-    Trust(TrustError),
-    Client(String),
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Ca(error) => error.fmt(f),
-            Self::Trust(error) => error.fmt(f),
-            Self::Client(client) => write!(
-                f,
-                "no set-up is known for {client:?}; known are {}",
-                recipes::CLIENTS.join(", ")
-            ),
-        }
-    }
-}
-
-impl From<CaError> for Failure {
-    fn from(error: CaError) -> Self {
-        Self::Ca(error)
-    }
-}
-
-impl From<TrustError> for Failure {
-    fn from(error: TrustError) -> Self {
-        Self::Trust(error)
     }
 }
 
@@ -171,7 +128,7 @@ fn perform(command: &CaCommand, config: &Config) -> Result<CommandOutput, Failur
         CaCommand::Export { directory } => {
             let authority = Authority::load(&config.tls, clock.clone())?;
             let exports = Exports::of(config, directory.as_ref());
-            exports.write(&authority, config, &clock)?;
+            exports.write(&authority, &config.tls, clock.now())?;
             let written = exports.all().map(|path| format!("{}\n", path.display()));
             Ok(written.concat().into())
         }
@@ -192,13 +149,16 @@ fn perform(command: &CaCommand, config: &Config) -> Result<CommandOutput, Failur
             };
             let lines = match client {
                 None => setup.all(),
-                Some(client) => setup
-                    .one(client)
-                    .map(|recipe| recipe.to_string())
-                    .ok_or_else(|| Failure::Client(client.clone()))?,
+                Some(client) => {
+                    let recipe = setup.one(client).ok_or_else(|| {
+                        let known = recipes::CLIENTS.join(", ");
+                        format!("no set-up is known for {client:?}; known are {known}")
+                    })?;
+                    recipe.to_string()
+                }
             };
             // The printed lines name these files: they must exist and match the authority.
-            let failed = exports.write(&authority, config, &clock).err();
+            let failed = exports.write(&authority, &config.tls, clock.now()).err();
             Ok(CommandOutput {
                 result: lines,
                 note: failed.map(|error| {
@@ -216,13 +176,14 @@ fn perform(command: &CaCommand, config: &Config) -> Result<CommandOutput, Failur
 /// trust the old files would fail without an explanation.
 fn changed(authority: &Authority, config: &Config, clock: &Clock) -> CommandOutput {
     let exports = Exports::of(config, None);
-    let failed = match exports.exist() {
-        true => exports.write(authority, config, clock).err(),
-        false => None,
+    let written = if exports.exist() {
+        exports.write(authority, &config.tls, clock.now())
+    } else {
+        Ok(())
     };
     CommandOutput {
         result: describe(authority),
-        note: failed.map(|error| {
+        note: written.err().map(|error| {
             format!("{error}; it stands for what was before until `crawlgate ca export` works")
         }),
     }
@@ -231,11 +192,8 @@ fn changed(authority: &Authority, config: &Config, clock: &Clock) -> CommandOutp
 /// Returns the keys of this authority and the next, in Chromium's form.
 fn spki_list(authority: &Authority) -> String {
     let next = authority.next().map(|next| next.spki_sha256_base64());
-    let keys: Vec<String> = [authority.spki_sha256_base64()]
-        .into_iter()
-        .chain(next)
-        .collect();
-    keys.join(",")
+    let keys = iter::once(authority.spki_sha256_base64()).chain(next);
+    terminal::joined(keys, ",", "")
 }
 
 fn describe(authority: &Authority) -> String {
@@ -280,24 +238,29 @@ fn describe(authority: &Authority) -> String {
 }
 
 /// The exported files, for clients that read one file only.
-struct Exports {
-    /// Only the authority and the others that clients trust.
-    authorities: PathBuf,
-    bundle: PathBuf,
-    truststore: PathBuf,
+#[derive(Clone, Debug)]
+pub(super) struct Exports {
+    /// Only the authority and the others that clients trust, PEM: for clients that add them to their trusted roots.
+    pub(super) authorities: PathBuf,
+    /// Public roots, the operator's extra roots and the authority, PEM: for clients that trust one file.
+    pub(super) bundle: PathBuf,
+    /// The bundle as a Java truststore.
+    pub(super) truststore: PathBuf,
 }
 
 impl Exports {
     /// Returns the paths in `directory`, or else beside the authority's certificate.
     fn of(config: &Config, directory: Option<&PathBuf>) -> Self {
-        let place = |name: &str| match directory {
-            Some(directory) => directory.join(name),
-            None => config.tls.ca_cert.with_file_name(name),
-        };
+        let beside = config.tls.ca_cert.parent().unwrap_or(Path::new(""));
+        Self::in_directory(directory.map_or(beside, PathBuf::as_path))
+    }
+
+    /// Returns the paths in `directory`.
+    pub(super) fn in_directory(directory: &Path) -> Self {
         Self {
-            authorities: place("authorities.pem"),
-            bundle: place("bundle.pem"),
-            truststore: place("truststore.jks"),
+            authorities: directory.join("authorities.pem"),
+            bundle: directory.join("bundle.pem"),
+            truststore: directory.join("truststore.jks"),
         }
     }
 
@@ -309,21 +272,22 @@ impl Exports {
         self.all().iter().any(|path| path.exists())
     }
 
-    fn write(
+    /// Writes the files anew.
+    pub(super) fn write(
         &self,
         authority: &Authority,
-        config: &Config,
-        clock: &Clock,
+        tls: &TlsConfig,
+        now: Moment,
     ) -> Result<(), TrustError> {
-        let roots = trust::public_roots().with_files(&config.tls.extra_roots)?;
+        let roots = trust::public_roots().with_files(&tls.extra_roots)?;
         trust::write_file(&self.authorities, authority.trusted_pem().as_bytes())?;
         roots.write_bundle(&self.bundle, &authority.trusted_pem())?;
-        roots.write_truststore(&self.truststore, &authority.trusted_der(), clock.now())
+        roots.write_truststore(&self.truststore, &authority.trusted_der(), now)
     }
 }
 
 /// Makes a path absolute: users paste set-up lines elsewhere.
-fn absolute(path: &std::path::Path) -> String {
+fn absolute(path: &Path) -> String {
     std::path::absolute(path)
         .unwrap_or_else(|_| path.into())
         .display()
@@ -332,85 +296,76 @@ fn absolute(path: &std::path::Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crawlgate_config::Places;
+
+    fn config(directory: &Path) -> Config {
+        let mut config = Config::builtin(&Places::default());
+        config.tls.ca_cert = directory.join("ca.crt");
+        config.tls.ca_key = directory.join("ca.key");
+        config
+    }
+
+    fn setup(client: Option<&str>, exported: Option<PathBuf>) -> CaCommand {
+        let client = client.map(str::to_owned);
+        CaCommand::Setup { client, exported }
+    }
 
     #[test]
     fn an_authority_is_created_shown_exported_and_explained() {
         let directory = tempfile::tempdir().unwrap();
-        let mut config = Config::builtin(&Places::default());
-        config.tls.ca_cert = directory.path().join("certs/ca.crt");
-        config.tls.ca_key = directory.path().join("certs/ca.key");
-        let ca = |command| perform(&command, &config).map(|said| said.result);
+        let config = config(&directory.path().join("certs"));
+        let ca = |command| {
+            let done = perform(&command, &config).map(|said| said.result);
+            done.map_err(|error| error.to_string())
+        };
 
-        let missing = ca(CaCommand::Show).unwrap_err().to_string();
+        let missing = ca(CaCommand::Show).unwrap_err();
         assert!(missing.contains("crawlgate ca create"), "{missing}");
         let created = ca(CaCommand::Create { force: false }).unwrap();
         assert_eq!(ca(CaCommand::Show).unwrap(), created);
-        for label in [
-            "certificate ",
-            "key ",
-            "CN=crawlgate local CA",
-            "SHA-256 ",
-            "SPKI SHA-256 ",
-        ] {
+        let subject = "CN=crawlgate local CA";
+        for label in ["certificate ", "key ", subject, "SHA-256 ", "SPKI SHA-256 "] {
             assert!(created.contains(label), "no {label:?} in {created}");
         }
-        let again = ca(CaCommand::Create { force: false })
-            .unwrap_err()
-            .to_string();
+        let again = ca(CaCommand::Create { force: false }).unwrap_err();
         assert!(again.contains("--force"), "{again}");
         assert_ne!(ca(CaCommand::Create { force: true }).unwrap(), created);
 
         let exported = ca(CaCommand::Export { directory: None }).unwrap();
         for path in exported.lines() {
-            assert!(std::fs::metadata(path).unwrap().len() > 500, "{path}");
+            assert!(fs::metadata(path).unwrap().len() > 500, "{path}");
         }
-        let setup = |client: Option<&str>| {
-            ca(CaCommand::Setup {
-                client: client.map(str::to_owned),
-                exported: None,
-            })
-        };
-        let all = setup(None).unwrap();
+        let all = ca(setup(None, None)).unwrap();
         for path in exported.lines() {
             assert!(all.contains(path), "{path} is not in {all}");
         }
-        assert!(all.contains(&setup(Some("CURL")).unwrap()));
-        let unknown = setup(Some("telnet")).unwrap_err().to_string();
-        assert!(
-            unknown.contains("telnet") && unknown.contains("curl"),
-            "{unknown}"
-        );
+        assert!(all.contains(&ca(setup(Some("CURL"), None)).unwrap()));
+        let unknown = ca(setup(Some("telnet"), None)).unwrap_err();
+        let names = unknown.contains("telnet") && unknown.contains("curl");
+        assert!(names, "{unknown}");
     }
 
     #[test]
     fn the_files_of_a_set_up_exist_and_match_the_authority() {
         let directory = tempfile::tempdir().unwrap();
-        let mut config = Config::builtin(&Places::default());
-        config.tls.ca_cert = directory.path().join("ca.crt");
-        config.tls.ca_key = directory.path().join("ca.key");
+        let config = config(directory.path());
         let ca = |command| perform(&command, &config).unwrap();
-        let setup = |exported| {
-            ca(CaCommand::Setup {
-                client: Some("curl".to_owned()),
-                exported,
-            })
-        };
+        let setup = |exported| ca(setup(Some("curl"), exported));
         let create = |force| ca(CaCommand::Create { force }).note;
         let elsewhere = directory.path().join("elsewhere");
-        let trusted = |directory: &std::path::Path| {
+        let trusted = |directory: &Path| {
             assert!(directory.join("truststore.jks").exists());
-            let bundle = std::fs::read_to_string(directory.join("bundle.pem")).unwrap();
-            let ours = std::fs::read_to_string(&config.tls.ca_cert).unwrap();
+            let bundle = fs::read_to_string(directory.join("bundle.pem")).unwrap();
+            let ours = fs::read_to_string(&config.tls.ca_cert).unwrap();
             bundle.starts_with(&ours)
         };
 
         assert_eq!(create(false), None);
-        assert!(
-            !directory.path().join("bundle.pem").exists(),
-            "not exported yet"
-        );
+        let bundle = directory.path().join("bundle.pem");
+        assert!(!bundle.exists(), "not exported yet");
         assert_eq!(setup(None).note, None);
         assert!(trusted(directory.path()));
         assert_eq!(create(true), None);
@@ -420,18 +375,13 @@ mod tests {
         let bundle = elsewhere.join("bundle.pem");
         assert!(said.result.contains(bundle.to_str().unwrap()), "{said:?}");
         let note = said.note.expect("there is no such directory");
-        assert!(
-            note.contains("cannot write") && note.contains("--exported"),
-            "{note}"
-        );
-        std::fs::create_dir(&elsewhere).unwrap();
+        let is_told = note.contains("cannot write") && note.contains("--exported");
+        assert!(is_told, "{note}");
+        fs::create_dir(&elsewhere).unwrap();
         assert_eq!(setup(Some(elsewhere.clone())).note, None);
         assert!(trusted(&elsewhere));
         assert_eq!(create(true), None);
-        assert!(
-            !trusted(&elsewhere),
-            "what was written elsewhere is not known"
-        );
+        assert!(!trusted(&elsewhere), "files elsewhere are not known");
         assert_eq!(setup(Some(elsewhere.clone())).note, None);
         assert!(trusted(&elsewhere));
     }

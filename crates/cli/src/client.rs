@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
-use super::credentials::{PasswordArgs, ask, deliver, first_line, tell_secret};
-use super::{Failure, fail, terminal};
+use super::credentials::{PasswordArgs, ask, deliver, first_line, quoted, tell_secret};
+use super::terminal::joined;
+use super::{Failure, terminal};
 use crawlgate_config::{ClientConfig, Conditions, Config, IpNet, PasswordHash, client_name};
 use crawlgate_policy::overrides::words;
 use crawlgate_robots::ProductToken;
@@ -89,19 +90,16 @@ fn network(text: &str) -> Result<IpNet, &'static str> {
 }
 
 /// Runs `crawlgate client`; exits 0, 1 for a wrong password, or 2 on failure.
-#[must_use]
-pub fn run(args: &ClientArgs, config: &Config) -> ExitCode {
-    let done = match &args.command {
-        Command::Add(args) => add(args, config),
-        Command::List => {
-            terminal::print(list(&config.clients).as_bytes()).map(|_| ExitCode::SUCCESS)
-        }
-        Command::Check { name } => check(name, config),
-    };
-    done.unwrap_or_else(|error| fail(&error))
+pub(super) fn run(args: &ClientArgs, config: &Config) -> Result<ExitCode, Failure> {
+    match &args.command {
+        Command::Add(args) => add(args, config)?,
+        Command::List => terminal::print(list(&config.clients)).map(drop)?,
+        Command::Check { name } => return check(name, config),
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
-fn add(args: &AddArgs, config: &Config) -> Result<ExitCode, Failure> {
+fn add(args: &AddArgs, config: &Config) -> Result<(), Failure> {
     if config.clients.iter().any(|client| client.name == args.name) {
         bail!("a client is named {:?} already", args.name);
     }
@@ -111,27 +109,27 @@ fn add(args: &AddArgs, config: &Config) -> Result<ExitCode, Failure> {
     if args.password.generate {
         tell_secret("password", &args.name, &password);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Returns the entry in the form of the configuration.
 fn entry(args: &AddArgs, hash: &PasswordHash) -> String {
-    let quoted = |text: &str| toml::Value::from(text).to_string();
-    let list = |texts: Vec<String>| {
-        let texts: Vec<_> = texts.iter().map(|text| quoted(text)).collect();
-        format!("[{}]", texts.join(", "))
-    };
+    /// Appends a key with a list of values, unless there are none.
+    fn put_list<T: ToString>(text: &mut String, key: &str, values: &[T]) {
+        if !values.is_empty() {
+            let values = joined(
+                values.iter().map(|value| quoted(&value.to_string())),
+                ", ",
+                "",
+            );
+            let _ = writeln!(text, "{key} = [{values}]");
+        }
+    }
     let mut text = String::new();
     let _ = writeln!(text, "[[client]]\nname = {}", quoted(&args.name));
     let _ = writeln!(text, "password = {}", quoted(hash.reveal()));
-    if !args.networks.is_empty() {
-        let networks = args.networks.iter().map(ToString::to_string).collect();
-        let _ = writeln!(text, "networks = {}", list(networks));
-    }
-    if !args.agents.is_empty() {
-        let agents = args.agents.iter().map(ToString::to_string).collect();
-        let _ = writeln!(text, "product_tokens = {}", list(agents));
-    }
+    put_list(&mut text, "networks", &args.networks);
+    put_list(&mut text, "product_tokens", &args.agents);
     if let Some(purpose) = &args.purpose {
         let _ = writeln!(text, "purpose = {}", quoted(purpose));
     }
@@ -145,20 +143,11 @@ fn list(clients: &[ClientConfig]) -> String {
     }
     const HEADING: [&str; 5] = ["name", "recognised by", "product tokens", "mode", "exempt"];
     let rows = clients.iter().map(|client| {
-        let tokens: Vec<_> = client
-            .product_tokens
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        let tokens = match tokens.is_empty() {
-            true => "-".to_owned(),
-            false => tokens.join(", "),
-        };
         let mode = client.mode.map_or("-", crawlgate_config::Mode::as_str);
         [
             client.name.to_string(),
             recognised_by(&client.conditions),
-            tokens,
+            joined(&client.product_tokens, ", ", "-"),
             mode.to_owned(),
             client.exempt.as_deref().unwrap_or("-").to_owned(),
         ]
@@ -174,9 +163,8 @@ fn recognised_by(conditions: &Conditions) -> String {
         listeners,
         certificates,
     } = conditions;
-    fn listed<T: ToString>(name: &str, all: &[T]) -> Option<String> {
-        let all: Vec<_> = all.iter().map(ToString::to_string).collect();
-        (!all.is_empty()).then(|| format!("{name} {}", all.join(" or ")))
+    fn listed<T: std::fmt::Display>(name: &str, all: &[T]) -> Option<String> {
+        (!all.is_empty()).then(|| format!("{name} {}", joined(all, " or ", "")))
     }
     let kinds = [
         password.as_ref().map(|_| "password".to_owned()),
@@ -184,37 +172,32 @@ fn recognised_by(conditions: &Conditions) -> String {
         listed("listener", listeners),
         listed("certificate", certificates),
     ];
-    let kinds: Vec<_> = kinds.into_iter().flatten().collect();
-    match kinds.is_empty() {
-        true => "everybody else".to_owned(),
-        false => kinds.join(" and "),
-    }
+    joined(kinds.into_iter().flatten(), " and ", "everybody else")
 }
 
 fn check(name: &str, config: &Config) -> Result<ExitCode, Failure> {
     let client = config.clients.iter().find(|client| *client.name == *name);
     let client = client.ok_or_else(|| {
-        let names: Vec<_> = config.clients.iter().map(|client| &*client.name).collect();
-        match names.is_empty() {
-            true => format!("no client is named {name:?}: the configuration has no [[client]]"),
-            false => format!(
-                "no client is named {name:?}; there are: {}",
-                names.join(", ")
-            ),
+        if config.clients.is_empty() {
+            return format!("no client is named {name:?}: the configuration has no [[client]]");
         }
+        let names = config.clients.iter().map(|client| &client.name);
+        let names = joined(names, ", ", "");
+        format!("no client is named {name:?}; there are: {names}")
     })?;
     let stored = client.conditions.password.as_ref();
     let stored = stored.ok_or_else(|| format!("client {name:?} has no password"))?;
-    let password = match io::stdin().is_terminal() {
-        true => ask(&format!("Password of {name}: "))?,
-        false => first_line()?,
+    let password = if io::stdin().is_terminal() {
+        ask(&format!("Password of {name}: "))?
+    } else {
+        first_line()?
     };
-    let is_right = passwords::verify(stored, password.as_bytes());
-    let (word, code) = match is_right {
-        true => ("right", ExitCode::SUCCESS),
-        false => ("wrong", ExitCode::from(WRONG)),
+    let (word, code) = if passwords::verify(stored, password.as_bytes()) {
+        ("right", ExitCode::SUCCESS)
+    } else {
+        ("wrong", ExitCode::from(WRONG))
     };
-    terminal::print(format!("{name}: {word}\n").as_bytes())?;
+    terminal::print(format!("{name}: {word}\n"))?;
     Ok(code)
 }
 

@@ -186,7 +186,7 @@ impl Run<'_> {
             return match (named, self.trusts_new) {
                 (Some(key), true) => Ok(vec![key.clone()]),
                 (Some(key), false) => Err(Failure::from(format!(
-                    "the log {name} is new here, and the export alone says that its key is {key}; if `crawlgate audit key` on \
+                    "the log {name} is new here, and only the export says that its key is {key}; if `crawlgate audit key` on \
                      its machine prints the same, name it with --key; or take it unseen with --trust-new"
                 ))),
                 (None, _) => Err(Failure::from(format!(
@@ -249,7 +249,7 @@ fn summary(Filed { log, imported }: &Filed) -> String {
         );
     }
     if given_up > 0 {
-        said += &format!("; {given_up} collected before are given up: the export alone has them");
+        said += &format!("; {given_up} collected before are given up: only the export has them");
     }
     said
 }

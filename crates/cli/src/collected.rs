@@ -1,4 +1,5 @@
-//! `--log NAME`: a command reads collected logs instead of the one of this gate.
+//! `--log NAME`: a command reads collected logs instead of the one of this gate. `--store FILE`: it reads the store in a file,
+//! such as a backup, instead of the configured one.
 
 use std::path::PathBuf;
 
@@ -46,6 +47,20 @@ pub enum LogSelection {
     Several(Logs),
 }
 
+/// The file of the store that a command reads.
+#[derive(Args, Clone, Debug, Default)]
+pub(super) struct StoreFileArgs {
+    /// The file of the store, such as a backup; its key and state file lie beside it [default: the store of the
+    /// configuration]
+    #[arg(
+        long = "store",
+        id = "store_file",
+        value_name = "FILE",
+        conflicts_with = "log"
+    )]
+    file: Option<PathBuf>,
+}
+
 impl CollectedArgs {
     /// Returns the chosen logs. A single one takes the place of the configured store.
     ///
@@ -76,6 +91,30 @@ impl CollectedArgs {
             ))),
             _ => Ok(LogSelection::Several(logs)),
         }
+    }
+}
+
+impl StoreFileArgs {
+    /// Puts the file in the place of the configured store.
+    ///
+    /// # Errors
+    /// When a collected log is named, too. The parser does not see one before the name of a subcommand.
+    pub(super) fn put_in(
+        &self,
+        collected: Option<&CollectedArgs>,
+        config: &mut Config,
+    ) -> Result<(), Failure> {
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        if collected.is_some_and(|collected| !collected.log.is_empty()) {
+            bail!(
+                "--store {} and --log name two stores; give one of them",
+                file.display()
+            );
+        }
+        config.store.path = Some(file.clone());
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::Resettable;
@@ -10,7 +10,7 @@ use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
 
 use super::terminal::print;
-use super::{Cli, Failure, fail};
+use super::{Cli, Failure};
 
 /// Arguments of `crawlgate completions`.
 #[derive(Args, Clone, Debug)]
@@ -28,41 +28,27 @@ pub struct ManArgs {
 }
 
 /// Prints the completions of a shell.
-#[must_use]
-pub fn completions(args: &CompletionsArgs) -> ExitCode {
+pub(super) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "crawlgate", &mut text);
-    exit(print(&text).map(drop))
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the manual page of the program, or writes the pages of all commands.
-#[must_use]
-pub fn man(args: &ManArgs) -> ExitCode {
+pub(super) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     // The same version makes the same pages, whatever its commit.
     let command = Cli::command()
         .disable_help_subcommand(true)
         .long_version(Resettable::Reset);
-    exit(match &args.to {
-        None => page(command).and_then(|text| print(&text).map(drop)),
-        Some(directory) => pages(command, directory),
-    })
-}
-
-fn page(command: clap::Command) -> Result<Vec<u8>, Failure> {
-    let mut text = Vec::new();
-    clap_mangen::Man::new(command).render(&mut text)?;
-    Ok(text)
-}
-
-fn pages(command: clap::Command, directory: &Path) -> Result<(), Failure> {
-    let failed = |error: io::Error| format!("{}: {error}", directory.display());
-    fs::create_dir_all(directory).map_err(failed)?;
-    Ok(clap_mangen::generate_to(command, directory).map_err(failed)?)
-}
-
-fn exit(result: Result<(), Failure>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error),
+    if let Some(directory) = &args.to {
+        let failed = |error: io::Error| format!("{}: {error}", directory.display());
+        fs::create_dir_all(directory).map_err(failed)?;
+        clap_mangen::generate_to(command, directory).map_err(failed)?;
+    } else {
+        let mut text = Vec::new();
+        clap_mangen::Man::new(command).render(&mut text)?;
+        print(&text)?;
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,16 +1,14 @@
 //! `crawlgate config`: checks the configuration, and prints its values.
 
-use std::{
-    fmt,
-    io::{self, Write},
-    net::SocketAddr,
-    path::Path,
-    process::ExitCode,
-};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::{fail, terminal};
+use super::terminal::{self, say};
+use super::{FAILED, Failure};
 use crate::service::join;
 use crawlgate_admin::http::Token;
 use crawlgate_config::{AdminConfig, Config, ListenAt, Variables};
@@ -21,9 +19,6 @@ use crawlgate_proxy::listener;
 use crawlgate_proxy::telemetry;
 use crawlgate_signing::Identities;
 use crawlgate_trust as trust;
-
-/// Exit code of a configuration that is invalid or cannot be read.
-const WRONG: u8 = 2;
 
 /// Arguments of `crawlgate config`.
 #[derive(Args, Clone, Debug)]
@@ -46,28 +41,27 @@ enum Command {
 
 /// Runs `crawlgate config` on the configuration that `explicit` (`--config`) or the environment names. Results go to
 /// standard output, faults to standard error; exits 0, or 2 if the configuration is wrong.
-#[must_use]
-pub fn run(args: &ConfigArgs, explicit: Option<&Path>) -> ExitCode {
+pub(super) fn run(args: &ConfigArgs, explicit: Option<&Path>) -> Result<ExitCode, Failure> {
     let config = match Config::load(explicit) {
         Ok(config) => config,
         Err(error) => {
-            // Standard error may be closed.
-            let _ = writeln!(io::stderr(), "{error}");
-            return ExitCode::from(WRONG);
+            say(error);
+            return Ok(ExitCode::from(FAILED));
         }
     };
-    if matches!(args.command, Command::Check) {
-        let faults = faults(&config);
-        if !faults.is_empty() {
-            let _ = io::stderr().write_all(faults.as_bytes());
-            return ExitCode::from(WRONG);
+    let text = match args.command {
+        Command::Check => {
+            let faults = faults(&config);
+            if !faults.is_empty() {
+                say(faults.trim_end_matches('\n'));
+                return Ok(ExitCode::from(FAILED));
+            }
+            checked(&config)
         }
-    }
-    let text = answer(args.command, &config);
-    match terminal::print(text.as_bytes()) {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(error) => fail(&error),
-    }
+        Command::Show => shown(&config),
+    };
+    terminal::print(text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the faults of the files and addresses that the configuration names, a line for each; empty if there are
@@ -84,14 +78,11 @@ pub(super) fn faults(config: &Config) -> String {
     let admin = Some(&config.admin).filter(|admin| admin.address.is_some());
     let token = admin.and_then(|admin| admin.token_file.as_ref());
     let token = token.and_then(|path| Token::check(path).err());
-    add(token.iter().map(ToString::to_string).collect());
+    add(texts(token.as_slice()));
     let tls = admin.and_then(AdminConfig::tls);
     let of_tls = tls.map(|tls| listener::certificate_faults(&tls.cert, &tls.key));
-    let of_tls = of_tls.unwrap_or_default();
-    add(of_tls
-        .iter()
-        .map(|fault| format!("[admin] {fault}"))
-        .collect());
+    let of_tls = of_tls.into_iter().flatten();
+    add(of_tls.map(|fault| format!("[admin] {fault}")).collect());
     add(join::faults(config));
     let (_, of_signing) = Identities::default().reloaded(&config.signing);
     add(texts(&of_signing));
@@ -109,29 +100,28 @@ fn texts(faults: &[impl ToString]) -> Vec<String> {
 
 /// Returns addresses and sockets that two listeners share: the second one would not start.
 fn shared_places(config: &Config) -> Vec<String> {
-    let simple = config.listen.addresses.iter();
-    let simple = simple.map(|address| {
-        (
-            "[listen] address".to_owned(),
-            ListenerAddress::Port(*address),
-        )
-    });
-    let named = config.listeners.iter().map(|listener| {
+    let mut all: Vec<(String, ListenerAddress<'_>)> = Vec::new();
+    let mut add = |who: &str, at| all.push((who.to_owned(), at));
+    for address in &config.listen.addresses {
+        add("[listen] address", ListenerAddress::Port(*address));
+    }
+    for listener in &config.listeners {
         let at = match &listener.at {
             ListenAt::Address(address) => ListenerAddress::Port(*address),
             ListenAt::Unix { path, .. } => ListenerAddress::File(path),
         };
-        (format!("[[listener]] {:?}", listener.name), at)
-    });
+        add(&format!("[[listener]] {:?}", listener.name), at);
+    }
     let admin = &config.admin;
-    let console = admin.address.map(ListenerAddress::Port);
-    let console = console.map(|at| ("[admin] address".to_owned(), at));
-    let public = admin.public_try.map(ListenerAddress::Port);
-    let public = public.map(|at| ("[admin] public_try".to_owned(), at));
-    let socket = admin.socket.as_deref().map(ListenerAddress::File);
-    let socket = socket.map(|at| ("[admin] socket".to_owned(), at));
-    let sites = console.into_iter().chain(public).chain(socket);
-    let all: Vec<_> = simple.chain(named).chain(sites).collect();
+    if let Some(address) = admin.address {
+        add("[admin] address", ListenerAddress::Port(address));
+    }
+    if let Some(address) = admin.public_try {
+        add("[admin] public_try", ListenerAddress::Port(address));
+    }
+    if let Some(path) = &admin.socket {
+        add("[admin] socket", ListenerAddress::File(path));
+    }
     let mut shared = Vec::new();
     for (place, (who, at)) in all.iter().enumerate() {
         let mut before = all.iter().take(place);
@@ -162,8 +152,7 @@ impl ListenerAddress<'_> {
                     && one.is_ipv4() == other.is_ipv4()
                     && (is_all || one.ip() == other.ip())
             }
-            (ListenerAddress::File(_), ListenerAddress::Port(_))
-            | (ListenerAddress::Port(_), ListenerAddress::File(_)) => false,
+            _ => false,
         }
     }
 }
@@ -177,21 +166,19 @@ impl fmt::Display for ListenerAddress<'_> {
     }
 }
 
-fn answer(command: Command, config: &Config) -> String {
-    match command {
-        Command::Check => format!("{}: ok\n", origin(config)),
-        Command::Show => format!("# {}\n{}", origin(config), config.to_toml()),
-    }
+fn checked(config: &Config) -> String {
+    format!("{}: ok\n", origin(config))
+}
+
+fn shown(config: &Config) -> String {
+    format!("# {}\n{}", origin(config), config.to_toml())
 }
 
 /// Returns the names of the file and of the variables that the values come from.
 fn origin(config: &Config) -> String {
     let variables = Variables::from_env();
-    let names: Vec<&str> = variables.names().collect();
-    match names.is_empty() {
-        true => config.source.to_string(),
-        false => format!("{}, {}", config.source, names.join(", ")),
-    }
+    let source = config.source.to_string();
+    terminal::joined(std::iter::once(&*source).chain(variables.names()), ", ", "")
 }
 
 #[cfg(test)]
@@ -199,32 +186,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn check_names_the_files_of_roots_that_cannot_be_read() {
-        let mut config = Config::default();
-        assert_eq!(faults(&config), "");
-        config.tls.extra_roots = vec!["/none/1.pem".into(), "/none/2.pem".into()];
-        let reported = faults(&config);
-        let lines: Vec<_> = reported.lines().collect();
-        assert_eq!(lines.len(), 2, "{reported}");
-        for (line, path) in lines.iter().zip(["/none/1.pem", "/none/2.pem"]) {
-            let start = format!("built-in defaults: [tls] extra_roots: cannot read {path}: ");
-            assert!(line.starts_with(&start), "{line}");
-        }
-    }
-
-    #[test]
-    fn check_names_the_files_of_listeners_that_cannot_be_used() {
-        let text = "[[listener]]\nname = 'fleet'\naddress = '127.0.0.1:0'\ntls = true\n\
-                    cert = '/none/1.pem'\nkey = '/none/1.key'\n";
-        let config = Config::parse(text, Path::new("shown.toml")).expect("right but for the files");
-        let reported = faults(&config);
-        let start = "shown.toml: [[listener]] \"fleet\", cert /none/1.pem: ";
-        assert!(reported.starts_with(start), "{reported}");
-    }
-
-    #[test]
     fn check_reads_every_file_that_is_named() {
         let text = "[listen]\naddress = '127.0.0.1:0'\n\
+                    [tls]\nextra_roots = ['/none/roots-1.pem', '/none/roots-2.pem']\n\
                     [[listener]]\nname = 'fleet'\naddress = '127.0.0.1:0'\ntls = true\n\
                     cert = '/none/1.pem'\nkey = '/none/1.key'\nclient_ca = '/none/ca.pem'\n\
                     [[upstream.proxy]]\nhosts = '*'\nurl = 'http://proxy.example:3128'\n\
@@ -242,6 +206,8 @@ mod tests {
         let config = Config::parse(text, Path::new("shown.toml")).expect("right but for the files");
         let reported = faults(&config);
         let wanted = [
+            "[tls] extra_roots: cannot read /none/roots-1.pem",
+            "[tls] extra_roots: cannot read /none/roots-2.pem",
             "[[listener]] \"fleet\", cert /none/1.pem",
             "[[listener]] \"fleet\", key /none/1.key",
             "[[listener]] \"fleet\", client_ca /none/ca.pem",
@@ -268,67 +234,33 @@ mod tests {
 
     #[test]
     fn check_reports_two_listeners_at_one_address() {
+        #[rustfmt::skip] // one row, one case
         let cases = [
-            (
-                "a listener twice",
-                "[[listener]]\nname = 'a'\naddress = '127.0.0.1:8118'\n",
-                Some(
-                    "[[listener]] \"a\" = 127.0.0.1:8118: [listen] address listens at 127.0.0.1:8118 already",
-                ),
-            ),
-            (
-                "the console where crawlers come",
-                "[admin]\naddress = '127.0.0.1:8118'\n",
-                Some(
-                    "[admin] address = 127.0.0.1:8118: [listen] address listens at 127.0.0.1:8118 already",
-                ),
-            ),
-            (
-                "the page for everyone where crawlers come",
-                "[admin]\npublic_try = '127.0.0.1:8118'\n",
-                Some(
-                    "[admin] public_try = 127.0.0.1:8118: [listen] address listens at 127.0.0.1:8118 already",
-                ),
-            ),
-            (
-                "the page for everyone where the console is",
-                "[admin]\naddress = '127.0.0.1:8119'\npublic_try = '127.0.0.1:8119'\n",
-                Some(
-                    "[admin] public_try = 127.0.0.1:8119: [admin] address listens at 127.0.0.1:8119 already",
-                ),
-            ),
-            (
-                "one of all addresses",
-                "[[listener]]\nname = 'a'\naddress = '0.0.0.0:8118'\nopen = true\n",
-                Some(
-                    "[[listener]] \"a\" = 0.0.0.0:8118: [listen] address listens at 127.0.0.1:8118 already",
-                ),
-            ),
-            (
-                "other ports",
-                "[[listener]]\nname = 'a'\naddress = '127.0.0.1:8120'\n",
-                None,
-            ),
+            ("a listener twice", "[[listener]]\nname = 'a'\naddress = '127.0.0.1:8118'\n", Some("[[listener]] \"a\" = 127.0.0.1:8118: [listen] address listens at 127.0.0.1:8118 already")),
+            ("the console where crawlers come", "[admin]\naddress = '127.0.0.1:8118'\n", Some("[admin] address = 127.0.0.1:8118: [listen] address listens at 127.0.0.1:8118 already")),
+            ("the page for everyone where crawlers come", "[admin]\npublic_try = '127.0.0.1:8118'\n", Some("[admin] public_try = 127.0.0.1:8118: [listen] address listens at 127.0.0.1:8118 already")),
+            ("the page for everyone where the console is", "[admin]\naddress = '127.0.0.1:8119'\npublic_try = '127.0.0.1:8119'\n", Some("[admin] public_try = 127.0.0.1:8119: [admin] address listens at 127.0.0.1:8119 already")),
+            ("one of all addresses", "[[listener]]\nname = 'a'\naddress = '0.0.0.0:8118'\nopen = true\n", Some("[[listener]] \"a\" = 0.0.0.0:8118: [listen] address listens at 127.0.0.1:8118 already")),
+            ("other ports", "[[listener]]\nname = 'a'\naddress = '127.0.0.1:8120'\n", None),
         ];
         for (name, more, wanted) in cases {
             let text = format!("[listen]\naddress = '127.0.0.1:8118'\n{more}");
             let config = Config::parse(&text, Path::new("shown.toml")).expect(name);
-            let reported = faults(&config);
-            match wanted {
-                Some(wanted) => {
-                    let line = format!("shown.toml: {wanted}; give one of them another place\n");
-                    assert_eq!(reported, line, "{name}");
-                }
-                None => assert_eq!(reported, "", "{name}"),
-            }
+            let line = |wanted| format!("shown.toml: {wanted}; give one of them another place\n");
+            assert_eq!(
+                faults(&config),
+                wanted.map_or(String::new(), line),
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn check_names_the_source_and_show_prints_a_file_that_reads_the_same() {
         let config = Config::default();
-        assert_eq!(answer(Command::Check, &config), "built-in defaults: ok\n");
-        let shown = answer(Command::Show, &config);
+        assert_eq!(faults(&config), "");
+        assert_eq!(checked(&config), "built-in defaults: ok\n");
+        let shown = shown(&config);
         let read = Config::parse(&shown, Path::new("shown.toml")).expect("what is shown is right");
         assert_eq!(read.entries(), config.entries());
     }

@@ -3,9 +3,12 @@
 //! `crawlgate client add` and `crawlgate admin user add` make such entries.
 
 use std::fs;
-use std::io::{self, BufRead as _, Write as _};
+use std::io::{self, BufRead as _};
+use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::Args;
 
 use super::{Failure, terminal};
@@ -45,18 +48,22 @@ impl PasswordArgs {
     }
 }
 
+/// Writes a text as a value of the configuration.
+pub(super) fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}
+
 /// Prints a new entry, or appends it to the configuration file.
 pub(super) fn deliver(entry: &str, is_appended: bool, config: &Config) -> Result<(), Failure> {
-    match is_appended {
-        true => append(entry, config),
-        false => terminal::print(entry.as_bytes()).map(drop),
+    if is_appended {
+        return append(entry, config);
     }
+    terminal::print(entry).map(drop)
 }
 
 /// Prints a secret that was made for `name` on standard error, apart from the entry.
 pub(super) fn tell_secret(kind: &str, name: &str, secret: &str) {
-    // Standard error may be closed.
-    let _ = writeln!(io::stderr(), "the {kind} of {name}: {secret}");
+    terminal::say(format_args!("the {kind} of {name}: {secret}"));
 }
 
 /// Adds an entry to the configuration file, if the result is valid. Another process that reads the file meanwhile gets
@@ -69,11 +76,9 @@ fn append(entry: &str, config: &Config) -> Result<(), Failure> {
     // Write to the target of a link, so that the link stays.
     let file = fs::canonicalize(named).map_err(failed)?;
     let mut text = fs::read_to_string(&file).map_err(failed)?;
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
     if !text.is_empty() {
-        text.push('\n');
+        let end = if text.ends_with('\n') { "\n" } else { "\n\n" };
+        text.push_str(end);
     }
     text.push_str(entry);
     // As the proxy reads it: keys that the entry needs may be set by variables.
@@ -81,11 +86,9 @@ fn append(entry: &str, config: &Config) -> Result<(), Failure> {
         .map_err(|error| format!("nothing was added: {error}"))?;
     replace(&file, &text).map_err(failed)?;
     let name = named.display();
-    // Standard error may be closed.
-    let _ = writeln!(
-        io::stderr(),
+    terminal::say(format_args!(
         "added to {name}; a running proxy takes it over on SIGHUP"
-    );
+    ));
     Ok(())
 }
 
@@ -95,31 +98,24 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
     // The new file keeps the readers of the old one.
     let old = fs::metadata(file)?;
     new.file().set_permissions(old.permissions())?;
-    let (user, group) = {
-        use std::os::unix::fs::MetadataExt as _;
-        (old.uid(), old.gid())
-    };
     // Only root can change the owner; other users keep their own files.
-    let _ = std::os::unix::fs::chown(new.path(), Some(user), Some(group));
+    let _ = chown(new.path(), Some(old.uid()), Some(old.gid()));
     new.replace()
 }
 
 /// Returns a random secret, as a password or as a token.
 pub(super) fn made_up() -> Result<String, Failure> {
-    use base64::Engine as _;
     let mut octets = [0; RANDOM];
     aws_lc_rs::rand::fill(&mut octets).map_err(|_| "the system gives no random numbers")?;
     // Letters that need no escape in a URL.
-    Ok(base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(octets))
+    Ok(URL_SAFE_NO_PAD.encode(octets))
 }
 
 /// Reads the first line of standard input.
 pub(super) fn first_line() -> Result<String, Failure> {
     let mut line = String::new();
-    io::stdin()
-        .lock()
-        .read_line(&mut line)
-        .map_err(|error| format!("standard input: {error}"))?;
+    let read = io::stdin().lock().read_line(&mut line);
+    read.map_err(|error| format!("standard input: {error}"))?;
     let line = line.strip_suffix('\n').unwrap_or(&line);
     Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
 }
@@ -127,10 +123,10 @@ pub(super) fn first_line() -> Result<String, Failure> {
 fn asked_twice(name: &str) -> Result<String, Failure> {
     let first = ask(&format!("Password of {name}: "))?;
     is_fit(&first)?;
-    match ask("The same again: ")? == first {
-        true => Ok(first),
-        false => Err("that was not the same".into()),
+    if ask("The same again: ")? != first {
+        bail!("that was not the same");
     }
+    Ok(first)
 }
 
 /// Prompts at the terminal, without showing what is typed.
@@ -143,14 +139,15 @@ pub(super) fn ask(prompt: &str) -> Result<String, Failure> {
 /// Checks that a text can be a password: RFC 7617, section 2, allows no control characters.
 fn is_fit(password: &str) -> Result<(), Failure> {
     if password.len() < MIN_LENGTH {
-        Err(format!("a password has at least {MIN_LENGTH} octets").into())
-    } else if password.len() > MAX_LENGTH {
-        Err(format!("a password has at most {MAX_LENGTH} octets").into())
-    } else if password.chars().any(char::is_control) {
-        Err("a password holds no control characters".into())
-    } else {
-        Ok(())
+        bail!("a password has at least {MIN_LENGTH} octets");
     }
+    if password.len() > MAX_LENGTH {
+        bail!("a password has at most {MAX_LENGTH} octets");
+    }
+    if password.chars().any(char::is_control) {
+        bail!("a password holds no control characters");
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -170,10 +167,8 @@ mod tests {
         append(&entry("news"), &load()).expect("added");
         append(&entry("side"), &load()).expect("added");
         let text = fs::read_to_string(&file).expect("read");
-        assert!(
-            text.starts_with(&format!("{before}\n\n[[client]]\n")),
-            "{text}"
-        );
+        let start = format!("{before}\n\n[[client]]\n");
+        assert!(text.starts_with(&start), "{text}");
         assert_eq!(load().clients.len(), 2);
         assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
         // An invalid result is not written.
@@ -182,9 +177,8 @@ mod tests {
             .to_string();
         assert!(error.contains("another client has this name"), "{error}");
         assert_eq!(fs::read_to_string(&file).expect("read"), text);
-        let nowhere = append("", &Config::default())
-            .expect_err("no file")
-            .to_string();
+        let nowhere = append("", &Config::default());
+        let nowhere = nowhere.expect_err("no file").to_string();
         assert!(nowhere.contains("--config FILE"), "{nowhere}");
     }
 

@@ -18,13 +18,12 @@ pub mod completions;
 pub mod config;
 mod credentials;
 pub mod fleet;
-mod flush;
 mod log;
 pub mod origins;
 pub mod overrides;
-mod ready;
 pub mod report;
 pub mod run;
+mod running;
 pub mod serve;
 pub mod service;
 mod signals;
@@ -32,18 +31,15 @@ pub mod signing;
 pub mod sql;
 pub mod squid_helper;
 pub mod store;
-mod store_file;
 mod terminal;
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
 
-use self::collected::{CollectedArgs, LogSelection};
-use self::store_file::StoreFileArgs;
+use self::collected::{CollectedArgs, LogSelection, StoreFileArgs};
 use crawlgate_admin::{FLUSH, FLUSH_COUNTS, version};
 use crawlgate_config::{Config, Destination, Holder, Kept, Source};
 
@@ -208,14 +204,25 @@ impl Command {
         }
     }
 
-    /// Fails if several logs are chosen, and the command needs exactly one.
-    fn require_logs(&self, chosen: &LogSelection) -> Result<(), Failure> {
+    /// Puts the store that the options name in the place of the configured one, and returns the logs to read.
+    ///
+    /// # Errors
+    /// When there is no such log, or several are chosen and the command needs exactly one.
+    fn choose(&self, config: &mut Config) -> Result<LogSelection, Failure> {
+        if let Some(args) = self.store_file() {
+            args.put_in(self.collected(), config)?;
+        }
+        let chosen = match self.collected() {
+            Some(args) => args.choose(config)?,
+            None => LogSelection::One,
+        };
         match self {
-            Self::Log(args) => args.require_logs(chosen),
-            Self::Audit(args) => args.require_logs(chosen),
+            Self::Log(args) => args.require_logs(&chosen),
+            Self::Audit(args) => args.require_logs(&chosen),
             Self::Store(_) => chosen.require_one("`crawlgate store`"),
             _ => Ok(()),
-        }
+        }?;
+        Ok(chosen)
     }
 }
 
@@ -234,73 +241,57 @@ pub fn main() -> ExitCode {
     let command = cli
         .command
         .unwrap_or(Command::Serve(serve::ServeArgs::default()));
-    run_command(command, cli.config.as_deref())
+    perform(command, cli.config.as_deref()).unwrap_or_else(|error| fail(&error))
 }
 
-fn run_command(command: Command, explicit: Option<&Path>) -> ExitCode {
+/// Runs a command, and returns its exit code.
+fn perform(command: Command, explicit: Option<&Path>) -> Result<ExitCode, Failure> {
     let of_user = |config| (config, Holder::User);
-    let loaded = match (&command, command.reads()) {
+    let (mut config, holder) = match (&command, command.reads()) {
         (Command::Serve(args), _) => args.load(explicit).map(of_user),
         (_, Some(kept)) => Config::load_to_read(explicit, kept),
         (command, None) if command.is_configured() => Config::load(explicit).map(of_user),
         (_, None) => Ok(of_user(Config::default())),
-    };
-    let (mut config, holder) = match loaded {
-        Ok(loaded) => loaded,
-        Err(error) => return fail(&error),
-    };
+    }?;
     let found = config.store.path.clone();
     // The file may have come with another user's files, as in a checkout; its own [log] level cannot hide it.
     if let Source::Nearby(file) = &config.source {
-        let _ = writeln!(
-            io::stderr(),
-            "crawlgate: the configuration is {}, found in the working directory",
+        terminal::tell(format_args!(
+            "the configuration is {}, found in the working directory",
             file.display()
-        );
+        ));
     }
-    let named = match command.store_file() {
-        Some(args) => args.put_in(command.collected(), &mut config),
-        None => Ok(()),
-    };
-    let chosen = named.and_then(|()| match command.collected() {
-        Some(args) => args.choose(&mut config),
-        None => Ok(LogSelection::One),
-    });
-    let chosen = chosen.and_then(|chosen| command.require_logs(&chosen).map(|()| chosen));
-    let chosen = match chosen {
-        Ok(chosen) => chosen,
-        Err(error) => return fail(&terminal::printable(&error.to_string())),
-    };
+    let chosen = command.choose(&mut config).map_err(escaped)?;
     // A collected log and a named store have another place.
     if config.store.path == found {
         tell_holder(&holder);
         if chosen.has_own()
             && let Some(route) = command.reads_records()
         {
-            flush::before_reading(&config, route);
+            running::before_reading(&config, route);
         }
     }
     match command {
         Command::Serve(args) => serve::run(&args, config, explicit),
-        Command::Ready => ready::run(&config),
+        Command::Ready => running::ready(&config),
         Command::Run(args) => run::run(&args, config),
         Command::Check(args) => {
             args.reach.add_to(&mut config);
-            check::run(&args, &config, &chosen)
+            Ok(check::run(&args, &config, &chosen))
         }
-        Command::Log(args) => log::run(&args, &config, &chosen),
-        Command::Sql(args) => sql::run(&args, &config, &chosen),
-        Command::Audit(args) => audit::run(&args, &config, &chosen),
-        Command::Report(args) => report::run(&args, &config, &chosen),
-        Command::Collect(args) => collect::run(&args, &config),
-        Command::Origins(args) => origins::run(&args, &config),
+        Command::Log(args) => Ok(log::run(&args, &config, &chosen)),
+        Command::Sql(args) => Ok(sql::run(&args, &config, &chosen)),
+        Command::Audit(args) => Ok(audit::run(&args, &config, &chosen)),
+        Command::Report(args) => Ok(report::run(&args, &config, &chosen)),
+        Command::Collect(args) => Ok(collect::run(&args, &config)),
+        Command::Origins(args) => Ok(origins::run(&args, &config)),
         Command::Override(args) => overrides::run(&args, &config),
         Command::Admin(args) => admin::run(&args, &config),
         Command::Client(args) => client::run(&args, &config),
         Command::Ca(args) => ca::run(&args, &config),
-        Command::Signing(args) => signing::run(&args, &config),
+        Command::Signing(args) => signing::run(&args, &config).map_err(escaped),
         Command::Store(args) => store::run(&args, &config),
-        Command::Fleet(args) => fleet::run(&args, &config),
+        Command::Fleet(args) => Ok(fleet::run(&args, &config)),
         Command::SquidHelper(args) => squid_helper::run(&args, explicit),
         Command::Config(args) => config::run(&args, explicit),
         Command::Completions(args) => completions::completions(&args),
@@ -337,7 +328,7 @@ fn tell_holder(holder: &Holder) {
             directory.display()
         ),
     };
-    let _ = writeln!(io::stderr(), "crawlgate: {message}"); // stderr may be closed
+    terminal::tell(message);
 }
 
 /// Returns what `--version` prints after the name; `-V` prints only the version.
@@ -348,8 +339,13 @@ fn long_version() -> &'static str {
 
 /// Reports why crawlgate cannot go on.
 pub(crate) fn fail(error: &dyn std::fmt::Display) -> ExitCode {
-    let _ = writeln!(io::stderr(), "crawlgate: {error}"); // stderr may be closed
+    terminal::tell(error);
     ExitCode::from(FAILED)
+}
+
+/// Returns a failure that is shown without control characters of others.
+fn escaped(error: Failure) -> Failure {
+    terminal::printable(&error.to_string()).into_owned().into()
 }
 
 /// Checks the value of an option that goes into the log or a report, and returns it without surrounding white space.

@@ -22,12 +22,10 @@ mod summary;
 pub use self::{
     args::RunArgs,
     child::{CommandEnd, Reachable, Running, SpawnError, start},
-    confine::Refusal,
-    environment::{ClientFiles, Files, Variables, child_environment, fill_placeholders},
-    namespace::{ConfinedArgs, run as run_confined},
+    environment::Variables,
+    namespace::ConfinedArgs,
 };
 
-use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::ExitCode;
@@ -35,16 +33,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::args::Confine;
+use self::environment::{ClientFiles, child_environment, fill_placeholders};
 use self::namespace::Handover;
+pub(super) use self::namespace::run as run_confined;
 use self::summary::{Exemption, OfRun, OlderRobots, Output};
-use super::{FAILED, Failure, fail};
+use super::Failure;
+use super::terminal::{say, tell};
 use crate::service::announce::{tell_mode, warn_of_authority};
 use crate::service::{self, BackgroundTasks};
-use crawlgate_config::{ClientConfig, Conditions, Config, Mode, PortRange};
+use crawlgate_config::Config;
 use crawlgate_evidence::{Log, Summary};
-use crawlgate_gate::explain::usage;
 use crawlgate_proxy::Proxy;
-use crawlgate_proxy::telemetry::{Telemetry, Tracer};
+use crawlgate_proxy::telemetry::Telemetry;
 use crawlgate_system::clock::Clock;
 
 /// Time for exchanges to end after the command.
@@ -57,90 +57,28 @@ const NO_TRAFFIC: u8 = 3;
 const DENIED: u8 = 4;
 
 /// Runs the command; the exit code is the command's.
-#[must_use]
-pub fn run(args: &RunArgs, mut config: Config) -> ExitCode {
-    args.reach.add_to(&mut config);
+pub(super) fn run(args: &RunArgs, mut config: Config) -> Result<ExitCode, Failure> {
+    let exemption = args.put_in(&mut config)?;
+    // Refused before the command starts.
+    let output = Output::of(args.summary.as_deref())?;
     // Keep out of the command's output: report errors only.
     let level = match config.log.level.as_str() {
-        "info" => "warn",
-        level => level,
+        "info" => "warn".to_owned(),
+        level => level.to_owned(),
     };
-    let level = level.to_owned();
-    let exemption = match crawl_as(args.client.as_deref(), &mut config.clients) {
-        Ok(exemption) => exemption,
-        Err(error) => return fail(&error),
-    };
-    match inherited::adopt(&mut config.upstream.routes, |name| std::env::var(name).ok()) {
-        Ok(None) => {}
-        Ok(Some(said)) => {
-            let _ = writeln!(io::stderr(), "crawlgate: {said}");
+    let code = service::supervise(config, &level, async |config, telemetry| {
+        if !args.report {
+            tell_mode(&config);
         }
-        Err(error) => return fail(&error),
-    }
-    open_connect_ports(&mut config);
-    if !args.agent.is_empty() {
-        config.agent.product_tokens.clone_from(&args.agent);
-        for client in &mut config.clients {
-            client.product_tokens.clear();
-        }
-    }
-    let output = match Output::of(args.summary.as_deref()) {
-        Ok(output) => output,
-        Err(error) => return fail(&error),
-    };
-    if !args.purpose.is_empty() {
-        let purposes = match usage::purposes(&args.purpose) {
-            Ok(purposes) => purposes,
-            Err(error) => return fail(&format!("--purpose: {error}")),
-        };
-        config.policy.purposes = purposes;
-        for client in &mut config.clients {
-            client.purposes = None;
-        }
-    }
-    if args.report {
-        config.policy.mode = Mode::Report;
-        for client in &mut config.clients {
-            client.mode = None;
-        }
-    }
-    // The evidence of one command: whatever it is denied has a record.
-    config.audit.refusals_per_minute = None;
-    // Standard output is the command's.
-    config.log.stdout = false;
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&format!("the runtime cannot be started: {error}")),
-    };
-    let telemetry = match Telemetry::start(&config, &level, runtime.handle()) {
-        Ok(telemetry) => telemetry,
-        Err(error) => return fail(&error.to_string()),
-    };
-    if !args.report {
-        tell_mode(&config);
-    }
-    let outcome = runtime.block_on(supervised(
-        args,
-        config,
-        telemetry.tracer(),
-        exemption,
-        output,
-    ));
-    telemetry.end();
-    runtime.shutdown_timeout(Duration::from_millis(100));
-    match outcome {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => fail(&error),
-    }
+        supervised(args, config, telemetry, exemption, output).await
+    });
+    code.map(ExitCode::from)
 }
 
 async fn supervised(
     args: &RunArgs,
     config: Config,
-    tracer: Option<Tracer>,
+    telemetry: &Telemetry,
     exemption: Option<Exemption>,
     output: Option<Output>,
 ) -> Result<u8, Failure> {
@@ -162,7 +100,7 @@ async fn supervised(
         opened
     });
     let proxy = proxy?;
-    if let Some(tracer) = tracer {
+    if let Some(tracer) = telemetry.tracer() {
         proxy.trace_with(tracer);
     }
     let began = proxy.clock().now();
@@ -184,11 +122,11 @@ async fn supervised(
         let _ = tokio::time::timeout(GRACE, proxy.cut_off()).await;
     }
     if let Err(error) = proxy.log().close() {
-        let _ = writeln!(io::stderr(), "crawlgate: {error}");
+        tell(error);
     }
     tasks.end().await;
     if let Err(error) = files.remove() {
-        let _ = writeln!(io::stderr(), "crawlgate: {error}");
+        tell(error);
     }
     let older = OlderRobots::of(&proxy, began);
     let code = match ended? {
@@ -202,11 +140,8 @@ async fn supervised(
             code_of_run(args, ended.exit_code(), proxy.summary())
         }
         Err(error) => {
-            let _ = writeln!(io::stderr(), "crawlgate: {error}");
-            match error.exit_code() {
-                0 => FAILED,
-                code => code,
-            }
+            tell(&error);
+            error.exit_code()
         }
     };
     let Some(output) = output else {
@@ -225,7 +160,7 @@ async fn supervised(
         (Err(error), 0) => Err(error),
         // The command's own failure comes before this one.
         (Err(error), code) => {
-            let _ = writeln!(io::stderr(), "crawlgate: {error}");
+            tell(error);
             Ok(code)
         }
     }
@@ -239,20 +174,27 @@ fn tell_summary(
     exemption: Option<&Exemption>,
     log_file: Option<&Path>,
 ) {
-    let _ = writeln!(io::stderr(), "{}{older}", proxy.summary());
+    say(format_args!("{}{older}", proxy.summary()));
     if let Some(exemption) = exemption {
-        let _ = writeln!(io::stderr(), "{exemption}");
+        say(exemption);
     }
     let uncounted = proxy.log().refused_without_record();
     if uncounted > 0 {
-        let _ = writeln!(
-            io::stderr(),
+        say(format_args!(
             "{uncounted} of the refused requests have no record of their own: they were put off too often in a minute, or exceeded \
              the rate or quota of the client, and were counted"
-        );
+        ));
     }
     if proxy.summary().has_denials() {
-        tell_where_denials_stand(log_file, &proxy.settings());
+        if let Some(file) = log_file {
+            say(format_args!("the denials stand in {}", file.display()));
+        }
+        if let Some(store) = &proxy.settings().store.path {
+            say(format_args!(
+                "the denials stand in {}: `crawlgate log` lists them",
+                store.display()
+            ));
+        }
     }
 }
 
@@ -308,7 +250,12 @@ async fn command(
 ) -> Result<Result<CommandEnd, SpawnError>, Failure> {
     let mut words = args.command.clone();
     let spki = proxy.authority().spki_sha256_base64();
-    fill_placeholders(&mut words, url, &files.files().ca, &spki);
+    fill_placeholders(
+        &mut words,
+        url,
+        &files.files().certificates.authorities,
+        &spki,
+    );
     let inherited = std::env::vars_os()
         .filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.to_string_lossy().into()))
@@ -348,26 +295,15 @@ async fn command(
     Ok(running.end().await)
 }
 
-/// Lets CONNECT lead to any port, unless the configuration changes the default ports. A plain request leads to any
-/// port; some clients send it in a tunnel (`node.cjs`), where it is judged the same.
-fn open_connect_ports(config: &mut Config) {
-    let ports = &mut config.egress.connect_ports;
-    if *ports == Config::default().egress.connect_ports {
-        *ports = vec![PortRange::EVERY];
-    }
-}
-
 /// Reports that the command sent nothing through the proxy: it may have bypassed the proxy, and the summary by itself
 /// would look fine.
 fn tell_of_no_traffic(confine: Option<Confine>, summary: &Summary) {
     if let Some(distrust) = summary.distrust() {
-        let _ = writeln!(
-            io::stderr(),
-            "crawlgate: WARNING: NO REQUEST CAME THROUGH THE PROXY: the command ended its TLS sessions before a request \
+        return tell(format_args!(
+            "WARNING: NO REQUEST CAME THROUGH THE PROXY: the command ended its TLS sessions before a request \
              ({distrust}), so it does not trust the local CA; `crawlgate ca setup` tells how to have it do so, and {{ca}} in the \
              command stands for the file of its certificate"
-        );
-        return;
+        ));
     }
     let hint = match confine {
         None => {
@@ -377,71 +313,7 @@ fn tell_of_no_traffic(confine: Option<Confine>, summary: &Summary) {
             "if it tried, it reads no proxy variables, and the kernel let it connect nowhere else"
         }
     };
-    let _ = writeln!(
-        io::stderr(),
-        "crawlgate: WARNING: NO REQUEST CAME THROUGH THE PROXY, so robots.txt was applied to nothing that the command \
-         did; {hint}"
-    );
-}
-
-/// Keeps only the client that the command crawls as: no other process reaches its proxy, so it needs no credentials.
-/// Returns the exemption that it loses.
-fn crawl_as(
-    name: Option<&str>,
-    clients: &mut Vec<ClientConfig>,
-) -> Result<Option<Exemption>, Failure> {
-    let Some(name) = name else {
-        clients.clear();
-        return Ok(None);
-    };
-    let names: Vec<_> = clients
-        .iter()
-        .map(|client| Arc::clone(&client.name))
-        .collect();
-    clients.retain(|client| *client.name == *name);
-    let [client] = clients.as_mut_slice() else {
-        let all: Vec<&str> = names.iter().map(|name| &**name).collect();
-        let all = match all.as_slice() {
-            [] => "none".to_owned(),
-            all => all.join(", "),
-        };
-        bail!("--client {name}: no [[client]] has this name; there are: {all}");
-    };
-    client.conditions = Conditions::default();
-    // The proof went with the conditions: every process of this machine may reach the proxy of a run.
-    let reason = client.exempt.take();
-    Ok(reason.map(|reason| Exemption {
-        client: client.name.to_string(),
-        reason: reason.to_string(),
-    }))
-}
-
-fn tell_where_denials_stand(log_file: Option<&Path>, config: &Config) {
-    let mut stderr = io::stderr();
-    // Standard error may be closed.
-    if let Some(file) = log_file {
-        let _ = writeln!(stderr, "the denials stand in {}", file.display());
-    }
-    if let Some(store) = &config.store.path {
-        let _ = writeln!(
-            stderr,
-            "the denials stand in {}: `crawlgate log` lists them",
-            store.display()
-        );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn connect_leads_to_any_port_unless_the_configuration_names_some() {
-        let mut config = Config::default();
-        open_connect_ports(&mut config);
-        assert_eq!(config.egress.connect_ports, [PortRange::EVERY]);
-        config.egress.connect_ports = vec![PortRange::one(443)];
-        open_connect_ports(&mut config);
-        assert_eq!(config.egress.connect_ports, [PortRange::one(443)]);
-    }
+    tell(format_args!(
+        "WARNING: NO REQUEST CAME THROUGH THE PROXY, so robots.txt was applied to nothing that the command did; {hint}"
+    ));
 }

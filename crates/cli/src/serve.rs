@@ -1,23 +1,23 @@
 //! `crawlgate serve`: listen, reload on SIGHUP, drain on SIGTERM, SIGINT or SIGQUIT, end at once on a second one.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use tokio::signal::unix::{Signal, signal};
+use rustix::process::Signal;
+use sd_notify::NotifyState;
 use tokio::time::timeout;
 use tracing::{error, info, warn};
 
-use super::signals::{EndSignals, HANG_UP, OTHERS, ignore};
-use super::{FAILED, Failure, fail};
+use super::signals::{CaughtSignals, ignore_others};
+use super::{FAILED, Failure};
 use crate::service::announce::{
     tell_authority, tell_exemptions, tell_mode, tell_shut, tell_where_decisions_go,
 };
 use crate::service::listeners::listeners;
-use crate::service::{BackgroundTasks, build};
+use crate::service::{BackgroundTasks, build, supervise};
 use crawlgate_admin::version::{COMMIT, VERSION};
 use crawlgate_ca::Authority;
 use crawlgate_config::{
@@ -82,37 +82,25 @@ Crawlers reach it with http_proxy and https_proxy set to http://{DEFAULT_ADDRESS
 }
 
 /// Listens until a signal ends it.
-#[must_use]
-pub fn run(args: &ServeArgs, config: Config, explicit: Option<&Path>) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&format!("the runtime cannot be started: {error}")),
-    };
-    let telemetry = match Telemetry::start(&config, &config.log.level, runtime.handle()) {
-        Ok(telemetry) => telemetry,
-        Err(error) => return fail(&error.to_string()),
-    };
-    let outcome = runtime.block_on(serve(args, config, explicit, &telemetry));
-    telemetry.end();
-    // A look-up that hangs in the system's resolver must not keep the process.
-    runtime.shutdown_timeout(Duration::from_millis(100));
-    match outcome {
-        Ok(Ended::Drained) => ExitCode::SUCCESS,
-        Ok(Ended::Forced) => ExitCode::from(1),
-        // The failure was reported when it happened.
-        Ok(Ended::Unrecorded) => ExitCode::from(FAILED),
-        Err(error) => fail(&error),
-    }
+pub(super) fn run(
+    args: &ServeArgs,
+    config: Config,
+    explicit: Option<&Path>,
+) -> Result<ExitCode, Failure> {
+    let level = config.log.level.clone();
+    let ended = supervise(config, &level, async |config, telemetry| {
+        serve(args, config, explicit, telemetry).await
+    });
+    Ok(ExitCode::from(ended? as u8))
 }
 
+/// The end of a service, as its exit code.
+#[derive(Clone, Copy)]
 enum Ended {
-    Drained,
-    Forced,
-    /// Some decisions could not be recorded.
-    Unrecorded,
+    Drained = 0,
+    Forced = 1,
+    /// Some decisions could not be recorded. The failure was reported when it happened.
+    Unrecorded = FAILED as isize,
 }
 
 async fn serve(
@@ -122,8 +110,8 @@ async fn serve(
     telemetry: &Telemetry,
 ) -> Result<Ended, Failure> {
     // Before anything else: an early signal must be caught.
-    let mut signals =
-        Signals::new().map_err(|error| format!("signals cannot be received: {error}"))?;
+    let signals = Signals::listen();
+    let mut signals = signals.map_err(|error| format!("signals cannot be received: {error}"))?;
     if let Err(error) = raise_limit() {
         warn!(%error, "the limit on open descriptors cannot be raised");
     }
@@ -152,14 +140,14 @@ async fn serve(
     for place in &places {
         info!("listening on {place}");
     }
-    notify(&[sd_notify::NotifyState::Ready]);
+    notify(&[NotifyState::Ready]);
     loop {
         tokio::select! {
-            _ = signals.hang_up.recv() => reload(&proxy, &tasks, args, explicit, &telemetry.level),
-            () = signals.end.next() => break,
+            _ = signals.hang_up.next() => reload(&proxy, &tasks, args, explicit, &telemetry.level),
+            _ = signals.end.next() => break,
         }
     }
-    notify(&[sd_notify::NotifyState::Stopping]);
+    notify(&[NotifyState::Stopping]);
     let ended = drain(&proxy, &mut signals).await;
     tasks.end().await;
     Ok(ended)
@@ -204,13 +192,10 @@ fn reload(
     level: &LevelHandle,
 ) {
     // With the time, which Type=notify-reload requires.
-    let moment = sd_notify::NotifyState::monotonic_usec_now();
-    match moment {
-        Ok(moment) => notify(&[sd_notify::NotifyState::Reloading, moment]),
-        Err(_) => notify(&[sd_notify::NotifyState::Reloading]),
-    }
-    let loaded = args.load(explicit);
-    match loaded {
+    let mut states = vec![NotifyState::Reloading];
+    states.extend(NotifyState::monotonic_usec_now());
+    notify(&states);
+    match args.load(explicit) {
         Ok(read) => {
             let read = within_descriptors(read);
             let (config, plan) = proxy.settings().reloaded(&read);
@@ -240,7 +225,7 @@ fn reload(
         }
         Err(error) => error!("the configuration stays as it was:\n{error}"),
     }
-    notify(&[sd_notify::NotifyState::Ready]);
+    notify(&[NotifyState::Ready]);
 }
 
 async fn drain(proxy: &Proxy, signals: &mut Signals) -> Ended {
@@ -257,7 +242,7 @@ async fn drain(proxy: &Proxy, signals: &mut Signals) -> Ended {
                 Ended::Drained
             }
         },
-        () = signals.end.next() => {
+        _ = signals.end.next() => {
             warn!("what is still under way is cut off by a second signal");
             Ended::Forced
         }
@@ -275,23 +260,26 @@ async fn drain(proxy: &Proxy, signals: &mut Signals) -> Ended {
     ended
 }
 
-fn notify(states: &[sd_notify::NotifyState<'_>]) {
+fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         warn!(%error, "the service manager cannot be told");
     }
 }
 
+/// The signals that a service obeys.
 struct Signals {
-    hang_up: Signal,
-    end: EndSignals,
+    /// Reads the configuration again.
+    hang_up: CaughtSignals,
+    /// Ends the service.
+    end: CaughtSignals,
 }
 
 impl Signals {
-    fn new() -> io::Result<Signals> {
-        ignore(OTHERS)?;
+    fn listen() -> std::io::Result<Signals> {
+        ignore_others()?;
         Ok(Signals {
-            hang_up: signal(HANG_UP.1)?,
-            end: EndSignals::listen()?,
+            hang_up: CaughtSignals::listen(&[Signal::HUP])?,
+            end: CaughtSignals::listen(&[Signal::TERM, Signal::INT, Signal::QUIT])?,
         })
     }
 }

@@ -21,6 +21,7 @@ use tracing::{debug, info, warn};
 
 pub use self::error::StartError;
 use self::join::{first_answer, join};
+use crate::Failure;
 use crawlgate_admin::http::{
     AppState, Certificate, CertificateError, Listener, ListenerKind, PUBLIC_CONNECTIONS, PublicTry,
     Token, TryCounts, router,
@@ -34,12 +35,33 @@ use crawlgate_evidence::witness::Witnesses;
 use crawlgate_evidence::{Log, LogError};
 use crawlgate_proxy::Proxy;
 use crawlgate_proxy::override_sync::OverrideSync;
+use crawlgate_proxy::telemetry::Telemetry;
 use crawlgate_store::{self as store, Access, LogKey, Store};
 use crawlgate_system::clock::{self, Clock, Moment};
 use crawlgate_turns::fleet::{Fleet, HeartbeatListener};
 
 /// Time for the last checkpoint: the end of a process waits for it.
 const LAST_CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Runs a gate, and shows what it logs from this `level` on, until it has ended.
+///
+/// # Errors
+/// When telemetry or the runtime cannot be started, or the gate fails.
+pub fn supervise<T>(
+    config: Config,
+    level: &str,
+    gate: impl AsyncFnOnce(Config, &Telemetry) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.enable_all().build();
+    let runtime = runtime.map_err(|error| format!("the runtime cannot be started: {error}"))?;
+    let telemetry = Telemetry::start(&config, level, runtime.handle())?;
+    let outcome = runtime.block_on(gate(config, &telemetry));
+    telemetry.end();
+    // A look-up that hangs in the system's resolver must not keep the process.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    outcome
+}
 
 /// Builds a proxy from its configuration: authority, egress, store, log, fleet. `suffix` tells its place in the fleet from
 /// that of the process that serves.

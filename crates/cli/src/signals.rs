@@ -1,53 +1,50 @@
-//! Signals that end a service, and those that have no meaning for it.
+//! Signals that this process catches: a service to end, `crawlgate run` to pass them on. Once caught, a signal stays caught.
 
 use std::io;
+use std::task::Poll;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use rustix::process::Signal;
+use tokio::signal::unix::{self, SignalKind, signal};
 use tracing::warn;
 
-/// The signals that end a service.
+/// Signals, caught.
 #[derive(Debug)]
-pub(super) struct EndSignals {
-    terminate: Signal,
-    interrupt: Signal,
-    quit: Signal,
-}
+pub(super) struct CaughtSignals(Vec<(Signal, unix::Signal)>);
 
-impl EndSignals {
-    pub(super) fn listen() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            quit: signal(SignalKind::quit())?,
-        })
+impl CaughtSignals {
+    /// Catches these signals from now on.
+    pub(super) fn listen(signals: &[Signal]) -> io::Result<Self> {
+        let caught = signals.iter().map(|one| {
+            let kind = SignalKind::from_raw(one.as_raw());
+            Ok((*one, signal(kind)?))
+        });
+        caught.collect::<io::Result<_>>().map(Self)
     }
 
-    /// Waits for the next one.
-    pub(super) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-            _ = self.quit.recv() => {}
-        }
+    /// Waits for the next signal.
+    pub(super) async fn next(&mut self) -> Signal {
+        std::future::poll_fn(|context| {
+            let next = self.0.iter_mut().find_map(|(signal, caught)| {
+                let is_here = caught.poll_recv(context).is_ready();
+                is_here.then_some(*signal)
+            });
+            next.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 }
 
 /// Signals that other services have a use for: unhandled, they would end this one.
-pub(super) const OTHERS: [(&str, SignalKind); 4] = [
+const OTHERS: [(&str, SignalKind); 4] = [
     ("SIGUSR1", SignalKind::user_defined1()),
     ("SIGUSR2", SignalKind::user_defined2()),
     ("SIGALRM", SignalKind::alarm()),
     ("SIGIO", SignalKind::io()),
 ];
 
-/// The signal that reads the configuration again.
-pub(super) const HANG_UP: (&str, SignalKind) = ("SIGHUP", SignalKind::hangup());
-
-/// Logs these signals from now on, and ignores them.
-pub(super) fn ignore(
-    signals: impl IntoIterator<Item = (&'static str, SignalKind)>,
-) -> io::Result<()> {
-    for (name, kind) in signals {
+/// Logs the signals without a meaning for a service from now on, and ignores them.
+pub(super) fn ignore_others() -> io::Result<()> {
+    for (name, kind) in OTHERS {
         let mut ignored = signal(kind)?;
         tokio::spawn(async move {
             while ignored.recv().await.is_some() {

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 
-use super::{Failure, fail, terminal};
+use super::credentials::quoted;
+use super::terminal::joined;
+use super::{Failure, terminal};
 use crawlgate_config::{Config, client_name};
 use crawlgate_signing::{Directory, Identities, Settings, SigningKey};
 use crawlgate_system::atomic_file::NewFile;
@@ -81,8 +83,7 @@ enum Command {
 }
 
 /// Runs `crawlgate signing`; exits 0, or 2 on failure.
-#[must_use]
-pub fn run(args: &SigningArgs, config: &Config) -> ExitCode {
+pub(super) fn run(args: &SigningArgs, config: &Config) -> Result<ExitCode, Failure> {
     let said = match &args.command {
         Command::New { name, key } => new(name, key.as_deref(), config),
         Command::List => list(config),
@@ -94,24 +95,24 @@ pub fn run(args: &SigningArgs, config: &Config) -> ExitCode {
         Command::Rotate { name, now } => find(config, name)
             .and_then(|settings| rotate::step(settings, *now, Clock::system().now())),
     };
-    let done = said.and_then(|said| terminal::print(said.as_bytes()));
-    match done {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(error) => fail(&terminal::printable(&error.to_string())),
-    }
+    terminal::print(said?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the identity of this name.
 fn find<'c>(config: &'c Config, name: &str) -> Result<&'c Settings, Failure> {
-    let mut all = config.signing.iter();
-    let found = all.find(|one| *one.name == *name).ok_or_else(|| {
-        let known: Vec<&str> = config.signing.iter().map(|one| &*one.name).collect();
-        match known.as_slice() {
-            [] => format!("there is no [[signing]] in {}; `crawlgate signing new {name}` makes its key and prints the section", config.source),
-            known => format!("there is no [[signing]] of the name {name:?}; there are {}", known.join(", ")),
-        }
-    });
-    Ok(found?)
+    let all = &config.signing;
+    if let Some(found) = all.iter().find(|one| *one.name == *name) {
+        return Ok(found);
+    }
+    if all.is_empty() {
+        let source = &config.source;
+        bail!(
+            "there is no [[signing]] in {source}; `crawlgate signing new {name}` makes its key and prints the section"
+        );
+    }
+    let known = joined(all.iter().map(|one| &one.name), ", ", "");
+    bail!("there is no [[signing]] of the name {name:?}; there are {known}")
 }
 
 fn new(name: &Arc<str>, key: Option<&Path>, config: &Config) -> Result<String, Failure> {
@@ -141,7 +142,7 @@ fn new(name: &Arc<str>, key: Option<&Path>, config: &Config) -> Result<String, F
             "\nAdd this to the configuration, with the URL at which you will publish its directory:\n\n\
              [[signing]]\nname = \"{name}\"\nagent = \"https://bot.example/.well-known/http-message-signatures-directory\"\n\
              key = {}\n\nand name it: signing = \"{name}\" in [agent], or in a [[client]].\n",
-            toml::Value::String(path.display().to_string())
+            quoted(&path.display().to_string())
         );
     }
     Ok(said)
@@ -178,19 +179,14 @@ fn described(path: &Path) -> String {
 /// Returns the names of the clients that use an identity.
 fn clients(config: &Config, name: &str) -> String {
     let is_others = config.agent.signing.as_deref() == Some(name);
-    let signed = config
-        .clients
-        .iter()
-        .filter(|client| match &client.signing {
-            Some(own) => **own == *name,
-            None => is_others,
-        });
-    let names: Vec<&str> = signed.map(|client| &*client.name).collect();
-    match (names.as_slice(), is_others && config.clients.is_empty()) {
-        (_, true) => "all".to_owned(),
-        ([], false) => "none".to_owned(),
-        (names, false) => names.join(", "),
-    }
+    let is_its = |own: &Option<Arc<str>>| own.as_deref().map_or(is_others, |own| own == name);
+    let signed = config.clients.iter().filter(|one| is_its(&one.signing));
+    let none = if is_others && config.clients.is_empty() {
+        "all"
+    } else {
+        "none"
+    };
+    joined(signed.map(|client| &client.name), ", ", none)
 }
 
 fn directory(

@@ -8,9 +8,8 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 
 use self::printer::RowPrinter;
-use super::collected::{CollectedArgs, LogSelection};
+use super::collected::{CollectedArgs, LogSelection, StoreFileArgs};
 use super::log::filter::FilterArgs;
-use super::store_file::StoreFileArgs;
 use super::{Failure, fail, terminal};
 use crawlgate_config::Config;
 use crawlgate_store as store;
@@ -94,9 +93,9 @@ fn execute(args: &SqlArgs, config: &Config, chosen: &LogSelection) -> Result<(),
     let done = session.run(&text, &mut printer).map_err(|error| {
         let error = error.to_string();
         match chosen.is_several() && error.starts_with("no such table") {
-            true => format!(
-                "{error}; with several logs there are the views decisions and denials alone"
-            ),
+            true => {
+                format!("{error}; with several logs there are only the views decisions and denials")
+            }
             false => error,
         }
     });

@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 
 use self::line::{Answer, Channels, Line};
 use self::service::{Instance, Service};
-use super::{Failure, fail, small_runtime};
+use super::{Failure, small_runtime};
 use crawlgate_config::{Config, parse_duration};
 
 /// The default address of an instance.
@@ -75,21 +75,9 @@ fn span(text: &str) -> Result<Duration, String> {
 }
 
 /// Answers Squid's lines until its input ends.
-#[must_use]
-pub fn run(args: &SquidHelperArgs, config: Option<&Path>) -> ExitCode {
-    let instance = match instance(args, config) {
-        Ok(instance) => instance,
-        Err(error) => return fail(&error),
-    };
-    let client = args.client.as_deref();
-    let service = match Service::new(&instance, client, args.timeout) {
-        Ok(service) => Arc::new(service),
-        Err(error) => return fail(&error),
-    };
-    let runtime = match small_runtime() {
-        Ok(runtime) => runtime,
-        Err(error) => return fail(&error),
-    };
+pub(super) fn run(args: &SquidHelperArgs, config: Option<&Path>) -> Result<ExitCode, Failure> {
+    let instance = instance(args, config)?;
+    let service = Service::new(&instance, args.client.as_deref(), args.timeout)?;
     let channels = match args.concurrency {
         0 => Channels::None,
         _ => Channels::Numbered,
@@ -98,31 +86,32 @@ pub fn run(args: &SquidHelperArgs, config: Option<&Path>) -> ExitCode {
     // Each direction has a thread: a pipe is read and written without a runtime. Neither holds more than a few lines.
     let (to_ask, lines) = mpsc::channel(1);
     let (answers, to_write) = mpsc::channel(at_once.min(1024));
+    let runtime = small_runtime()?;
     thread::spawn(move || read_lines(io::stdin().lock(), &to_ask));
     let writer = thread::spawn(move || write_lines(io::stdout().lock(), to_write));
-    runtime.block_on(answer_lines(service, channels, at_once, lines, answers));
-    match writer.join() {
-        Ok(Ok(())) => ExitCode::SUCCESS,
-        // Squid has ended, or soon will.
-        Ok(Err(error)) => fail(&format!("Squid takes no answers: {error}")),
-        Err(_) => fail(&"the answers cannot be written"),
-    }
+    let answered = answer_lines(Arc::new(service), channels, at_once, lines, answers);
+    runtime.block_on(answered);
+    let written = writer.join().map_err(|_| "the answers cannot be written")?;
+    // Squid has ended, or soon will.
+    written.map_err(|error| format!("Squid takes no answers: {error}"))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the way to the instance: from the arguments, or else from the configuration that they or `$CRAWLGATE_CONFIG` name.
 /// Squid starts the helper in any directory, so no other configuration is searched for.
 fn instance(args: &SquidHelperArgs, config: Option<&Path>) -> Result<Instance, Failure> {
-    let admin = match Config::named_file(config) {
-        Some(path) => {
-            let config = Config::load(Some(&path))?;
-            Some((path, config.admin))
-        }
-        None => None,
+    let Some(path) = Config::named_file(config) else {
+        return Ok(Instance {
+            url: args.url.as_deref().unwrap_or(DEFAULT_INSTANCE).to_owned(),
+            server_name: None,
+            token_file: args.token_file.clone(),
+            roots: args.ca.iter().cloned().collect(),
+        });
     };
-    let (url, server_name) = match (&args.url, &admin) {
-        (Some(url), _) => (url.clone(), None),
-        (None, None) => (DEFAULT_INSTANCE.to_owned(), None),
-        (None, Some((path, admin))) => {
+    let admin = Config::load(Some(&path))?.admin;
+    let (url, server_name) = match &args.url {
+        Some(url) => (url.clone(), None),
+        None => {
             let address = admin.address.ok_or_else(|| {
                 let path = path.display();
                 format!("{path}: [admin] address is \"\", so the instance answers no questions")
@@ -133,16 +122,11 @@ fn instance(args: &SquidHelperArgs, config: Option<&Path>) -> Result<Instance, F
             (url, admin.hosts.first().cloned())
         }
     };
-    let (token_file, cert) = match admin {
-        Some((_, admin)) => (admin.token_file, admin.cert),
-        None => (None, None),
-    };
-    let ca = args.ca.clone().or(cert);
     Ok(Instance {
         url,
         server_name,
-        token_file: args.token_file.clone().or(token_file),
-        roots: ca.into_iter().collect(),
+        token_file: args.token_file.clone().or(admin.token_file),
+        roots: args.ca.clone().or(admin.cert).into_iter().collect(),
     })
 }
 

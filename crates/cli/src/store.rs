@@ -6,10 +6,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::collected::CollectedArgs;
-use super::store_file::StoreFileArgs;
+use super::collected::{CollectedArgs, StoreFileArgs};
 use super::terminal::Unit;
-use super::{Failure, fail, small_runtime, terminal};
+use super::{Failure, small_runtime, terminal};
 use crawlgate_config::{Config, format_bytes};
 use crawlgate_store::collection::{COLLECT_ANEW, is_in_collection};
 use crawlgate_store::log_key::log_key_file;
@@ -84,20 +83,20 @@ impl StoreArgs {
     }
 }
 
-/// Runs `crawlgate store`.
-#[must_use]
-pub fn run(args: &StoreArgs, config: &Config) -> ExitCode {
-    let done = match &args.command {
-        Command::Check { .. } => check(config),
-        Command::Rebuild => rebuild(config),
-        Command::Backup { file } => backup(config, file),
-        Command::Size => size(config),
-        Command::Release => release(config),
+/// Runs `crawlgate store`; exits 0, 1 for a damaged store, or 2 on failure.
+pub(super) fn run(args: &StoreArgs, config: &Config) -> Result<ExitCode, Failure> {
+    let (text, code) = match &args.command {
+        Command::Check { .. } => check(config)?,
+        Command::Rebuild => (rebuild(config)?, ExitCode::SUCCESS),
+        Command::Backup { file } => (backup(config, file)?, ExitCode::SUCCESS),
+        Command::Size => (size(config)?, ExitCode::SUCCESS),
+        Command::Release => (release(config)?, ExitCode::SUCCESS),
     };
-    done.unwrap_or_else(|error| fail(&error))
+    terminal::print(text)?;
+    Ok(code)
 }
 
-fn check(config: &Config) -> Result<ExitCode, Failure> {
+fn check(config: &Config) -> Result<(String, ExitCode), Failure> {
     let path = store::named(config)?;
     let faults = repair::check(path)?;
     let mut text = String::new();
@@ -108,11 +107,10 @@ fn check(config: &Config) -> Result<ExitCode, Failure> {
     let is_copy = is_in_collection(path);
     let path = path.display();
     if !faults.damaged.is_empty() {
-        let way_out = match is_copy {
-            true => COLLECT_ANEW,
-            false => {
-                "`crawlgate store rebuild` saves what can be read into a new one; what is missing it cannot bring back"
-            }
+        let way_out = if is_copy {
+            COLLECT_ANEW
+        } else {
+            "`crawlgate store rebuild` saves what can be read into a new one; what is missing it cannot bring back"
         };
         let _ = writeln!(text, "{path}: damaged; {way_out}");
     }
@@ -133,11 +131,10 @@ fn check(config: &Config) -> Result<ExitCode, Failure> {
     } else {
         ExitCode::from(DAMAGED)
     };
-    terminal::print(text.as_bytes())?;
-    Ok(code)
+    Ok((text, code))
 }
 
-fn rebuild(config: &Config) -> Result<ExitCode, Failure> {
+fn rebuild(config: &Config) -> Result<String, Failure> {
     let path = store::named(config)?;
     let now = Clock::system().now();
     let rebuilt = repair::rebuild(path, now)?;
@@ -162,11 +159,10 @@ fn rebuild(config: &Config) -> Result<ExitCode, Failure> {
         text,
         "`crawlgate audit verify --all` tells what of it can be proven"
     );
-    terminal::print(text.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    Ok(text)
 }
 
-fn backup(config: &Config, file: &Path) -> Result<ExitCode, Failure> {
+fn backup(config: &Config, file: &Path) -> Result<String, Failure> {
     let path = store::named(config)?;
     let bar = terminal::bar(Unit::Octets, 0);
     let done = store::sqlite::backup(path, file, |copied, all| {
@@ -175,22 +171,17 @@ fn backup(config: &Config, file: &Path) -> Result<ExitCode, Failure> {
     });
     bar.finish_and_clear();
     done?;
-    let collected = collected_keys_file(path);
-    let key = match collected.exists() {
-        true => collected,
-        false => log_key_file(path),
-    };
-    let text = format!(
+    let collected = Some(collected_keys_file(path)).filter(|keys| keys.exists());
+    let key = collected.unwrap_or_else(|| log_key_file(path));
+    Ok(format!(
         "{}: a copy of {}; the key of its log is {}\n",
         file.display(),
         path.display(),
         key.display()
-    );
-    terminal::print(text.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    ))
 }
 
-fn size(config: &Config) -> Result<ExitCode, Failure> {
+fn size(config: &Config) -> Result<String, Failure> {
     let store = store::open(config, Access::Read)?;
     let (size, shipped) = small_runtime()?
         .block_on(async { Ok::<_, Failure>((store.size().await?, store.shipped().await?)) })?;
@@ -205,23 +196,20 @@ fn size(config: &Config) -> Result<ExitCode, Failure> {
     if let Some(shipped) = shipped {
         let _ = writeln!(text, "shipped    up to record {shipped}");
     }
-    terminal::print(text.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    Ok(text)
 }
 
-fn release(config: &Config) -> Result<ExitCode, Failure> {
+fn release(config: &Config) -> Result<String, Failure> {
     let store = store::open(config, Access::Write)?;
     let held = small_runtime()?.block_on(async {
         let held = store.shipped().await?;
         store.ship_to(None).await?;
         Ok::<_, Failure>(held)
     })?;
-    let text = match held {
+    Ok(match held {
         Some(shipped) => format!(
             "released: the log was shipped up to record {shipped}, and retention may drop later ones now\n"
         ),
         None => "nothing to release: the log is not shipped\n".to_owned(),
-    };
-    terminal::print(text.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    })
 }

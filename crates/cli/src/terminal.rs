@@ -31,6 +31,19 @@ pub(super) fn fitted(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
+/// Writes values with `between` them; `none` without any.
+pub(super) fn joined<T: ToString>(
+    values: impl IntoIterator<Item = T>,
+    between: &str,
+    none: &str,
+) -> String {
+    let values: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
+    if values.is_empty() {
+        return none.to_owned();
+    }
+    values.join(between)
+}
+
 /// Lays out a heading and rows, shown whole, in lines fitted to `width`. A list that is written page by page has fixed
 /// widths instead, since no page knows the cells of the next.
 pub(super) fn table<const CELLS: usize>(
@@ -91,18 +104,28 @@ impl Columns {
 ///
 /// # Errors
 /// When the write fails for another reason, such as a full disk.
-pub(super) fn print(text: &[u8]) -> Result<bool, Failure> {
+pub(super) fn print(text: impl AsRef<[u8]>) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
-    match out.write_all(text).and_then(|()| out.flush()) {
+    match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(format!("standard output: {error}").into()),
     }
 }
 
-/// Reports on standard error.
+/// Writes a line to standard error, which may be closed.
+pub(super) fn say(what: impl fmt::Display) {
+    let _ = writeln!(io::stderr(), "{what}");
+}
+
+/// Reports in the name of the program.
+pub(super) fn tell(what: impl fmt::Display) {
+    say(format_args!("crawlgate: {what}"));
+}
+
+/// Reports words of others.
 pub(super) fn eprint(what: &str) {
-    let _ = writeln!(io::stderr(), "crawlgate: {}", printable(what)); // stderr may be closed
+    tell(printable(what));
 }
 
 /// The unit of a progress bar.
@@ -209,6 +232,7 @@ mod tests {
 
     #[test]
     fn shown_text_is_escaped_and_fits() {
+        #[rustfmt::skip] // one row, one case
         let cases = [
             ("plain text", "/a?b", 10, "/a?b"),
             ("any script", "/ツツ", 3, "/ツツ"),
@@ -216,30 +240,10 @@ mod tests {
             ("cut between characters", "/ツツツ", 3, "/ツ…"),
             ("a control", "a\x1b[2J", 20, "a\\u{1b}[2J"),
             ("line ends", "a\r\nb\u{85}", 20, "a\\r\\nb\\u{85}"),
-            (
-                "turned around",
-                "\u{202e}a\u{2066}\u{61c}",
-                40,
-                "\\u{202e}a\\u{2066}\\u{61c}",
-            ),
-            (
-                "nothing to see",
-                "a\u{200b}b\u{feff}\u{ad}\u{2060}",
-                40,
-                "a\\u{200b}b\\u{feff}\\u{ad}\\u{2060}",
-            ),
-            (
-                "beyond the first plane",
-                "a\u{e0041}\u{1f577}",
-                40,
-                "a\\u{e0041}\u{1f577}",
-            ),
-            (
-                "a blank that is no space",
-                "a\u{a0}b\u{3000}\u{2800} c",
-                40,
-                "a\\u{a0}b\\u{3000}\\u{2800} c",
-            ),
+            ("turned around", "\u{202e}a\u{2066}\u{61c}", 40, "\\u{202e}a\\u{2066}\\u{61c}"),
+            ("nothing to see", "a\u{200b}b\u{feff}\u{ad}\u{2060}", 40, "a\\u{200b}b\\u{feff}\\u{ad}\\u{2060}"),
+            ("beyond the first plane", "a\u{e0041}\u{1f577}", 40, "a\\u{e0041}\u{1f577}"),
+            ("a blank that is no space", "a\u{a0}b\u{3000}\u{2800} c", 40, "a\\u{a0}b\\u{3000}\\u{2800} c"),
         ];
         for (name, text, max, want) in cases {
             assert_eq!(fitted(&printable(text), max), want, "{name}");

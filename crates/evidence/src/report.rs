@@ -180,9 +180,9 @@ fn not_recorded(
         (true, "how often the robots.txt of each origin was fetched: fetches are counted by outcome and hour"),
         (true, "queries that were left out of records ([log] redact_query)"),
         (!has_processes, "the time in which no process ran: no process of this span recorded its start or end"),
-        (figures.unrecorded > 0, "origin, reason, robots.txt and User-Agent of requests that were forwarded without a record: they were counted by client alone"),
+        (figures.unrecorded > 0, "origin, reason, robots.txt and User-Agent of requests that were forwarded without a record: they were counted only by client"),
         (figures.repeated > 0, "origin, rule and crawler of refused requests that were counted without a record ([audit] refusals_per_minute, and clients beyond their rate or quota)"),
-        (figures.elsewhere > 0, "which of the requests that were counted by client alone went to this origin: so the numbers of all and of forwarded requests are unknown"),
+        (figures.elsewhere > 0, "which of the requests that were counted only by client went to this origin: so the numbers of all and of forwarded requests are unknown"),
         (has_running, "requests that a process forwarded without a record after its last count, which it writes each hour, for each report, and at its end: a process of this span has recorded no end"),
         (figures.robots.lost > 0, "the state of the robots.txt behind some decisions: the store has lost it"),
     ]

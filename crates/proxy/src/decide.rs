@@ -31,9 +31,12 @@ use crawlgate_robots::{Origin, Scheme};
 use crawlgate_text::json::Object;
 use crawlgate_turns::client::{AuthError, Client};
 
-const VERDICT: HeaderName = HeaderName::from_static("x-crawlgate-verdict");
-const REASON: HeaderName = HeaderName::from_static("x-crawlgate-reason");
-const DECISION: HeaderName = HeaderName::from_static("x-crawlgate-decision");
+/// The field with the verdict.
+pub const VERDICT: HeaderName = HeaderName::from_static("x-crawlgate-verdict");
+/// The field with the code of the reason.
+pub const REASON: HeaderName = HeaderName::from_static("x-crawlgate-reason");
+/// The field with the identifier of the decision.
+pub const DECISION: HeaderName = HeaderName::from_static("x-crawlgate-decision");
 
 /// A question of another proxy.
 #[derive(Debug)]

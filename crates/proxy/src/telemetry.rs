@@ -215,7 +215,7 @@ pub enum TelemetryError {
     },
     /// A line of the file of fields is no field.
     #[error(
-        "[telemetry] headers_file = {}: expected one field on each line, \"name: value\"; line {line} is none",
+        "[telemetry] headers_file = {}: expected one field on each line, \"name: value\"; line {line} is not a field",
         path.display()
     )]
     HeadersLine {

@@ -101,7 +101,7 @@ pub struct Fields {
 
 /// The reason that a request cannot be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("a signature covers ASCII alone")]
+#[error("a signature covers only ASCII")]
 pub struct Unsignable;
 
 /// The result for one request of a client that has an identity.

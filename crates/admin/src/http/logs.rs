@@ -48,7 +48,7 @@ impl AppState {
         })?;
         match chosen.len() {
             0 => Err(Problem::missing(
-                "log: there is none: this process has no store, and none is collected",
+                "log: this process has no store, and no log is collected",
             )),
             1..=MAX_LOGS => Ok(chosen),
             count => Err(Problem::bad(format!(

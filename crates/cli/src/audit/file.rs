@@ -128,7 +128,7 @@ fn keys(args: &FileArgs, config: &Config) -> Result<(Keys, Vec<VerifierKey>), Fa
     let mut trusted = Trusted::of(&args.key, config)?;
     if trusted.keys.all.is_empty() {
         bail!(
-            "no --key is given, and there is none in {}. Name the key of the log with --key; the one that the file names \
+            "no --key is given, and no key was found in {}. Name the key of the log with --key; the one that the file names \
              proves nothing by itself",
             trusted.from
         );
@@ -158,7 +158,7 @@ fn unlimited(log: &Keys) -> Option<String> {
     let same = same.into_iter().find(|keys| keys.len() > 1)?;
     let keys: Vec<String> = same.iter().map(ToString::to_string).collect();
     Some(format!(
-        "{} count for every record: nothing proves here that one has replaced another. If one was stolen, name the others alone",
+        "{} count for every record: nothing proves here that one has replaced another. If one was stolen, name only the others",
         keys.join(" and ")
     ))
 }

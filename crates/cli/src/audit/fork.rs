@@ -73,8 +73,8 @@ pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<CheckResult, Fail
     let fork = Fork::of(path, config.audit.log_name.clone(), known)?;
     terminal::print(fork.describe().as_bytes())?;
     if !args.yes {
-        let text = "nothing is changed yet: with --yes a new log goes on behind the records at hand, under another name \
-                    and with another key\n";
+        let text = "nothing is changed yet: with --yes a new log continues after the records of this store, under another \
+                    name and with another key\n";
         terminal::print(text.as_bytes())?;
         return Ok(CheckResult::Faults);
     }
@@ -85,7 +85,7 @@ pub(super) fn fork(args: &ForkArgs, config: &Config) -> Result<CheckResult, Fail
     let key = store::log_key(config)?;
     small_runtime()?.block_on(store.checkpoint(key, now))?;
     let mut text = format!(
-        "new log   {} goes on with record {}, which names the lost one\nkey       {}\n",
+        "new log   {} begins with record {}, which names the lost log\nkey       {}\n",
         forked.new.name(),
         forked.seq,
         forked.new

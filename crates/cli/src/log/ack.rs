@@ -145,7 +145,9 @@ async fn by_conditions(
     }
     let (mut acknowledged, mut refused) = (0, 0);
     while let Some(step) = bulk.step(note).await.map_err(|error| {
-        format!("{error}; {acknowledged} are acknowledged, the same command goes on with the rest")
+        format!(
+            "{error}; {acknowledged} are acknowledged, the same command continues with the rest"
+        )
     })? {
         acknowledged += step.acknowledged;
         for one in step.refused {

@@ -254,7 +254,7 @@ fn page(
     if let Some(interval) = trouble {
         let interval = format_duration(interval);
         let text = format!(
-            "asked once in {interval} for now: it wants that, is slow or cannot be reached"
+            "asked at most once in {interval} at present: it asks for that, is slow or cannot be reached"
         );
         lines.line("in trouble", &text);
     }

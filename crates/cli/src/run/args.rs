@@ -1,12 +1,16 @@
-//! The arguments of `crawlgate run`.
+//! The arguments of `crawlgate run`, and the changes of the configuration that they ask for.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::ExtraDestinations;
+use super::inherited;
+use super::summary::Exemption;
 use crate::client::token;
+use crate::{ExtraDestinations, Failure, terminal};
+use crawlgate_config::{ClientConfig, Conditions, Config, Mode, PortRange};
+use crawlgate_gate::explain::usage;
 use crawlgate_robots::ProductToken;
 
 /// Arguments of `crawlgate run`.
@@ -98,3 +102,94 @@ key. For example:
 
 The store keeps denials, also beside a running proxy, and so does the decision log if there is one; \
 if another process holds that log, the run writes one of its own. The summary names the place.";
+
+impl RunArgs {
+    /// Changes the configuration for the command. Returns the exemption that its client loses.
+    ///
+    /// # Errors
+    /// When there is no such client, a purpose is unknown, or the environment names a proxy that cannot be used.
+    pub(super) fn put_in(&self, config: &mut Config) -> Result<Option<Exemption>, Failure> {
+        self.reach.add_to(config);
+        let exemption = crawl_as(self.client.as_deref(), &mut config.clients)?;
+        let routes = &mut config.upstream.routes;
+        if let Some(said) = inherited::adopt(routes, |name| std::env::var(name).ok())? {
+            terminal::tell(said);
+        }
+        open_connect_ports(config);
+        // The evidence of one command: whatever it is denied has a record.
+        config.audit.refusals_per_minute = None;
+        // Standard output is the command's.
+        config.log.stdout = false;
+        if !self.agent.is_empty() {
+            config.agent.product_tokens.clone_from(&self.agent);
+        }
+        if !self.purpose.is_empty() {
+            let purposes = usage::purposes(&self.purpose);
+            config.policy.purposes = purposes.map_err(|error| format!("--purpose: {error}"))?;
+        }
+        if self.report {
+            config.policy.mode = Mode::Report;
+        }
+        for client in &mut config.clients {
+            if !self.agent.is_empty() {
+                client.product_tokens.clear();
+            }
+            if !self.purpose.is_empty() {
+                client.purposes = None;
+            }
+            if self.report {
+                client.mode = None;
+            }
+        }
+        Ok(exemption)
+    }
+}
+
+/// Lets CONNECT lead to any port, unless the configuration changes the default ports. A plain request leads to any
+/// port; some clients send it in a tunnel (`node.cjs`), where it is judged the same.
+fn open_connect_ports(config: &mut Config) {
+    let ports = &mut config.egress.connect_ports;
+    if *ports == Config::default().egress.connect_ports {
+        *ports = vec![PortRange::EVERY];
+    }
+}
+
+/// Keeps only the client that the command crawls as: no other process reaches its proxy, so it needs no credentials.
+/// Returns the exemption that it loses.
+fn crawl_as(
+    name: Option<&str>,
+    clients: &mut Vec<ClientConfig>,
+) -> Result<Option<Exemption>, Failure> {
+    let Some(name) = name else {
+        clients.clear();
+        return Ok(None);
+    };
+    let names = clients.iter().map(|client| &client.name);
+    let names = terminal::joined(names, ", ", "none");
+    clients.retain(|client| *client.name == *name);
+    let [client] = clients.as_mut_slice() else {
+        bail!("--client {name}: no [[client]] has this name; there are: {names}");
+    };
+    client.conditions = Conditions::default();
+    // The proof went with the conditions: every process of this machine may reach the proxy of a run.
+    let reason = client.exempt.take();
+    Ok(reason.map(|reason| Exemption {
+        client: client.name.to_string(),
+        reason: reason.to_string(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connect_leads_to_any_port_unless_the_configuration_names_some() {
+        let mut config = Config::default();
+        open_connect_ports(&mut config);
+        assert_eq!(config.egress.connect_ports, [PortRange::EVERY]);
+        config.egress.connect_ports = vec![PortRange::one(443)];
+        open_connect_ports(&mut config);
+        assert_eq!(config.egress.connect_ports, [PortRange::one(443)]);
+    }
+}

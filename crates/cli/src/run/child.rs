@@ -13,14 +13,12 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal};
-use tokio::{
-    process::{Child, Command},
-    signal::unix::{self, SignalKind},
-};
+use tokio::process::{Child, Command};
 
 use super::confine::{self, Refusal};
 use super::environment::Variables;
 use crate::FAILED;
+use crate::signals::CaughtSignals;
 
 /// The end of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +134,7 @@ const SIGNALS: [Signal; 6] = [
 pub struct Running {
     program: OsString,
     child: Child,
-    signals: Signals,
+    signals: CaughtSignals,
 }
 
 /// Starts `program` with `arguments`, and its inherited variables as `environment` changes them. The command and its children
@@ -153,7 +151,7 @@ pub fn start(
 ) -> Result<Running, SpawnError> {
     let failed = |source| SpawnError::of_program(program, source);
     // Before the start: a signal right after it must be caught already.
-    let signals = Signals::listen().map_err(failed)?;
+    let signals = CaughtSignals::listen(&SIGNALS).map_err(failed)?;
     let mut command = Command::new(program);
     command.args(arguments).kill_on_drop(true);
     for (name, value) in environment {
@@ -218,29 +216,4 @@ fn terminal_sends_it_too(signal: Signal) -> bool {
             .ok()
             .and_then(|terminal| rustix::termios::tcgetpgrp(terminal).ok())
             .is_some_and(|foreground| foreground == rustix::process::getpgrp())
-}
-
-/// [`SIGNALS`], caught.
-#[derive(Debug)]
-struct Signals([unix::Signal; SIGNALS.len()]);
-
-impl Signals {
-    fn listen() -> io::Result<Self> {
-        let [hup, int, quit, term, usr1, usr2] =
-            SIGNALS.map(|signal| unix::signal(SignalKind::from_raw(signal.as_raw())));
-        Ok(Self([hup?, int?, quit?, term?, usr1?, usr2?]))
-    }
-
-    /// Waits for the next signal.
-    async fn next(&mut self) -> Signal {
-        std::future::poll_fn(|context| {
-            for (listener, signal) in self.0.iter_mut().zip(SIGNALS) {
-                if listener.poll_recv(context).is_ready() {
-                    return std::task::Poll::Ready(signal);
-                }
-            }
-            std::task::Poll::Pending
-        })
-        .await
-    }
 }

@@ -6,6 +6,7 @@
 //! precedence, and crawlgate reports either choice.
 
 use crate::Failure;
+use crate::terminal::joined;
 use crawlgate_config::{HostPattern, ProxyProtocol, Route, UpstreamProxy, Via};
 use crawlgate_robots::Scheme;
 
@@ -19,28 +20,23 @@ pub(super) fn adopt(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Option<String>, Failure> {
     let read = |name: &'static str| ProxyVariable::read(name, &variable);
-    let all = read("all_proxy");
-    let of_scheme = |scheme: Scheme, name| Some((scheme, read(name).or_else(|| all.clone())?));
-    let named: Vec<(Scheme, ProxyVariable)> = [
-        of_scheme(Scheme::Https, "https_proxy"),
-        of_scheme(Scheme::Http, "http_proxy"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let schemes = [(Scheme::Https, "https_proxy"), (Scheme::Http, "http_proxy")];
+    let named =
+        schemes.map(|(scheme, name)| Some((scheme, read(name).or_else(|| read("all_proxy"))?)));
+    let named: Vec<(Scheme, ProxyVariable)> = named.into_iter().flatten().collect();
     let mut names: Vec<&str> = named.iter().map(|(_, one)| &*one.name).collect();
     names.dedup();
-    let names = names.join(" and ");
-    let verb = match names.contains(' ') {
-        true => "are",
-        false => "is",
-    };
+    let is_or_are = if names.len() > 1 { "are" } else { "is" };
+    let not_used = format!(
+        "{} in the environment {is_or_are} not used",
+        names.join(" and ")
+    );
     if named.is_empty() {
         return Ok(None);
     }
     if !routes.is_empty() {
         return Ok(Some(format!(
-            "{names} in the environment {verb} not used: [[upstream.proxy]] in the configuration names the way"
+            "{not_used}: [[upstream.proxy]] in the configuration names the way"
         )));
     }
     let mut ways = Vec::new();
@@ -49,9 +45,7 @@ pub(super) fn adopt(
     }
     let exceptions = Exceptions::read(&variable);
     if exceptions.every_host {
-        return Ok(Some(format!(
-            "{names} in the environment {verb} not used: no_proxy excepts every host"
-        )));
+        return Ok(Some(format!("{not_used}: no_proxy excepts every host")));
     }
     let leave = |what: &str, proxy: &UpstreamProxy, name: &str| {
         format!("{what} leave by the proxy {proxy} ({name} in the environment)")
@@ -62,13 +56,12 @@ pub(super) fn adopt(
             let each = ways.iter().map(|(scheme, name, proxy)| {
                 leave(&format!("requests for {scheme} URLs"), proxy, name)
             });
-            each.collect::<Vec<_>>().join(", ")
+            joined(each, ", ", "")
         }
     };
     let mut direct = vec![HostPattern::LOOPBACK];
     direct.extend(exceptions.hosts);
-    let hosts: Vec<String> = direct.iter().map(ToString::to_string).collect();
-    said += &format!(", and directly to {}", hosts.join(", "));
+    said = said + ", and directly to " + &joined(&direct, ", ", "");
     if direct.len() > 1 {
         said += " (no_proxy)";
     }
@@ -180,8 +173,7 @@ mod tests {
             Some((*value).to_owned())
         });
         let text = |route: &Route| {
-            let hosts: Vec<_> = route.hosts.iter().map(ToString::to_string).collect();
-            let hosts = hosts.join(" ");
+            let hosts = joined(&route.hosts, " ", "");
             let scheme = route
                 .scheme
                 .map_or_else(String::new, |scheme| format!("{scheme}: "));

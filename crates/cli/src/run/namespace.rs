@@ -10,7 +10,7 @@
 use std::{
     ffi::OsString,
     fs, io,
-    io::{IoSlice, IoSliceMut, Write as _},
+    io::{IoSlice, IoSliceMut},
     mem::MaybeUninit,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     os::{
@@ -33,7 +33,7 @@ use tokio::net::UnixListener;
 
 use super::child::SpawnError;
 use super::confine::Refusal;
-use crate::fail;
+use crate::{Failure, terminal};
 
 /// The proxy's address inside: no other socket is there, so any port is free. The same port outside counts as the proxy
 /// itself and is not dialled, so this port is one without a common service.
@@ -113,23 +113,16 @@ impl Handover {
 }
 
 /// Makes the namespaces, hands the socket over and becomes the command. Returns only on failure.
-#[must_use]
-pub fn run(args: &ConfinedArgs) -> ExitCode {
-    let Some((program, arguments)) = args.command.split_first() else {
-        return fail(&"no command");
-    };
-    if let Err(refusal) = enter() {
-        return fail(&format!("{} was not started: {refusal}", program.display()));
-    }
-    if let Err(error) = hand_over(&args.handover) {
-        return fail(&format!(
-            "{} was not started: the proxy cannot listen in its namespace: {error}",
-            program.display()
-        ));
-    }
+pub(crate) fn run(args: &ConfinedArgs) -> Result<ExitCode, Failure> {
+    let (program, arguments) = args.command.split_first().ok_or("no command")?;
+    let name = program.display();
+    enter().map_err(|refusal| format!("{name} was not started: {refusal}"))?;
+    hand_over(&args.handover).map_err(|error| {
+        format!("{name} was not started: the proxy cannot listen in its namespace: {error}")
+    })?;
     let error = SpawnError::of_program(program, Command::new(program).args(arguments).exec());
-    let _ = writeln!(io::stderr(), "crawlgate: {error}"); // stderr may be closed
-    ExitCode::from(error.exit_code())
+    terminal::tell(&error);
+    Ok(ExitCode::from(error.exit_code()))
 }
 
 /// Moves this process, which must have one thread, into a new user and a new network namespace.

@@ -3,7 +3,7 @@
 use tracing::{info, warn};
 
 use crawlgate_ca::{self as ca, Authority};
-use crawlgate_config::{AdminConfig, Config, Mode, TlsConfig};
+use crawlgate_config::{AdminConfig, ClientConfig, Config, Mode, TlsConfig};
 
 /// Names the local CA, and the next one.
 pub fn tell_authority(authority: &Authority, config: &TlsConfig) {
@@ -68,11 +68,7 @@ pub fn tell_mode(config: &Config) {
             "report mode for some: nothing is denied there ([policy] report_origins, report_clients)"
         );
     }
-    let reporting = config
-        .clients
-        .iter()
-        .filter(|client| client.mode == Some(Mode::Report));
-    let clients: Vec<&str> = reporting.map(|client| &*client.name).collect();
+    let clients = names(config, |client| client.mode == Some(Mode::Report));
     if !clients.is_empty() {
         warn!(
             ?clients,
@@ -83,14 +79,19 @@ pub fn tell_mode(config: &Config) {
 
 /// Names the exempt clients.
 pub fn tell_exemptions(config: &Config) {
-    let exempt = config.clients.iter().filter(|one| one.exempt.is_some());
-    let clients: Vec<&str> = exempt.map(|client| &*client.name).collect();
+    let clients = names(config, |client| client.exempt.is_some());
     if !clients.is_empty() {
         warn!(
             ?clients,
             "exempt clients: what robots.txt disallows is forwarded for them ([[client]] exempt)"
         );
     }
+}
+
+/// Returns the names of some clients.
+fn names(config: &Config, is_one: impl Fn(&&ClientConfig) -> bool) -> Vec<&str> {
+    let some = config.clients.iter().filter(is_one);
+    some.map(|client| &*client.name).collect()
 }
 
 /// Warns of a reload that has removed the last user of the console.

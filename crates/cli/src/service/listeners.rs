@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use listenfd::ListenFd;
 use thiserror::Error;
+use tokio::net::TcpSocket;
 
 use crawlgate_admin::{BindError, claim};
 use crawlgate_config::{Config, Listen, ListenAt, Listener as Configured};
@@ -33,22 +34,10 @@ pub enum ListenError {
         index: usize,
     },
     /// Anyone could connect to a passed socket.
-    #[error(
-        "[listen] {address}, passed by the service manager: {}",
-        Listen::EXPOSED
-    )]
+    #[error("{of} {address}, passed by the service manager: {}", Listen::EXPOSED)]
     Exposed {
-        /// Its address.
-        address: SocketAddr,
-    },
-    /// Anyone could connect to a passed socket of a `[[listener]]`.
-    #[error(
-        "[[listener]] {name:?}, {address}, passed by the service manager: {}",
-        Listen::EXPOSED
-    )]
-    NamedExposed {
-        /// The name of the listener.
-        name: String,
+        /// The section of the configuration.
+        of: String,
         /// Its address.
         address: SocketAddr,
     },
@@ -136,7 +125,8 @@ fn take(sockets: &mut ListenFd, index: usize) -> Result<Bound, ListenError> {
 fn guarded(socket: Bound, config: &Config) -> Result<Bound, ListenError> {
     match address(&socket)? {
         Some(address) if !config.listen.may_listen_on(&address) => {
-            Err(ListenError::Exposed { address })
+            let of = "[listen]".to_owned();
+            Err(ListenError::Exposed { of, address })
         }
         _ => Ok(socket),
     }
@@ -154,8 +144,8 @@ fn guarded_as(socket: Bound, configured: &Configured) -> Result<Bound, ListenErr
     if there.is_guarded() {
         return Ok(socket);
     }
-    let name = configured.name.to_string();
-    Err(ListenError::NamedExposed { name, address })
+    let of = format!("[[listener]] {:?},", configured.name);
+    Err(ListenError::Exposed { of, address })
 }
 
 fn address(socket: &Bound) -> Result<Option<SocketAddr>, ListenError> {
@@ -183,9 +173,10 @@ async fn make(configured: &Configured) -> Result<Bound, ListenError> {
                 .map_err(|error| failed(error.to_string()))?;
             Ok(Bound::Unix(listener, Some(file)))
         }
-        Err(BindError::Taken(_)) => Err(failed(
-            "another process listens there; give this one a place of its own".to_owned(),
-        )),
+        Err(BindError::Taken(_)) => {
+            let why = "another process listens there; give this one a separate place";
+            Err(failed(why.to_owned()))
+        }
         Err(BindError::Failed { error, .. }) => {
             let hint = match error.kind() {
                 io::ErrorKind::InvalidInput => {
@@ -200,7 +191,16 @@ async fn make(configured: &Configured) -> Result<Bound, ListenError> {
 }
 
 fn bind(address: &SocketAddr, key: &str) -> Result<TcpListener, ListenError> {
-    let failed = |error: io::Error| {
+    let bound = || {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        }?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(*address)?;
+        socket.listen(BACKLOG)?.into_std()
+    };
+    bound().map_err(|error: io::Error| {
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => {
                 format!(": is crawlgate running already? Set {key} to another port")
@@ -216,14 +216,5 @@ fn bind(address: &SocketAddr, key: &str) -> Result<TcpListener, ListenError> {
             error,
             hint,
         }
-    };
-    let socket = match address {
-        SocketAddr::V4(_) => tokio::net::TcpSocket::new_v4(),
-        SocketAddr::V6(_) => tokio::net::TcpSocket::new_v6(),
-    };
-    let socket = socket.map_err(failed)?;
-    socket.set_reuseaddr(true).map_err(failed)?;
-    socket.bind(*address).map_err(failed)?;
-    let listener = socket.listen(BACKLOG).map_err(failed)?;
-    listener.into_std().map_err(failed)
+    })
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
+use crate::credentials::quoted;
 use crawlgate_config::format_moment;
 use crawlgate_signing::directory::FRESH;
 use crawlgate_signing::{Settings, SigningKey};
@@ -40,13 +41,13 @@ pub(super) fn step(settings: &Settings, is_urgent: bool, now: Moment) -> Result<
     let due = |since: &Path, step: &str| {
         let since = modified(since).map_err(|error| failed(since, &error))?;
         let due = since + FRESH;
-        match is_urgent || now >= due {
-            true => Ok::<(), Failure>(()),
-            false => Err(Failure::from(format!(
+        if !is_urgent && now < due {
+            bail!(
                 "{step} is due on {}: until then verifiers may keep a directory of before (--now takes the step anyway)",
                 format_moment(due)
-            ))),
+            );
         }
+        Ok::<(), Failure>(())
     };
     match (files.next.exists(), files.last.exists()) {
         (false, false) => files.begin(now),
@@ -76,8 +77,8 @@ impl Files<'_> {
             said += &format!(
                 "\nAdd both files to its [[signing]], once and for all; those that are not there are left out:\n\n\
                  publish = [{}, {}]\n",
-                quoted(&self.next),
-                quoted(&self.last)
+                quoted(&self.next.display().to_string()),
+                quoted(&self.last.display().to_string())
             );
         }
         Ok(said + &self.closing("signing with it", now + FRESH))
@@ -157,10 +158,6 @@ fn modified(path: &Path) -> io::Result<Moment> {
     fs::metadata(path)?.modified().map(Moment::from)
 }
 
-fn quoted(path: &Path) -> String {
-    toml::Value::String(path.display().to_string()).to_string()
-}
-
 fn failed(path: &Path, error: &dyn std::fmt::Display) -> String {
     format!("{}: {error}", path.display())
 }
@@ -211,8 +208,9 @@ mod tests {
             keys.map(|key| Arc::clone(key.thumbprint())).collect()
         }
 
-        fn step(&self, is_urgent: bool, after: Duration) -> Result<String, Failure> {
-            step(&self.settings, is_urgent, self.now + after)
+        fn step(&self, is_urgent: bool, after: Duration) -> Result<String, String> {
+            let done = step(&self.settings, is_urgent, self.now + after);
+            done.map_err(|error| error.to_string())
         }
 
         fn file(&self, name: &str) -> PathBuf {
@@ -227,16 +225,11 @@ mod tests {
         let test_keys = TestKeys::new();
         let [old] = test_keys.keys().try_into().unwrap();
         let said = test_keys.step(false, Duration::ZERO).unwrap();
-        assert!(
-            said.contains("next key") && !said.contains("publish ="),
-            "{said}"
-        );
+        let is_published = !said.contains("publish =");
+        assert!(said.contains("next key") && is_published, "{said}");
         let [first, new] = test_keys.keys().try_into().unwrap();
         assert_eq!(first, old);
-        let early = test_keys
-            .step(false, FRESH - SECOND * 60)
-            .unwrap_err()
-            .to_string();
+        let early = test_keys.step(false, FRESH - SECOND * 60).unwrap_err();
         assert!(early.contains("is due on"), "{early}");
 
         let day = FRESH + SECOND * 60;
@@ -286,10 +279,7 @@ mod tests {
             test_keys.file("news.key.last").display()
         );
         assert!(said.contains(&lines), "{said}");
-        let why = test_keys
-            .step(true, Duration::ZERO)
-            .unwrap_err()
-            .to_string();
+        let why = test_keys.step(true, Duration::ZERO).unwrap_err();
         assert!(why.contains("publish does not list"), "{why}");
         assert!(test_keys.file("news.key.next").exists());
     }
@@ -298,12 +288,9 @@ mod tests {
     fn a_bad_key_is_not_rotated() {
         let test_keys = TestKeys::new();
         fs::write(test_keys.file("news.key"), "nonsense").unwrap();
-        let why = test_keys
-            .step(false, Duration::ZERO)
-            .unwrap_err()
-            .to_string();
+        let why = test_keys.step(false, Duration::ZERO).unwrap_err();
         assert!(
-            why.contains("news.key") && why.contains("no Ed25519 key"),
+            why.contains("news.key: ") && why.contains("no Ed25519 key"),
             "{why}"
         );
         assert!(!test_keys.file("news.key.next").exists());

@@ -240,104 +240,26 @@ mod tests {
     #[test]
     fn a_line_is_a_channel_a_url_and_a_user_agent() {
         use Channels::{None, Numbered};
-        for (name, line, channels, expected) in [
-            (
-                "as Squid writes it",
-                "0 http://a.test/x \"FooBot/1.0 (x)\" -\n",
-                Numbered,
-                "0: http://a.test/x as FooBot/1.0 (x)",
-            ),
-            (
-                "an agent without a space",
-                "0 http://a.test/x FooBot/1.0 -\n",
-                Numbered,
-                "0: http://a.test/x as FooBot/1.0",
-            ),
-            (
-                "a percent sign is one",
-                "12 http://a.test/%70 A%70\n",
-                Numbered,
-                "12: http://a.test/%70 as A%70",
-            ),
-            (
-                "without a User-Agent",
-                "3 http://a.test/ - -\n",
-                Numbered,
-                "3: http://a.test/ as no agent",
-            ),
-            (
-                "a tunnel",
-                "3 a.test:443 A -\n",
-                Numbered,
-                "3: through a.test:443 as A",
-            ),
-            (
-                "escaped quotes and backslashes",
-                "3 http://a.test/\\\"\\\\ \"A \\\"b\\\\\" -\n",
-                Numbered,
-                "3: http://a.test/\\\"\\\\ as A \\\"b\\\\",
-            ),
-            (
-                "a tab ends no word",
-                "3 http://a.test/ A\tb -\n",
-                Numbered,
-                "3: http://a.test/ as A\\tb",
-            ),
-            (
-                "without channels",
-                "http://a.test/ A -\n",
-                None,
-                "-: http://a.test/ as A",
-            ),
-            (
-                "without a line end",
-                "1 http://a.test/ A",
-                Numbered,
-                "1: http://a.test/ as A",
-            ),
-            (
-                "a channel that is none",
-                "http://a.test/ A -\n",
-                Numbered,
-                "-: the line begins with no channel",
-            ),
-            (
-                "no agent at all",
-                "1 http://a.test/\n",
-                Numbered,
-                "1: the line does not hold a URL and a User-Agent",
-            ),
-            (
-                "no URL",
-                "1 - A\n",
-                Numbered,
-                "1: the line does not hold a URL and a User-Agent",
-            ),
-            (
-                "nothing",
-                "\n",
-                None,
-                "-: the line does not hold a URL and a User-Agent",
-            ),
-            (
-                "quotes without end",
-                "1 http://a.test/ \"A b\n",
-                Numbered,
-                "1: the line does not hold a URL and a User-Agent",
-            ),
-            (
-                "a backslash without end",
-                "1 http://a.test/ A\\\n",
-                Numbered,
-                "1: the line does not hold a URL and a User-Agent",
-            ),
-            (
-                "encoded, so that the octets are not known",
-                "1 http://a.test/ A%20b -\n",
-                Numbered,
-                "1: the line does not hold a URL and a User-Agent",
-            ),
-        ] {
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("as Squid writes it", "0 http://a.test/x \"FooBot/1.0 (x)\" -\n", Numbered, "0: http://a.test/x as FooBot/1.0 (x)"),
+            ("an agent without a space", "0 http://a.test/x FooBot/1.0 -\n", Numbered, "0: http://a.test/x as FooBot/1.0"),
+            ("a percent sign is one", "12 http://a.test/%70 A%70\n", Numbered, "12: http://a.test/%70 as A%70"),
+            ("without a User-Agent", "3 http://a.test/ - -\n", Numbered, "3: http://a.test/ as no agent"),
+            ("a tunnel", "3 a.test:443 A -\n", Numbered, "3: through a.test:443 as A"),
+            ("escaped quotes and backslashes", "3 http://a.test/\\\"\\\\ \"A \\\"b\\\\\" -\n", Numbered, "3: http://a.test/\\\"\\\\ as A \\\"b\\\\"),
+            ("a tab ends no word", "3 http://a.test/ A\tb -\n", Numbered, "3: http://a.test/ as A\\tb"),
+            ("without channels", "http://a.test/ A -\n", None, "-: http://a.test/ as A"),
+            ("without a line end", "1 http://a.test/ A", Numbered, "1: http://a.test/ as A"),
+            ("a channel that is none", "http://a.test/ A -\n", Numbered, "-: the line begins with no channel"),
+            ("no agent at all", "1 http://a.test/\n", Numbered, "1: the line does not hold a URL and a User-Agent"),
+            ("no URL", "1 - A\n", Numbered, "1: the line does not hold a URL and a User-Agent"),
+            ("nothing", "\n", None, "-: the line does not hold a URL and a User-Agent"),
+            ("quotes without end", "1 http://a.test/ \"A b\n", Numbered, "1: the line does not hold a URL and a User-Agent"),
+            ("a backslash without end", "1 http://a.test/ A\\\n", Numbered, "1: the line does not hold a URL and a User-Agent"),
+            ("encoded, so that the octets are not known", "1 http://a.test/ A%20b -\n", Numbered, "1: the line does not hold a URL and a User-Agent"),
+        ];
+        for (name, line, channels, expected) in cases {
             assert_eq!(read(line, channels), expected, "{name}");
         }
     }
@@ -349,20 +271,13 @@ mod tests {
             id: "01J".to_owned(),
             message: "no \"way\" \\ here\n99 OK".to_owned(),
         };
-        for (outcome, expected) in [
-            (
-                Outcome::Allowed(facts.clone()),
-                "5 OK tag=\"robots_disallow\" log=\"01J\"\n",
-            ),
-            (
-                Outcome::Refused(facts),
-                "5 ERR message=\"no \\\"way\\\" \\\\ here 99 OK\" tag=\"robots_disallow\" log=\"01J\"\n",
-            ),
-            (
-                Outcome::Undecided("away".to_owned()),
-                "5 BH message=\"away\"\n",
-            ),
-        ] {
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            (Outcome::Allowed(facts.clone()), "5 OK tag=\"robots_disallow\" log=\"01J\"\n"),
+            (Outcome::Refused(facts), "5 ERR message=\"no \\\"way\\\" \\\\ here 99 OK\" tag=\"robots_disallow\" log=\"01J\"\n"),
+            (Outcome::Undecided("away".to_owned()), "5 BH message=\"away\"\n"),
+        ];
+        for (outcome, expected) in cases {
             let mut out = Vec::new();
             let channel = Some("5".into());
             Answer { channel, outcome }.write(&mut out);

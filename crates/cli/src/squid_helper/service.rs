@@ -1,26 +1,27 @@
 //! The helper's client of the decision service.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, HOST};
-use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
-use http_body::Body as _;
-use hyper::body::Incoming;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Collected, Limited};
+use hyper::body::{Bytes, Incoming};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::ServerName;
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::line::{DecisionFacts, Lookup, Outcome};
-use crate::Failure;
+use crate::{Failure, terminal};
 use crawlgate_egress::tls_config;
+use crawlgate_proxy::decide::{DECISION, REASON, VERDICT};
 use crawlgate_text::causes;
 use crawlgate_trust::TrustError;
 
@@ -47,8 +48,8 @@ pub(super) struct Instance {
 #[derive(Debug)]
 pub(super) struct Service {
     client: Client<HttpsConnector<HttpConnector>, String>,
-    scheme: Scheme,
-    authority: Authority,
+    /// `http://host:port` or `https://host:port`.
+    place: String,
     authorization: Option<HeaderValue>,
     /// The end of each request's query.
     suffix: String,
@@ -73,7 +74,7 @@ impl Service {
             token_file,
             roots,
         } = instance;
-        let (scheme, authority) = address_of(url).ok_or_else(|| {
+        let place = place_of(url).ok_or_else(|| {
             format!(
                 "--url {url:?}: where the instance has its [admin] address, as in http://127.0.0.1:8119"
             )
@@ -92,8 +93,7 @@ impl Service {
         };
         let mut suffix = String::new();
         if let Some(name) = client {
-            suffix.push_str("&client=");
-            encode(name.as_bytes(), &mut suffix);
+            suffix = format!("&client={}", encoded(name.as_bytes()));
         }
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
@@ -123,8 +123,7 @@ impl Service {
             .build(connector);
         Ok(Service {
             client,
-            scheme,
-            authority,
+            place,
             authorization,
             suffix,
             patience,
@@ -140,15 +139,12 @@ impl Service {
         match outcome {
             Ok(outcome) => {
                 if was_away {
-                    say(&format!(
-                        "{}://{} answers again",
-                        self.scheme, self.authority
-                    ));
+                    say(&format!("{} answers again", self.place));
                 }
                 outcome
             }
             Err(why) => {
-                let why = format!("{}://{}: {why}", self.scheme, self.authority);
+                let why = format!("{}: {why}", self.place);
                 if !was_away {
                     say(&format!("{why}; until it answers, nothing is allowed"));
                 }
@@ -162,28 +158,25 @@ impl Service {
         let response = self.client.request(request).await;
         let response = response.map_err(|error| causes(&error))?;
         let (head, body) = response.into_parts();
-        let Some(verdict) = field(&head.headers, "x-crawlgate-verdict") else {
+        let Some(verdict) = field(&head.headers, VERDICT) else {
             return Err(match head.status {
                 StatusCode::UNAUTHORIZED => {
                     "it wants a token: --token-file names a file with that of [admin] token_file or of an [[admin.user]]"
                         .into()
                 }
-                StatusCode::BAD_REQUEST => {
-                    // The error concerns only this request.
-                    let message = detail(body).await;
-                    return Ok(Outcome::Undecided(message));
-                }
+                // The error concerns only this request.
+                StatusCode::BAD_REQUEST => return Ok(Outcome::Undecided(detail(body).await)),
                 status => format!("status {status}, without a decision").into(),
             });
         };
         let mut facts = DecisionFacts {
-            reason: field(&head.headers, "x-crawlgate-reason").unwrap_or_default(),
-            id: field(&head.headers, "x-crawlgate-decision").unwrap_or_default(),
+            reason: field(&head.headers, REASON).unwrap_or_default(),
+            id: field(&head.headers, DECISION).unwrap_or_default(),
             message: String::new(),
         };
         if head.status == StatusCode::OK {
-            // Read the body to its end, or the connection could not be used again.
-            collect(body).await;
+            // Read to its end, or the connection could not be used again.
+            octets(body).await;
             return Ok(Outcome::Allowed(facts));
         }
         facts.message = detail(body).await;
@@ -194,94 +187,67 @@ impl Service {
     }
 
     fn request(&self, lookup: &Lookup) -> Result<Request<String>, Failure> {
-        let mut path = String::from("/decide?url=");
-        encode(&lookup.url, &mut path);
+        let mut target = format!("{}/decide?url={}", self.place, encoded(&lookup.url));
         if lookup.is_tunnel() {
-            path.push_str("&tunnel=true&method=CONNECT");
+            target.push_str("&tunnel=true&method=CONNECT");
         }
         if let Some(agent) = &lookup.agent {
-            path.push_str("&agent=");
-            encode(agent, &mut path);
+            target = target + "&agent=" + &encoded(agent);
         }
-        path.push_str(&self.suffix);
-        let path = PathAndQuery::try_from(path)?;
-        let uri = Uri::builder()
-            .scheme(self.scheme.clone())
-            .authority(self.authority.clone())
-            .path_and_query(path)
-            .build()?;
-        let mut request = Request::builder()
-            .uri(uri)
-            .header(HOST, self.authority.as_str());
+        let mut request = Request::get(target + &self.suffix);
         if let Some(authorization) = &self.authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        request.body(String::new()).map_err(Into::into)
+        Ok(request.body(String::new())?)
     }
 }
 
-/// Returns the scheme and the authority of `http://host:port` or `https://host:port`; none of any other URL.
-fn address_of(url: &str) -> Option<(Scheme, Authority)> {
+/// Returns `http://host:port` or `https://host:port` as such; none of any other URL.
+fn place_of(url: &str) -> Option<String> {
     let uri: Uri = url.parse().ok()?;
-    let scheme = uri.scheme()?;
-    let is_bare = (*scheme == Scheme::HTTP || *scheme == Scheme::HTTPS)
-        && matches!(
-            uri.path_and_query().map(PathAndQuery::as_str),
-            None | Some("/")
-        );
-    let authority = uri.authority().filter(|_| is_bare)?;
-    (!authority.as_str().contains('@')).then(|| (scheme.clone(), authority.clone()))
+    let (scheme, authority) = (uri.scheme_str()?, uri.authority()?.as_str());
+    let is_bare = matches!(scheme, "http" | "https")
+        && matches!(uri.path(), "" | "/")
+        && uri.query().is_none()
+        && !authority.contains('@');
+    is_bare.then(|| format!("{scheme}://{authority}"))
 }
 
-fn field(headers: &HeaderMap, name: &str) -> Option<String> {
+fn field(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
 }
 
 /// Percent-encodes all octets but those that no reader could mistake.
-fn encode(octets: &[u8], out: &mut String) {
+fn encoded(octets: &[u8]) -> String {
+    let mut text = String::new();
     for octet in octets {
         match octet {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(*octet));
+                text.push(char::from(*octet));
             }
-            other => {
-                let digit = |half: u8| char::from_digit(half.into(), 16).unwrap_or('0');
-                out.push('%');
-                out.push(digit(other >> 4).to_ascii_uppercase());
-                out.push(digit(other & 15).to_ascii_uppercase());
-            }
+            // Writing to a `String` does not fail.
+            other => drop(write!(text, "%{other:02X}")),
         }
     }
+    text
 }
 
 /// Returns the detail of a problem document; empty without one.
 async fn detail(body: Incoming) -> String {
-    let body = collect(body).await;
-    let problem: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
-    let detail = problem.get("detail").and_then(serde_json::Value::as_str);
+    let problem: Value = serde_json::from_slice(&octets(body).await).unwrap_or_default();
+    let detail = problem.get("detail").and_then(Value::as_str);
     detail.unwrap_or_default().to_owned()
 }
 
-/// Reads a body, up to the limit.
-async fn collect(mut body: Incoming) -> Vec<u8> {
-    let mut octets = Vec::new();
-    while octets.len() < LONGEST_ANSWER {
-        match std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-            Some(Ok(frame)) => {
-                if let Some(data) = frame.data_ref() {
-                    octets.extend_from_slice(data);
-                }
-            }
-            None | Some(Err(_)) => break,
-        }
-    }
-    octets
+/// Reads a body; nothing of one over the limit.
+async fn octets(body: Incoming) -> Bytes {
+    let whole = Limited::new(body, LONGEST_ANSWER).collect().await;
+    whole.map_or_else(|_| Bytes::new(), Collected::to_bytes)
 }
 
 /// Writes to Squid's log.
 fn say(what: &str) {
-    use std::io::Write as _;
-    let _ = writeln!(std::io::stderr(), "crawlgate squid-helper: {what}"); // stderr may be closed
+    terminal::say(format_args!("crawlgate squid-helper: {what}"));
 }
 
 #[cfg(test)]
@@ -289,26 +255,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_instance_is_named_by_host_and_port_alone() {
+    fn an_instance_is_named_by_host_and_port_only() {
         for (url, expected) in [
-            ("http://127.0.0.1:8119", Some("127.0.0.1:8119")),
-            ("http://gate.test/", Some("gate.test")),
-            ("http://[::1]:8119", Some("[::1]:8119")),
-            ("https://127.0.0.1:8119", Some("127.0.0.1:8119")),
+            ("http://127.0.0.1:8119", Some("http://127.0.0.1:8119")),
+            ("http://gate.test/", Some("http://gate.test")),
+            ("http://[::1]:8119", Some("http://[::1]:8119")),
+            ("https://127.0.0.1:8119", Some("https://127.0.0.1:8119")),
             ("ftp://127.0.0.1:8119", None),
             ("127.0.0.1:8119", None),
             ("http://127.0.0.1:8119/decide", None),
+            ("http://127.0.0.1:8119?url", None),
             ("http://user@127.0.0.1:8119", None),
             ("", None),
         ] {
-            let address = address_of(url);
-            let authority = address.as_ref().map(|(_, authority)| authority.as_str());
-            assert_eq!(authority, expected, "{url}");
-            let scheme = address.map(|(scheme, _)| format!("{scheme}://"));
-            assert!(
-                scheme.is_none_or(|scheme| url.starts_with(&scheme)),
-                "{url}"
-            );
+            assert_eq!(place_of(url).as_deref(), expected, "{url}");
         }
     }
 

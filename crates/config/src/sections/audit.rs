@@ -81,7 +81,7 @@ impl AuditConfig {
         let count = section.count("witness");
         let why = match count {
             0 => "there is no [[audit.witness]]".to_owned(),
-            1 => "there is one [[audit.witness]] alone".to_owned(),
+            1 => "there is only one [[audit.witness]]".to_owned(),
             count => format!("there are only {count} [[audit.witness]]"),
         };
         // The default stands without a witness, too: nothing is witnessed then.

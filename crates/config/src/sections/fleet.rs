@@ -79,12 +79,12 @@ impl FleetConfig {
         let are_both = self.cert.is_some() == self.key.is_some();
         let why = "a certificate and its private key belong together: set cert and key";
         section.require(are_both, &["cert", "key"], why);
-        let why = "a certificate is shown by TLS alone: set tls = true";
+        let why = "only TLS shows a certificate: set tls = true";
         section.require(self.tls || self.cert.is_none(), &["cert"], why);
         let (is_on, keys) = (self.is_on(), &["engine", "sentinels"]);
         let why = "key_file is missing, the key that all instances share; `crawlgate fleet key FILE` makes one";
         section.require(self.key_file.is_some() || !is_on, keys, why);
-        let why = "[pace] per_address = true holds on one machine alone, as each resolves names for itself; set it to false";
+        let why = "[pace] per_address = true holds only on one machine, as each resolves names for itself; set it to false";
         section.require(!(is_on && is_per_address), keys, why);
         let why = "each instance keeps the states that it takes from others, but [store] path is \"\"; name a file there";
         section.require(has_store || !is_on, keys, why);

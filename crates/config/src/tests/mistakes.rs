@@ -56,7 +56,7 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
         (
             "a fleet with a pace for addresses",
             "[pace]\nper_address = true\n[fleet]\nengine = '127.0.0.1:6379'\nkey_file = 'k'",
-            "config.toml:4: [fleet] engine = '127.0.0.1:6379': [pace] per_address = true holds on one machine alone, as \
+            "config.toml:4: [fleet] engine = '127.0.0.1:6379': [pace] per_address = true holds only on one machine, as \
              each resolves names for itself; set it to false",
         ),
         (
@@ -79,7 +79,7 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
         (
             "a certificate without TLS",
             "[fleet]\ncert = 'a.pem'\nkey = 'a.key'",
-            "config.toml:2: [fleet] cert = 'a.pem': a certificate is shown by TLS alone: set tls = true",
+            "config.toml:2: [fleet] cert = 'a.pem': only TLS shows a certificate: set tls = true",
         ),
         (
             "an engine of another kind",
@@ -290,7 +290,7 @@ fn each_mistake_is_reported_with_line_key_value_and_allowed_values() {
         (
             "a quorum beyond the witnesses",
             "[audit]\nquorum = 2\n[[audit.witness]]\nname = 'a'\nurl = 'https://a.example'\nvkey = 'witness.example/w1+f5f1ad4c+BAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH'",
-            "config.toml:2: [audit] quorum = 2: there is one [[audit.witness]] alone",
+            "config.toml:2: [audit] quorum = 2: there is only one [[audit.witness]]",
         ),
         (
             "one table where there may be several",

@@ -367,7 +367,7 @@ impl Trusted {
     pub fn describe(&self) -> String {
         let keys: Vec<String> = self.keys.all.iter().map(ToString::to_string).collect();
         match keys.as_slice() {
-            [] => format!("no key: there is none in {}", self.from),
+            [] => format!("no key: none found in {}", self.from),
             keys => format!("{} ({})", keys.join(" or "), self.from),
         }
     }

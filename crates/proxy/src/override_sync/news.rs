@@ -122,7 +122,7 @@ async fn do_as_told(proxy: Arc<crate::Proxy>, message: Message) {
                 && let Err(why) = cache.forget_in_fleet(origin, None).await
             {
                 let text = message.to_text();
-                warn!("the fleet's message {text:?} is followed at this instance alone: {why}");
+                warn!("the fleet's message {text:?} is followed only at this instance: {why}");
             }
             cache.forget(origin, identity).await.map(drop)
         }

@@ -52,13 +52,14 @@ pub struct LateMember {
 /// Writes `in force on a1, a2; a3 has not been heard of for 4 s and forwards nothing from 15 s on`.
 impl fmt::Display for Reach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "in force on {}", self.in_force.join(", "))?;
+        let names = self.in_force.join(", ");
         if let Some(failure) = &self.failure {
             return write!(
                 f,
-                " alone: {failure}; the other instances take it over once the engine answers"
+                "in force only on {names}: {failure}; the other instances take it over once the engine answers"
             );
         }
+        write!(f, "in force on {names}")?;
         let patience = self.patience_ms / 1_000;
         for LateMember { name, silent_ms } in &self.late {
             match *silent_ms {
@@ -209,7 +210,7 @@ mod tests {
         };
         assert_eq!(
             alone.to_string(),
-            "in force on a1 alone: the engine does not answer: no answer within 250ms; the other instances take it over \
+            "in force only on a1: the engine does not answer: no answer within 250ms; the other instances take it over \
              once the engine answers"
         );
     }

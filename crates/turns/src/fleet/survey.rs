@@ -97,7 +97,7 @@ pub enum ServerFault {
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// This command has no such answer.
-    #[error("a strange answer")]
+    #[error("an unexpected answer")]
     Strange,
     /// It does not answer within this time.
     #[error("no answer within {0:?}")]

@@ -125,7 +125,7 @@ impl Crawl {
             added: Instant::now(),
             removed: None,
             is_everywhere: said.ends_with("in force on a1, a2, a3\n"),
-            is_certain: said.contains("in force on ") && !said.contains("alone"),
+            is_certain: said.contains("in force on "),
             id: id.unwrap_or_default().to_owned(),
             at,
         };
@@ -140,7 +140,7 @@ impl Crawl {
             (order.id.clone(), order.at)
         };
         let said = self.run(at, &["remove", &id, "--by", "Grace"]);
-        if said.is_none_or(|said| said.contains("alone") || !said.contains("in force on ")) {
+        if said.is_none_or(|said| !said.contains("in force on ")) {
             self.orders.lock().unwrap()[place].is_certain = false;
         }
     }

@@ -27,6 +27,6 @@ pub(super) async fn fleet(
     QueryParams(params): QueryParams,
 ) -> Result<Json<FleetView>, Problem> {
     params.finish(&[])?;
-    let alone = || Problem::missing("this instance is alone: there is no [fleet] engine");
+    let alone = || Problem::missing("this instance is not in a fleet: there is no [fleet] engine");
     app.process().fleet().await.map(Json).ok_or_else(alone)
 }

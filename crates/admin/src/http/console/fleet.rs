@@ -72,7 +72,7 @@ pub(super) async fn page(
 ) -> PageResult<FleetPage> {
     params(query.as_deref()).finish(&[])?;
     let view = app.process().fleet().await;
-    let alone = || Problem::missing("This instance is alone: there is no [fleet] engine.");
+    let alone = || Problem::missing("This instance is not in a fleet: there is no [fleet] engine.");
     let now = app.now();
     let FleetView {
         instance,

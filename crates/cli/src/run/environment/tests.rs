@@ -6,9 +6,11 @@ use crawlgate_system::clock::Clock;
 
 fn files() -> Files {
     Files {
-        ca: "/t/ca.pem".into(),
-        bundle: "/t/bundle.pem".into(),
-        truststore: "/t dir/store.jks".into(),
+        certificates: Exports {
+            authorities: "/t/ca.pem".into(),
+            bundle: "/t/bundle.pem".into(),
+            truststore: "/t dir/store.jks".into(),
+        },
         wgetrc: "/t/wgetrc".into(),
         node: "/t dir/node.cjs".into(),
         php: "/t/php".into(),
@@ -26,58 +28,19 @@ fn environment(inherited: &[(&str, &str)]) -> Variables {
 #[test]
 fn each_variable_is_set_to_what_its_reader_understands() {
     let variables = environment(&[]);
+    #[rustfmt::skip] // one row, one case
     let cases = [
-        (
-            "curl reads the lower-case one",
-            "http_proxy",
-            "http://127.0.0.1:4711",
-        ),
-        (
-            "HTTPS goes through it",
-            "HTTPS_PROXY",
-            "http://127.0.0.1:4711",
-        ),
-        (
-            "any scheme goes through it",
-            "all_proxy",
-            "http://127.0.0.1:4711",
-        ),
-        (
-            "WebSockets go through it",
-            "ws_proxy",
-            "http://127.0.0.1:4711",
-        ),
+        ("curl reads the lower-case one", "http_proxy", "http://127.0.0.1:4711"),
+        ("HTTPS goes through it", "HTTPS_PROXY", "http://127.0.0.1:4711"),
+        ("any scheme goes through it", "all_proxy", "http://127.0.0.1:4711"),
+        ("WebSockets go through it", "ws_proxy", "http://127.0.0.1:4711"),
         ("over TLS, too", "wss_proxy", "http://127.0.0.1:4711"),
-        (
-            "what replaces gets the bundle",
-            "SSL_CERT_FILE",
-            "/t/bundle.pem",
-        ),
-        (
-            "requests gets the bundle",
-            "REQUESTS_CA_BUNDLE",
-            "/t/bundle.pem",
-        ),
-        (
-            "httplib2 gets the bundle",
-            "HTTPLIB2_CA_CERTS",
-            "/t/bundle.pem",
-        ),
-        (
-            "gRPC gets the bundle",
-            "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
-            "/t/bundle.pem",
-        ),
-        (
-            "what Nix built gets the bundle",
-            "NIX_SSL_CERT_FILE",
-            "/t/bundle.pem",
-        ),
-        (
-            "what adds gets the authority alone",
-            "NODE_EXTRA_CA_CERTS",
-            "/t/ca.pem",
-        ),
+        ("what replaces gets the bundle", "SSL_CERT_FILE", "/t/bundle.pem"),
+        ("requests gets the bundle", "REQUESTS_CA_BUNDLE", "/t/bundle.pem"),
+        ("httplib2 gets the bundle", "HTTPLIB2_CA_CERTS", "/t/bundle.pem"),
+        ("gRPC gets the bundle", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "/t/bundle.pem"),
+        ("what Nix built gets the bundle", "NIX_SSL_CERT_FILE", "/t/bundle.pem"),
+        ("what adds gets the authority alone", "NODE_EXTRA_CA_CERTS", "/t/ca.pem"),
         ("Bun's node:http is told to", "NODE_USE_ENV_PROXY", "1"),
         ("LWP is told to", "PERL_LWP_ENV_PROXY", "1"),
         ("Mojo is told to", "MOJO_PROXY", "1"),
@@ -130,33 +93,18 @@ fn options_are_added_to_those_that_stand_there() {
                 '-Djavax.net.ssl.trustStore=/t dir/store.jks' -Djavax.net.ssl.trustStoreType=JKS \
                 -Djavax.net.ssl.trustStorePassword=changeit";
     let node = "--require \"/t dir/node.cjs\"";
+    #[rustfmt::skip] // one row, one case
     let cases = [
         ("PHP_INI_SCAN_DIR", None, ":/t/php".to_owned()),
         ("PHP_INI_SCAN_DIR", Some(""), "/t/php".to_owned()),
-        (
-            "PHP_INI_SCAN_DIR",
-            Some("/etc/a:/etc/b"),
-            "/etc/a:/etc/b:/t/php".to_owned(),
-        ),
+        ("PHP_INI_SCAN_DIR", Some("/etc/a:/etc/b"), "/etc/a:/etc/b:/t/php".to_owned()),
         ("NODE_OPTIONS", None, node.to_owned()),
-        (
-            "NODE_OPTIONS",
-            Some("--no-warnings"),
-            format!("--no-warnings {node}"),
-        ),
+        ("NODE_OPTIONS", Some("--no-warnings"), format!("--no-warnings {node}")),
         ("JAVA_TOOL_OPTIONS", None, java.to_owned()),
         ("JAVA_TOOL_OPTIONS", Some(" "), java.to_owned()),
-        (
-            "JAVA_TOOL_OPTIONS",
-            Some("-Xmx1g"),
-            format!("-Xmx1g {java}"),
-        ),
+        ("JAVA_TOOL_OPTIONS", Some("-Xmx1g"), format!("-Xmx1g {java}")),
         // These overrule JAVA_TOOL_OPTIONS.
-        (
-            "_JAVA_OPTIONS",
-            Some("-Dhttp.nonProxyHosts=*"),
-            format!("-Dhttp.nonProxyHosts=* {java}"),
-        ),
+        ("_JAVA_OPTIONS", Some("-Dhttp.nonProxyHosts=*"), format!("-Dhttp.nonProxyHosts=* {java}")),
         ("JDK_JAVA_OPTIONS", Some("-Xmx1g"), format!("-Xmx1g {java}")),
     ];
     for (name, before, wanted) in cases {
@@ -174,31 +122,20 @@ fn options_are_added_to_those_that_stand_there() {
 
 #[test]
 fn placeholders_are_filled_wherever_they_stand() {
-    let mut arguments: Vec<OsString> = [
-        "chromium",
-        "--proxy-server={proxy}",
-        "--ignore-certificate-errors-spki-list={spki}",
-        "{ca}{ca}",
-        "{other}",
-    ]
-    .map(OsString::from)
-    .to_vec();
-    fill_placeholders(
-        &mut arguments,
-        "http://127.0.0.1:1",
-        Path::new("/c.pem"),
-        "AbC=",
-    );
-    assert_eq!(
-        arguments,
-        [
-            "chromium",
+    let cases = [
+        ("chromium", "chromium"),
+        (
+            "--proxy-server={proxy}",
             "--proxy-server=http://127.0.0.1:1",
-            "--ignore-certificate-errors-spki-list=AbC=",
-            "/c.pem/c.pem",
-            "{other}",
-        ]
-    );
+        ),
+        ("--errors-spki-list={spki}", "--errors-spki-list=AbC="),
+        ("{ca}{ca}", "/c.pem/c.pem"),
+        ("{other}", "{other}"),
+    ];
+    let mut filled = cases.map(|(argument, _)| argument.into());
+    let ca = Path::new("/c.pem");
+    fill_placeholders(&mut filled, "http://127.0.0.1:1", ca, "AbC=");
+    assert_eq!(filled, cases.map(|(_, filled)| filled));
 }
 
 #[test]
@@ -227,34 +164,35 @@ fn the_files_hold_no_secret_every_user_may_read_them_and_they_leave_with_their_o
     let files =
         ClientFiles::create(&authority, &tls, "http://127.0.0.1:4711", clock.now()).unwrap();
     let Files {
-        ca,
-        bundle,
-        truststore,
+        certificates,
         wgetrc,
         node,
         php,
     } = files.files().clone();
-    let place = ca.parent().unwrap().to_owned();
+    let Exports {
+        authorities,
+        bundle,
+        truststore,
+    } = certificates;
+    let place = authorities.parent().unwrap().to_owned();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&place), mode(&php)), (0o755, 0o755));
     let key = fs::read_to_string(&tls.ca_key).unwrap();
     let key = key.lines().nth(1).unwrap();
     let settings = php.join("crawlgate.ini");
-    for file in [&ca, &bundle, &truststore, &node, &settings] {
+    for file in [&authorities, &bundle, &truststore, &node, &settings] {
         assert_eq!(mode(file), 0o644, "{}", file.display());
         let octets = fs::read(file).unwrap();
         let text = String::from_utf8_lossy(&octets);
         assert!(!text.is_empty(), "{}", file.display());
-        assert!(
-            !text.contains("PRIVATE KEY") && !text.contains(key),
-            "{}",
-            file.display()
-        );
+        let has_key = text.contains("PRIVATE KEY") || text.contains(key);
+        assert!(!has_key, "{}", file.display());
     }
     // That of the user who runs the tests may hold a password.
-    let wgetrc_mode = match users_wgetrc().is_empty() {
-        true => 0o644,
-        false => 0o600,
+    let wgetrc_mode = if users_wgetrc().is_empty() {
+        0o644
+    } else {
+        0o600
     };
     assert_eq!(mode(&wgetrc), wgetrc_mode);
     let module = fs::read_to_string(&node).unwrap();
@@ -262,10 +200,8 @@ fn the_files_hold_no_secret_every_user_may_read_them_and_they_leave_with_their_o
         module.contains("new URL('http://127.0.0.1:4711')"),
         "{module}"
     );
-    assert_eq!(
-        fs::read_to_string(&ca).unwrap(),
-        authority.certificate_pem()
-    );
+    let trusted = fs::read_to_string(&authorities).unwrap();
+    assert_eq!(trusted, authority.certificate_pem());
     drop(files);
     assert!(!place.exists());
 }

@@ -144,9 +144,9 @@ async fn try_scripts(
     Ok(tried.and_then(|tried| match &tried {
         Value::Array(lists) => match &lists[..] {
             [Value::Array(refused), Value::Array(unknown)] => Ok([texts(refused), texts(unknown)]),
-            _ => Err(Refusal("a strange answer".to_owned())),
+            _ => Err(Refusal("an unexpected answer".to_owned())),
         },
-        _ => Err(Refusal("a strange answer".to_owned())),
+        _ => Err(Refusal("an unexpected answer".to_owned())),
     }))
 }
 

@@ -313,9 +313,10 @@ impl LabelledLines {
         }
         self.left_out("sitemap", file.sitemaps.len());
         for one in file.usage.iter().take(MAX_NAMED) {
-            let group = match one.user_agents.is_empty() {
-                true => one.speakers(),
-                false => format!("group {}", one.speakers()),
+            let group = if one.user_agents.is_empty() {
+                one.speakers()
+            } else {
+                format!("group {}", one.speakers())
             };
             let note = one.note.map_or("", LintKind::as_str);
             let gap = if note.is_empty() { "" } else { "; " };

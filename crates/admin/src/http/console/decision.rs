@@ -135,9 +135,10 @@ impl DecisionPage {
         let permit = app.work_permit().await?;
         let case = Case::of(&decision, &store, &trusted).await?;
         let checkpoint = checkpoint_of(&case, &store).await?;
-        let next = match log.is_copy() {
-            true => None,
-            false => next_open(app, filter, decision.seq).await?,
+        let next = if log.is_copy() {
+            None
+        } else {
+            next_open(app, filter, decision.seq).await?
         };
         drop(permit);
         let now = app.now();

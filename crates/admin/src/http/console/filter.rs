@@ -202,9 +202,10 @@ impl Filter {
     /// Returns the conditions for the page of a decision, as a URL's query; empty for the usual ones.
     pub(super) fn context(&self) -> String {
         let link = self.link(&[("log", ""), ("acknowledged", "")]);
-        match link == "verdict=deny" {
-            true => String::new(),
-            false => link,
+        if link == "verdict=deny" {
+            String::new()
+        } else {
+            link
         }
     }
 

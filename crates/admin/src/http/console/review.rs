@@ -329,9 +329,12 @@ pub(super) async fn next_open(
         if let Some(next) = store.decisions(open).await?.first() {
             let id = id_of(&next.entry).map(|id| DecisionId::from_octets(*id));
             let context = filter.context();
-            return Ok(id.map(|id| match context.is_empty() {
-                true => format!("/decisions/{id}"),
-                false => format!("/decisions/{id}?{context}"),
+            return Ok(id.map(|id| {
+                if context.is_empty() {
+                    format!("/decisions/{id}")
+                } else {
+                    format!("/decisions/{id}?{context}")
+                }
             }));
         }
     }

@@ -92,7 +92,7 @@ pub(super) async fn show(
     let document = found.identity.document();
     let of_robots = state.snapshot().filter(|_| document == Document::RobotsTxt);
     let file = of_robots.map_or_else(File::default, |snapshot| {
-        File::of(&snapshot.robots, text_of).with_notes(&snapshot.robots)
+        File::of(&snapshot.robots).with_notes(&snapshot.robots)
     });
     let shown = fetches.get(..args.history).unwrap_or(&fetches);
     let text = if args.json {
@@ -209,10 +209,6 @@ fn pace(state: &State, config: &Config) -> String {
         );
     }
     text
-}
-
-fn text_of(octets: &[u8]) -> String {
-    String::from_utf8_lossy(octets).into_owned()
 }
 
 /// Time for a running process to answer.

@@ -65,9 +65,10 @@ fn commit() -> Option<String> {
     let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
     let mut status = vec!["status", "--porcelain", "--untracked-files=all", "--"];
     status.extend(SOURCES);
-    let dirty = match git(&status)?.is_empty() {
-        true => "",
-        false => "-dirty",
+    let dirty = if git(&status)?.is_empty() {
+        ""
+    } else {
+        "-dirty"
     };
     Some(commit + dirty)
 }
@@ -89,9 +90,10 @@ fn day(seconds: u64) -> String {
     let of_year = of_era - (365 * year + year / 4 - year / 100);
     let month = (5 * of_year + 2) / 153;
     let of_month = of_year - (153 * month + 2) / 5 + 1;
-    let (month, next_year) = match month < 10 {
-        true => (month + 3, 0),
-        false => (month - 9, 1),
+    let (month, next_year) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
     };
     let year = year + era * 400 + next_year;
     format!("{year:04}-{month:02}-{of_month:02}")

@@ -156,9 +156,10 @@ impl Socket {
             while open.try_join_next().is_some() {}
             match accepted {
                 Ok((stream, _)) => {
-                    let router = match may_ask(&stream) {
-                        true => router.clone(),
-                        false => strangers(),
+                    let router = if may_ask(&stream) {
+                        router.clone()
+                    } else {
+                        strangers()
                     };
                     // A client that finds the process busy is not kept waiting.
                     if let Some(slot) = slots.slot() {

@@ -14,9 +14,10 @@ pub const DATE: &str = env!("CRAWLGATE_BUILD_DATE");
 pub const TARGET: &str = env!("CRAWLGATE_BUILD_TARGET");
 
 /// The features that were compiled in, with commas.
-pub const FEATURES: &str = match crawlgate_proxy::telemetry::IS_COMPILED {
-    true => "telemetry",
-    false => "none",
+pub const FEATURES: &str = if crawlgate_proxy::telemetry::IS_COMPILED {
+    "telemetry"
+} else {
+    "none"
 };
 
 /// Returns the text after the program's name that `--version` prints.

@@ -118,9 +118,10 @@ impl CheckArgs {
 
     /// Returns the robots.txt that an answer may rest on.
     fn known(&self) -> Known {
-        match self.fresh {
-            true => Known::Nothing,
-            false => Known::Stored,
+        if self.fresh {
+            Known::Nothing
+        } else {
+            Known::Stored
         }
     }
 
@@ -242,9 +243,10 @@ fn look_over(args: &CheckArgs, config: &Config) -> Result<u8, Failure> {
         Format::Json => output.send(&document::of_file(&snapshot, file)),
         Format::Text(paint) => output.send(&lint::text(&snapshot, file, paint)),
     };
-    let code = match args.strict && has_notes(&snapshot) {
-        true => NOTED,
-        false => 0,
+    let code = if args.strict && has_notes(&snapshot) {
+        NOTED
+    } else {
+        0
     };
     settle(sent.and_then(|()| output.out.flush()), code)
 }

@@ -67,11 +67,12 @@ pub fn run(args: &FleetArgs, config: &Config) -> ExitCode {
 
 /// Fails where the configuration names no fleet.
 fn require(config: &Config) -> Result<(), Failure> {
-    match config.fleet.is_on() {
-        true => Ok(()),
-        false => Err(Failure::from(format!(
+    if config.fleet.is_on() {
+        Ok(())
+    } else {
+        Err(Failure::from(format!(
             "{}: there is no fleet; name its engine in [fleet] engine, or its sentinels in [fleet] sentinels",
             config.source
-        ))),
+        )))
     }
 }

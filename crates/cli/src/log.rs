@@ -76,9 +76,10 @@ struct ListArgs {
 
 impl ListArgs {
     fn format(&self) -> Format {
-        match self.json {
-            true => Format::Jsonl,
-            false => self.format,
+        if self.json {
+            Format::Jsonl
+        } else {
+            self.format
         }
     }
 

@@ -100,9 +100,10 @@ fn written(args: &ReportArgs, config: &Config, chosen: &LogSelection) -> Result<
     let question = question(args, now)?;
     let outputs = Outputs::of(args)?;
     let logs = chosen.logs(config)?;
-    let keys = match chosen.is_several() {
-        true => Some(audit::several::keys_of_each(&args.key, &logs)?),
-        false => None,
+    let keys = if chosen.is_several() {
+        Some(audit::several::keys_of_each(&args.key, &logs)?)
+    } else {
+        None
     };
     let runtime = super::small_runtime()?;
     runtime.block_on(async {
@@ -120,12 +121,11 @@ fn written(args: &ReportArgs, config: &Config, chosen: &LogSelection) -> Result<
                 its.map(ToString::to_string).collect::<Vec<_>>()
             });
             let named = of_log.as_ref().unwrap_or(&args.key);
-            let found = match is_unread {
-                true => Trusted::of(named, &log.config(config)),
-                false => {
-                    let store = logs.open(log).await?;
-                    Trusted::of_store(named, &log.config(config), &store).await
-                }
+            let found = if is_unread {
+                Trusted::of(named, &log.config(config))
+            } else {
+                let store = logs.open(log).await?;
+                Trusted::of_store(named, &log.config(config), &store).await
             };
             trusted.push(match found {
                 Ok(found) => found,
@@ -337,12 +337,13 @@ fn require_requests(
     );
     if let Some(client) = &question.client {
         let is_known = config.clients.iter().any(|known| *known.name == **client);
-        let why = match is_known {
-            true => format!("the client {client} has no record from {span}"),
-            false => format!(
+        let why = if is_known {
+            format!("the client {client} has no record from {span}")
+        } else {
+            format!(
                 "{client}: no record from {span} is of this client, and the configuration has none of this name; write \
                  its name or its address"
-            ),
+            )
         };
         return Err(why.into());
     }
@@ -373,9 +374,12 @@ fn all_origins(figures: &Figures) -> Result<Vec<u8>, Failure> {
         "last",
     ];
     // Empty where it is unknown.
-    let known = |count: u64| match figures.knows_each_forwarded() {
-        true => count.to_string(),
-        false => String::new(),
+    let known = |count: u64| {
+        if figures.knows_each_forwarded() {
+            count.to_string()
+        } else {
+            String::new()
+        }
     };
     let row = |(origin, sum): (&String, &Sum)| {
         let counts = [
@@ -437,9 +441,10 @@ impl Output {
             return Ok(());
         };
         let path = file.place().to_owned();
-        let kept = match force {
-            true => file.replace(),
-            false => file.persist(),
+        let kept = if force {
+            file.replace()
+        } else {
+            file.persist()
         };
         kept.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => exists(&path),

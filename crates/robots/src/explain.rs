@@ -70,7 +70,29 @@ pub struct Judged {
     pub why: VerdictReason,
 }
 
+impl Explanation {
+    /// Tells whether a group names a token of the chain.
+    pub fn is_named(&self) -> bool {
+        let mut roles = self.chain.iter().map(|(_, role)| role);
+        roles.any(|role| *role == TokenRole::Named)
+    }
+
+    /// Returns the line that decides: that of the first disallowed reading, if there is one.
+    pub fn deciding(&self) -> Option<u32> {
+        let mut all = std::iter::once(&self.written).chain(&self.readings);
+        let judged = all.find(|judged| judged.is_disallowed());
+        let rule = judged.unwrap_or(&self.written).rule();
+        rule.map(|rule| rule.line)
+    }
+}
+
 impl Judged {
+    /// Returns the form that is compared, where it differs from the path.
+    pub fn other_form(&self) -> Option<&[u8]> {
+        let path = self.path.split(|octet| *octet == b'#').next();
+        Some(&*self.form).filter(|form| path != Some(form))
+    }
+
     /// Returns the deciding rule; `None` if no rule decides, which allows the path.
     pub fn rule(&self) -> Option<&Rule> {
         match self.why {

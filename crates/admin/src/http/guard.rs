@@ -72,9 +72,10 @@ pub fn set_headers<const N: usize>(headers: &mut HeaderMap, own: [(HeaderName, &
 /// Checks the request and its credentials, passes it on with its sender, and sets the answer's headers.
 pub async fn admit(State(app): State<AppState>, request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
-    let sender = match is_public(&head.method, &head.uri) {
-        true => Ok(None),
-        false => sender(&app, &head).await.map(Some),
+    let sender = if is_public(&head.method, &head.uri) {
+        Ok(None)
+    } else {
+        sender(&app, &head).await.map(Some)
     };
     let mut response = match sender {
         Err(refused) => refused,
@@ -179,9 +180,10 @@ async fn sender(app: &AppState, request: &Parts) -> Result<Actor, Response> {
     if decide::is_described_in_fields(path) {
         return Ok(actor);
     }
-    let visits = match decide::is_decide_path(path) {
-        true => CrossSiteVisits::Refused,
-        false => CrossSiteVisits::Allowed,
+    let visits = if decide::is_decide_path(path) {
+        CrossSiteVisits::Refused
+    } else {
+        CrossSiteVisits::Allowed
     };
     let scheme = settings.admin.cert.as_ref().map(|_| "https");
     match cross_site_fault(

@@ -86,9 +86,10 @@ async fn live() -> Json<serde_json::Value> {
 
 async fn ready(State(app): State<AppState>) -> (StatusCode, Json<Readiness>) {
     let readiness = readiness(app.proxy()).await;
-    let status = match readiness.ready {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
+    let status = if readiness.ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
     };
     (status, Json(readiness))
 }
@@ -123,9 +124,10 @@ fn listeners(proxy: &Proxy) -> Check {
 }
 
 fn draining(proxy: &Proxy) -> Check {
-    let outcome = match proxy.is_stopping() {
-        true => Err(Unready::Stopping),
-        false => Ok("no".to_owned()),
+    let outcome = if proxy.is_stopping() {
+        Err(Unready::Stopping)
+    } else {
+        Ok("no".to_owned())
     };
     check("draining", outcome)
 }

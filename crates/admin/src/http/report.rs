@@ -38,12 +38,13 @@ pub(super) fn question(conditions: &Conditions, now: Moment) -> Result<ReportQue
         origin: query.origin,
         by: None,
     };
-    match question.since < question.until {
-        true => Ok(question),
-        false => Err(InvalidParam::new(
+    if question.since < question.until {
+        Ok(question)
+    } else {
+        Err(InvalidParam::new(
             "since",
             "is not before `until`, so the span is empty: begin it earlier",
-        )),
+        ))
     }
 }
 
@@ -77,9 +78,10 @@ pub(super) async fn report(
     let mut trusted = Vec::new();
     for log in &logs {
         let config = log.config(&settings);
-        let keys = match faults.iter().any(|fault| fault.log == *log.name()) {
-            true => Trusted::of(&[], &config),
-            false => Trusted::of_store(&[], &config, &*logs.open(log).await?).await,
+        let keys = if faults.iter().any(|fault| fault.log == *log.name()) {
+            Trusted::of(&[], &config)
+        } else {
+            Trusted::of_store(&[], &config, &*logs.open(log).await?).await
         };
         trusted.push(match keys {
             Ok(keys) => keys,

@@ -137,11 +137,7 @@ fn chain(judged: &Judgement) -> String {
             TokenRole::NotAsked => format!("{token} (not asked for)"),
         })
         .collect();
-    let is_named = explanation
-        .chain
-        .iter()
-        .any(|(_, standing)| *standing == TokenRole::Named);
-    match (described.is_empty(), is_named) {
+    match (described.is_empty(), explanation.is_named()) {
         (true, _) => "*".to_owned(),
         (false, true) => described.join(", "),
         (false, false) => format!("{}, so `*`", described.join(", ")),
@@ -155,10 +151,11 @@ fn explain(page: &mut Page, explanation: &Explanation, reason: Reason) {
         page.line(label, speaker(group, at));
     }
     let written = &explanation.written;
-    let path = written.path.split(|octet| *octet == b'#').next();
-    if path != Some(&*written.form) {
-        let form = Escaped(&written.form);
-        page.line("path", format_args!("{form} (as it is compared)"));
+    if let Some(form) = written.other_form() {
+        page.line(
+            "path",
+            format_args!("{} (as it is compared)", Escaped(form)),
+        );
     }
     matches(
         page,

@@ -44,12 +44,11 @@ pub(super) fn run(args: &CheckArgs, config: &Config) -> Result<ExitCode, Failure
     findings.extend(judge(&survey, fleet));
     let count = |level| findings.iter().filter(|one| one.level == level).count();
     let (failures, warnings) = (count(Level::Failure), count(Level::Warning));
-    let text = match args.json {
-        true => {
-            let all = json!({"ok": failures == 0, "failures": failures, "warnings": warnings, "findings": findings});
-            format!("{all}\n")
-        }
-        false => as_text(&findings, failures, warnings),
+    let text = if args.json {
+        let all = json!({"ok": failures == 0, "failures": failures, "warnings": warnings, "findings": findings});
+        format!("{all}\n")
+    } else {
+        as_text(&findings, failures, warnings)
     };
     terminal::print(text.as_bytes())?;
     Ok(match failures {

@@ -29,12 +29,11 @@ pub(super) struct StatusArgs {
 pub(super) fn run(args: &StatusArgs, config: &Config) -> Result<(), Failure> {
     require(config)?;
     let view = small_runtime()?.block_on(view(config))?;
-    let text = match args.json {
-        true => {
-            let text = serde_json::to_string(&view);
-            format!("{}\n", text?)
-        }
-        false => as_text(&view, terminal::width()),
+    let text = if args.json {
+        let text = serde_json::to_string(&view);
+        format!("{}\n", text?)
+    } else {
+        as_text(&view, terminal::width())
     };
     terminal::print(text.as_bytes()).map(drop)
 }

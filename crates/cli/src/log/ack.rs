@@ -52,9 +52,10 @@ pub(super) async fn ack(args: &AckArgs, config: &Config) -> Result<(), Failure> 
         by,
         note: args.note.trim().to_owned(),
     };
-    match has_conditions {
-        true => by_conditions(&store, args, &note).await,
-        false => by_ids(&store, &args.id, &note, args.replace).await,
+    if has_conditions {
+        by_conditions(&store, args, &note).await
+    } else {
+        by_ids(&store, &args.id, &note, args.replace).await
     }
 }
 
@@ -75,9 +76,10 @@ async fn by_ids(
             Err(error) => refused.push(error.to_string()),
         }
     }
-    match refused.is_empty() {
-        true => Ok(()),
-        false => Err(refused.join("\ncrawlgate: ").into()),
+    if refused.is_empty() {
+        Ok(())
+    } else {
+        Err(refused.join("\ncrawlgate: ").into())
     }
 }
 
@@ -89,9 +91,10 @@ async fn by_id(
 ) -> Result<(), Failure> {
     let found = store.decision(&id.to_ascii_uppercase()).await?;
     let decision = found.ok_or_else(|| unknown(id))?;
-    let review = match replace {
-        true => Review::of(&decision),
-        false => Review::first(decision.seq),
+    let review = if replace {
+        Review::of(&decision)
+    } else {
+        Review::first(decision.seq)
     };
     let done = store.acknowledge(vec![review], note.clone()).await;
     match done?.pop() {
@@ -109,9 +112,10 @@ async fn by_id(
 fn differs(id: &str, present: Option<&Acknowledgement>, replace: bool) -> String {
     let said = match present {
         Some(seen) => {
-            let already = match replace {
-                true => "acknowledged meanwhile",
-                false => "acknowledged already",
+            let already = if replace {
+                "acknowledged meanwhile"
+            } else {
+                "acknowledged already"
             };
             let (at, by, note) = (time_text(seen.time), &seen.by, &seen.note);
             format!(
@@ -129,9 +133,10 @@ async fn by_conditions(
     args: &AckArgs,
     note: &Acknowledgement,
 ) -> Result<(), Failure> {
-    let earlier = match args.replace {
-        true => Earlier::Replaced,
-        false => Earlier::Kept,
+    let earlier = if args.replace {
+        Earlier::Replaced
+    } else {
+        Earlier::Kept
     };
     let query = args.filter.query(note.time)?;
     let mut bulk = BulkReview::begin(store, query, earlier).await?;
@@ -183,9 +188,10 @@ fn meant(count: u64, replace: bool) -> String {
         1 => "1 decision meets".to_owned(),
         count => format!("{count} decisions meet"),
     };
-    match replace {
-        true => format!("{decisions} the conditions, acknowledged ones included"),
-        false => format!("{decisions} the conditions without an acknowledgement"),
+    if replace {
+        format!("{decisions} the conditions, acknowledged ones included")
+    } else {
+        format!("{decisions} the conditions without an acknowledgement")
     }
 }
 

@@ -81,9 +81,10 @@ impl FilterArgs {
             rule: self.rule.clone(),
             client: self.client.clone(),
             agent: self.agent.clone(),
-            reason: match self.exempt {
-                true => Some(Reason::ClientExempt.as_str().to_owned()),
-                false => self.reason.clone(),
+            reason: if self.exempt {
+                Some(Reason::ClientExempt.as_str().to_owned())
+            } else {
+                self.reason.clone()
             },
             verdict: self.verdict.clone(),
             mode: self.mode.clone(),

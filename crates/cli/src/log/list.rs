@@ -28,9 +28,10 @@ pub(super) async fn list(args: &ListArgs, logs: &Logs, with_names: bool) -> Resu
     }
     let mut source = Source {
         logs,
-        kind: match args.events {
-            true => EntryKind::Events,
-            false => EntryKind::Decisions,
+        kind: if args.events {
+            EntryKind::Events
+        } else {
+            EntryKind::Decisions
         },
         query,
         faults: Vec::new(),
@@ -122,9 +123,10 @@ impl<'l> Source<'l> {
     /// Fails if a log could not be read.
     fn end(&self) -> Result<(), Failure> {
         let names: Vec<&str> = self.faults.iter().map(|one| one.log.as_str()).collect();
-        match names.is_empty() {
-            true => Ok(()),
-            false => Err(format!("the list lacks these logs: {}", names.join(", ")).into()),
+        if names.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("the list lacks these logs: {}", names.join(", ")).into())
         }
     }
 

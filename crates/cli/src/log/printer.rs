@@ -133,9 +133,12 @@ impl LogPrinter {
                 to_csv(rows).map_err(Into::into)
             }
             Format::Table => {
-                let lines = page.iter().map(|one| match self.events {
-                    true => self.event(one),
-                    false => self.row(one),
+                let lines = page.iter().map(|one| {
+                    if self.events {
+                        self.event(one)
+                    } else {
+                        self.row(one)
+                    }
                 });
                 Ok(lines.collect::<String>().into_bytes())
             }

@@ -31,9 +31,12 @@ pub(super) async fn list(args: &ListArgs, store: &Store, now: Moment) -> Result<
             limit,
         };
         let page = store.origins(query).await?;
-        let lines = page.iter().map(|found| match paging.json {
-            true => terminal::json_line(&OriginEntry::of(found)),
-            false => row(found, now).into_bytes(),
+        let lines = page.iter().map(|found| {
+            if paging.json {
+                terminal::json_line(&OriginEntry::of(found))
+            } else {
+                row(found, now).into_bytes()
+            }
         });
         let last = page.last().filter(|_| page.len() == limit);
         Ok(Part {

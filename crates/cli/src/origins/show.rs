@@ -92,7 +92,7 @@ pub(super) async fn show(
     let document = found.identity.document();
     let of_robots = state.snapshot().filter(|_| document == Document::RobotsTxt);
     let file = of_robots.map_or_else(File::default, |snapshot| {
-        File::of(&snapshot.robots, text_of).with_notes(&snapshot.robots)
+        File::of(&snapshot.robots).with_notes(&snapshot.robots)
     });
     let shown = fetches.get(..args.history).unwrap_or(&fetches);
     let text = if args.json {
@@ -211,10 +211,6 @@ fn pace(state: &State, config: &Config) -> String {
     text
 }
 
-fn text_of(octets: &[u8]) -> String {
-    String::from_utf8_lossy(octets).into_owned()
-}
-
 /// Time for a running process to answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -313,9 +309,10 @@ impl LabelledLines {
         }
         self.left_out("sitemap", file.sitemaps.len());
         for one in file.usage.iter().take(MAX_NAMED) {
-            let group = match one.user_agents.is_empty() {
-                true => one.speakers(),
-                false => format!("group {}", one.speakers()),
+            let group = if one.user_agents.is_empty() {
+                one.speakers()
+            } else {
+                format!("group {}", one.speakers())
             };
             let note = one.note.map_or("", LintKind::as_str);
             let gap = if note.is_empty() { "" } else { "; " };

@@ -46,9 +46,12 @@ pub(super) async fn sitemaps(
     let part = async |after: Option<String>, limit| {
         let part = sitemaps.after(after.as_deref(), &wanted, limit, store);
         let part = part.await?;
-        let lines = part.items.iter().map(|sitemap| match paging.json {
-            true => terminal::json_line(&SitemapEntry::of(sitemap)),
-            false => row(sitemap).into_bytes(),
+        let lines = part.items.iter().map(|sitemap| {
+            if paging.json {
+                terminal::json_line(&SitemapEntry::of(sitemap))
+            } else {
+                row(sitemap).into_bytes()
+            }
         });
         Ok(Part {
             lines: lines.collect(),

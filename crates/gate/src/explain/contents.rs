@@ -75,8 +75,8 @@ pub struct UsageEntry {
 }
 
 impl File {
-    /// Reads a file; `text` writes its octets.
-    pub fn of(robots: &Robots, text: impl Fn(&[u8]) -> String) -> File {
+    /// Reads a file, lossily decoded.
+    pub fn of(robots: &Robots) -> File {
         let groups = robots.groups().map(|group| GroupEntry {
             line: group.user_agents().next().map_or(0, |(_, line)| line),
             user_agents: group.user_agents().map(|(value, _)| text(value)).collect(),
@@ -85,7 +85,7 @@ impl File {
         let usage = robots_lines(robots, usize::MAX);
         let mut file = File {
             groups: groups.collect(),
-            usage: usage.iter().map(|one| UsageEntry::of(one, &text)).collect(),
+            usage: usage.iter().map(|one| UsageEntry::of(one)).collect(),
             ..File::default()
         };
         for other in robots.others() {
@@ -122,7 +122,7 @@ impl NoteEntry {
 }
 
 impl UsageEntry {
-    fn of(one: &RobotsLine<'_>, text: impl Fn(&[u8]) -> String) -> UsageEntry {
+    fn of(one: &RobotsLine<'_>) -> UsageEntry {
         UsageEntry {
             line: one.line,
             field: one.field.as_str(),
@@ -142,6 +142,10 @@ impl UsageEntry {
             Some(more) => format!("{names} and {more} more"),
         }
     }
+}
+
+fn text(octets: &[u8]) -> String {
+    String::from_utf8_lossy(octets).into_owned()
 }
 
 fn code<S: Serializer>(note: &Option<LintKind>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::Judgement;
-use crawlgate_robots::{ProductToken, Selection, TokenRole, family};
+use crawlgate_robots::{ProductToken, Selection, family};
 
 /// A group that names a crawler's family and does not count.
 #[derive(Serialize)]
@@ -30,8 +30,7 @@ pub fn families(judged: &Judgement) -> Vec<FamilyOf<'_>> {
     let (Some(explanation), Some(snapshot)) = (&judged.explanation, &judged.snapshot) else {
         return Vec::new();
     };
-    let is_named = |(_, standing): &(_, TokenRole)| *standing == TokenRole::Named;
-    if explanation.chain.iter().any(is_named) {
+    if explanation.is_named() {
         return Vec::new();
     }
     let tokens = judged.agent.tokens.iter().map(ProductToken::as_str);

@@ -111,10 +111,12 @@ async fn show(
         let seen = tokio::select! {
             seen = watch.next() => seen,
             () = events.closed() => return,
-            _ = checks.tick() => match reader.stands() {
-                true => continue,
-                false => return,
-            },
+            _ = checks.tick() => {
+                if reader.stands() {
+                    continue;
+                }
+                return;
+            }
         };
         let event = match seen {
             LiveEvent::Line(line) if is_wanted(&search, &line) => decision(&line),

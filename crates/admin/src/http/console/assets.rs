@@ -69,9 +69,10 @@ impl Asset {
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(','))
             .any(|known| known.trim().trim_start_matches("W/") == tag);
-        let mut response = match is_known {
-            true => StatusCode::NOT_MODIFIED.into_response(),
-            false => self.content.into_response(),
+        let mut response = if is_known {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            self.content.into_response()
         };
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.media_type));

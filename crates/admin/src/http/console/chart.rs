@@ -230,9 +230,10 @@ fn labels(bars: &[Bar]) -> Vec<Label> {
         .map(|(place, (at, bar))| Label {
             x: format!("{:.2}%", slot * at as f64),
             is_spare: place % 2 == 1,
-            text: match shows_days {
-                true => bar.time.get(5..10).unwrap_or_default().to_owned(),
-                false => bar.time.get(11..16).unwrap_or_default().to_owned(),
+            text: if shows_days {
+                bar.time.get(5..10).unwrap_or_default().to_owned()
+            } else {
+                bar.time.get(11..16).unwrap_or_default().to_owned()
             },
         })
         .collect()

@@ -12,7 +12,6 @@ use super::super::logs::FoundDecision;
 use super::super::problem::Problem;
 use super::super::proof::evidence_file;
 use super::super::{Actor, AppState};
-use super::explained::Explained;
 use super::filter::{Filter, params};
 use super::format::{Fact, Timestamp, encoded, headline, line};
 use super::json::spread;
@@ -28,7 +27,7 @@ use crawlgate_evidence::replay::{self, Evidence};
 use crawlgate_evidence::verify::case::{Case, Trusted};
 use crawlgate_policy::Reason;
 use crawlgate_policy::agent;
-use crawlgate_robots::{Origin, ProductToken};
+use crawlgate_robots::{Explanation, Origin, ProductToken};
 use crawlgate_system::clock::Moment;
 
 #[derive(Template)]
@@ -53,7 +52,7 @@ pub(super) struct DecisionPage {
     proof: Proof,
     /// Statements of the site about the use of its content.
     usage: Option<UsageTable>,
-    explained: Option<Explained>,
+    explained: Option<Explanation>,
     text: Option<Text>,
     record: String,
     seen: Option<AcknowledgedBy>,
@@ -135,9 +134,10 @@ impl DecisionPage {
         let permit = app.work_permit().await?;
         let case = Case::of(&decision, &store, &trusted).await?;
         let checkpoint = checkpoint_of(&case, &store).await?;
-        let next = match log.is_copy() {
-            true => None,
-            false => next_open(app, filter, decision.seq).await?,
+        let next = if log.is_copy() {
+            None
+        } else {
+            next_open(app, filter, decision.seq).await?
         };
         drop(permit);
         let now = app.now();
@@ -179,16 +179,10 @@ impl DecisionPage {
         if let Ok(evidence) = &case.evidence {
             page.tell(evidence, now);
             let deciding = evidence.rule.as_ref().map(|rule| rule.line);
-            let speakers = page.explained.as_ref().map(Explained::speakers);
             let sha256 = evidence.snapshot().ok().flatten();
-            page.text = case.file.as_ref().map(|file| {
-                Text::of(
-                    file,
-                    sha256.as_ref(),
-                    deciding,
-                    &speakers.unwrap_or_default(),
-                )
-            });
+            let explained = page.explained.as_ref();
+            let text = |file| Text::of(file, sha256.as_ref(), deciding, explained);
+            page.text = case.file.as_deref().map(text);
         }
         Ok(page)
     }
@@ -216,7 +210,7 @@ pub(super) async fn file(
 }
 
 /// Explains how the file yields the verdict.
-fn explained(case: &Case<'_>) -> Option<Explained> {
+fn explained(case: &Case<'_>) -> Option<Explanation> {
     let (file, terms) = (case.file.as_ref()?, case.terms.as_ref()?);
     let evidence = case.evidence.as_ref().ok()?;
     let truncated = evidence
@@ -229,8 +223,7 @@ fn explained(case: &Case<'_>) -> Option<Explained> {
         .collect();
     let (_, path) = Origin::parse(&evidence.url).ok()?;
     let snapshot = replay::snapshot(file, terms, truncated);
-    let explanation = snapshot.robots.explain(&chain, path.as_bytes());
-    Some(Explained::of(&explanation))
+    Some(snapshot.robots.explain(&chain, path.as_bytes()))
 }
 
 impl DecisionPage {

@@ -8,7 +8,7 @@ use super::super::logs::MAX_PASSED;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, params};
-use super::format::{Timestamp, encoded, headline, line, number};
+use super::format::{Timestamp, encoded, headline, number};
 use super::layout::{FormResult, Layout, Page, Section};
 use super::note::NoteForm;
 use super::reviewer::Reviewer;
@@ -31,7 +31,7 @@ pub(super) struct DenialsPage {
     filter: Filter,
     view: View,
     rows: Vec<DecisionRow>,
-    groups: Vec<Group>,
+    groups: Vec<GroupCount>,
     /// The query of the next page, if there is one.
     next: Option<String>,
     /// True for every page after the first.
@@ -62,18 +62,6 @@ impl SearchExtent {
             back_to: Timestamp::at(reached.time, now),
         })
     }
-}
-
-/// Decisions with a common key.
-struct Group {
-    count: String,
-    key: Vec<String>,
-    /// The heading of the key, if it is a reason.
-    headline: Option<String>,
-    first: Timestamp,
-    last: Timestamp,
-    /// The query that lists these decisions.
-    link: String,
 }
 
 /// The form of the list.
@@ -236,16 +224,7 @@ impl DenialsPage {
                 }
             }
             View::By(key) => {
-                let tallies = list.count_by(key, GROUPS).await?;
-                let groups = tallies.iter().map(|tally| Group {
-                    count: number(tally.count),
-                    key: tally.key.iter().map(|part| line(part)).collect(),
-                    headline: headline_of(tally, key),
-                    first: Timestamp::at(tally.first, now),
-                    last: Timestamp::at(tally.last, now),
-                    link: self.narrowed(tally, key),
-                });
-                self.groups = groups.collect();
+                self.groups = list.count_by(key, GROUPS).await?;
                 self.reached = SearchExtent::of(&list, now);
             }
         }
@@ -260,20 +239,18 @@ impl DenialsPage {
     }
 
     /// Returns the query that lists the counted decisions.
-    fn narrowed(&self, tally: &GroupCount, key: GroupBy) -> String {
-        let part = |at: usize| tally.key.get(at).map_or("", String::as_str);
-        match key {
-            GroupBy::Origin => self.filter.link(&[("origin", part(0))]),
-            GroupBy::Reason => self.filter.link(&[("reason", part(0))]),
-            GroupBy::Rule => self.filter.link(&[("origin", part(0)), ("rule", part(1))]),
-        }
+    fn narrowed(&self, group: &GroupCount) -> String {
+        let names = self.columns().iter().map(|name| name.to_ascii_lowercase());
+        let pairs: Vec<_> = names.zip(&group.key).collect();
+        let pairs = pairs.iter().map(|(name, part)| (&**name, &***part));
+        self.filter.link(&pairs.collect::<Vec<_>>())
     }
-}
 
-/// Returns the heading of decisions that are counted by their reason.
-fn headline_of(tally: &GroupCount, key: GroupBy) -> Option<String> {
-    let reason = tally.key.first().filter(|_| key == GroupBy::Reason)?;
-    headline(reason, false)
+    /// Returns the heading of decisions that are counted by their reason.
+    fn headline(&self, group: &GroupCount) -> Option<String> {
+        let is_reason = self.view == View::By(GroupBy::Reason);
+        headline(group.key.first().filter(|_| is_reason)?, false)
+    }
 }
 
 /// Returns the link to an origin's page.

@@ -10,7 +10,6 @@ use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::denials::origin_link;
 use super::filter::params;
-use super::format::line;
 use super::layout::{Layout, Page, PageResult, Section};
 use super::origin::named;
 use crawlgate_robots::decoded;
@@ -71,10 +70,10 @@ pub(super) async fn page(
     drop(permit);
     Ok(Page(DiffPage {
         layout: Layout::new(&app, &actor, Section::Origins, "What has changed"),
-        name: line(origin.as_str()),
+        name: origin.to_string(),
         back: origin_link(origin.as_str()),
-        old: line(&old),
-        new: line(&new),
+        old,
+        new,
         hunks,
         is_cut,
     }))
@@ -114,7 +113,7 @@ fn compare(old: &str, new: &str) -> (Vec<Vec<Change>>, bool) {
                 sign,
                 old: change.old_index().map(|index| index + 1),
                 new: change.new_index().map(|index| index + 1),
-                text: line(change.value().trim_end_matches(['\r', '\n'])),
+                text: change.value().trim_end_matches(['\r', '\n']).to_owned(),
             });
         }
         hunks.push(hunk);

@@ -173,9 +173,12 @@ fn written(page: &[Listed], request: &ExportRequest) -> Result<Bytes, csv::Error
             to_csv(rows)?.into()
         }
         Format::Jsonl => {
-            let lines = page.iter().map(|one| match request.with_log {
-                true => one.line() + "\n",
-                false => format!("{}\n", one.entry.record),
+            let lines = page.iter().map(|one| {
+                if request.with_log {
+                    one.line() + "\n"
+                } else {
+                    format!("{}\n", one.entry.record)
+                }
             });
             lines.collect::<String>().into()
         }

@@ -4,7 +4,6 @@ use http::{HeaderMap, StatusCode};
 
 use super::super::AppState;
 use super::super::problem::Problem;
-use super::format::line;
 use super::problem_page::takes_html;
 use crate::query::params::{Blank, Params};
 use crate::query::{Conditions, InvalidParam, modes};
@@ -191,7 +190,9 @@ impl Filter {
     pub(super) fn described(&self) -> Vec<(&'static str, String)> {
         let given = self.pairs().into_iter();
         let given = given.filter(|(_, value)| !value.is_empty());
-        given.map(|(name, value)| (name, line(value))).collect()
+        given
+            .map(|(name, value)| (name, value.to_owned()))
+            .collect()
     }
 
     /// Tells whether every decision meets the conditions.
@@ -202,9 +203,10 @@ impl Filter {
     /// Returns the conditions for the page of a decision, as a URL's query; empty for the usual ones.
     pub(super) fn context(&self) -> String {
         let link = self.link(&[("log", ""), ("acknowledged", "")]);
-        match link == "verdict=deny" {
-            true => String::new(),
-            false => link,
+        if link == "verdict=deny" {
+            String::new()
+        } else {
+            link
         }
     }
 
@@ -278,7 +280,7 @@ impl FieldErrors {
     /// Returns what is wrong with a field.
     pub(super) fn of(&self, name: &str) -> Option<String> {
         let found = self.0.iter().find(|fault| fault.name == name);
-        found.map(|fault| line(&fault.message))
+        found.map(|fault| fault.message.clone())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -327,9 +329,9 @@ pub(super) fn log_choices(logs: &[String], chosen: &str) -> Vec<LogChoice> {
     let fixed = [("", "this instance's own"), (ALL, "all")];
     let fixed = fixed.map(|(value, name)| (value.to_owned(), name.to_owned()));
     let mut choices: Vec<(String, String)> = fixed.into();
-    choices.extend(logs.iter().map(|log| (log.clone(), line(log))));
+    choices.extend(logs.iter().map(|log| (log.clone(), log.clone())));
     if choices.iter().all(|(value, _)| value != chosen) {
-        choices.push((chosen.to_owned(), line(chosen)));
+        choices.push((chosen.to_owned(), chosen.to_owned()));
     }
     let choice = |(value, name): (String, String)| LogChoice {
         is_chosen: value == chosen,

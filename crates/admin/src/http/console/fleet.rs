@@ -6,9 +6,8 @@ use axum::extract::{RawQuery, State};
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::params;
-use super::format::{Timestamp, line, number};
+use super::format::number;
 use super::layout::{Layout, Page, PageResult, Section};
-use crawlgate_system::clock::Moment;
 use crawlgate_turns::fleet::overview::{EngineView, FleetCounts, FleetView, LinkView, MemberView};
 
 /// The share of its memory, in hundredths, from which an engine is said to be full soon.
@@ -21,10 +20,7 @@ const SILENT: u64 = 1_000;
 #[template(path = "fleet.html", config = "src/http/console/askama.toml")]
 pub(super) struct FleetPage {
     layout: Layout,
-    instance: String,
-    checks: Vec<Check>,
-    members: Vec<MemberRow>,
-    figures: Vec<(&'static str, String)>,
+    fleet: FleetView,
 }
 
 /// A part of the fleet with its state: `good`, `fair` or `bad`.
@@ -34,33 +30,15 @@ struct Check {
     detail: String,
 }
 
-struct MemberRow {
-    name: String,
-    class: &'static str,
-    link: String,
-    heard: String,
-    overrides: String,
-    since: Option<Timestamp>,
-    version: String,
-    /// The sections of the configuration that differ, in words.
-    differs: String,
-}
+impl FleetPage {
+    fn checks(&self) -> Vec<Check> {
+        let link = self.fleet.link.as_ref().map(link_check);
+        let engine = self.fleet.engine.as_ref().map(engine_check);
+        link.into_iter().chain(engine).collect()
+    }
 
-impl MemberRow {
-    fn of(one: &MemberView, now: Moment) -> MemberRow {
-        MemberRow {
-            name: line(&one.name),
-            class: class(&one.link, one.silent_ms >= SILENT),
-            link: line(&one.link.replace('_', " ")),
-            heard: format!("{} ms ago", number(one.silent_ms)),
-            overrides: number(one.overrides),
-            since: one
-                .since
-                .as_deref()
-                .and_then(|time| Timestamp::of(time, now)),
-            version: line(&one.version),
-            differs: line(&one.differs.join(", ")),
-        }
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        self.fleet.counts.as_ref().map(figures).unwrap_or_default()
     }
 }
 
@@ -73,25 +51,15 @@ pub(super) async fn page(
     params(query.as_deref()).finish(&[])?;
     let view = app.process().fleet().await;
     let alone = || Problem::missing("This instance is not in a fleet: there is no [fleet] engine.");
-    let now = app.now();
-    let FleetView {
-        instance,
-        link,
-        engine,
-        members,
-        counts,
-    } = view.ok_or_else(alone)?;
-    let checks = [
-        link.as_ref().map(link_check),
-        engine.as_ref().map(engine_check),
-    ];
     Ok(Page(FleetPage {
         layout: Layout::new(&app, &actor, Section::Fleet, "Fleet"),
-        instance: line(&instance.unwrap_or_default()),
-        checks: checks.into_iter().flatten().collect(),
-        members: members.iter().map(|one| MemberRow::of(one, now)).collect(),
-        figures: counts.as_ref().map(figures).unwrap_or_default(),
+        fleet: view.ok_or_else(alone)?,
     }))
+}
+
+/// Returns the class of a member.
+fn member(one: &MemberView) -> &'static str {
+    class(&one.link, one.silent_ms >= SILENT)
 }
 
 fn class(link: &str, is_silent: bool) -> &'static str {
@@ -139,15 +107,12 @@ fn engine_check(engine: &EngineView) -> Check {
             "good"
         },
         name: "Engine",
-        detail: line(&format!(
-            "{}, {}: {memory}{age}",
-            engine.address, engine.version
-        )),
+        detail: format!("{}, {}: {memory}{age}", engine.address, engine.version),
     }
 }
 
-fn figures(counts: &FleetCounts) -> Vec<(&'static str, String)> {
-    let figures = [
+fn figures(counts: &FleetCounts) -> Vec<(&'static str, u64)> {
+    vec![
         ("Leases held", counts.leases_held),
         ("Leases acquired", counts.leases_acquired),
         ("Leases lost", counts.leases_lost),
@@ -158,6 +123,5 @@ fn figures(counts: &FleetCounts) -> Vec<(&'static str, String)> {
         ("Scripts without an answer", counts.scripts_unanswered),
         ("Scripts refused", counts.scripts_refused),
         ("Seals that did not verify", counts.unsealed),
-    ];
-    figures.map(|(name, count)| (name, number(count))).into()
+    ]
 }

@@ -2,7 +2,10 @@
 
 pub(super) use crate::encoded;
 
+use std::borrow::Borrow;
 use std::fmt;
+
+use askama::filters::{Escaper, Html};
 
 use crawlgate_gate::explain::states::{ago, to_come};
 use crawlgate_policy::{Reason, Verdict};
@@ -47,7 +50,7 @@ impl Timestamp {
     }
 }
 
-/// Writes HTML. Digits, letters of our own and punctuation: nothing to escape.
+/// Writes HTML, which templates show with `safe`. Digits, letters of our own and punctuation: nothing to escape.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.iso.get(..19).unwrap_or(&self.iso).replace('T', " ");
@@ -59,16 +62,24 @@ impl fmt::Display for Timestamp {
     }
 }
 
-impl askama::filters::HtmlSafe for Timestamp {}
+/// The escaper of all pages: foreign text stays text in one line, and no character of it disguises others.
+#[derive(Clone, Copy)]
+pub(super) struct Guarded;
+
+impl Escaper for Guarded {
+    fn write_escaped_str<W: fmt::Write>(&self, to: W, text: &str) -> fmt::Result {
+        Html.write_escaped_str(to, &printable(text))
+    }
+}
 
 /// Shows foreign text in one line.
 pub(super) fn line(text: &str) -> String {
     printable(text).into_owned()
 }
 
-/// Shows octets of a foreign text in one line, with those that are not UTF-8 marked.
+/// Returns octets of a foreign text, with those that are not UTF-8 marked.
 pub(super) fn octets(text: &[u8]) -> String {
-    line(&String::from_utf8_lossy(text))
+    String::from_utf8_lossy(text).into_owned()
 }
 
 /// Returns the heading of a reason, a sentence that stands before its code; `None` for a reason of another version.
@@ -91,8 +102,8 @@ pub(super) fn headline(reason: &str, has_rule: bool) -> Option<String> {
 }
 
 /// Writes `1,234,567`.
-pub(super) fn number(number: u64) -> String {
-    let digits = number.to_string();
+pub(super) fn number(number: impl Borrow<u64>) -> String {
+    let digits = number.borrow().to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {

@@ -1,6 +1,9 @@
 //! The frame of every page: its title, the navigation, and the response headers.
 
+use std::borrow::Borrow;
+
 use askama::Template;
+use askama::filters::Safe;
 use axum::response::{Html, IntoResponse, Response};
 use http::StatusCode;
 
@@ -10,6 +13,7 @@ use super::super::{Actor, AppState};
 use super::assets;
 use super::format::{Timestamp, number};
 use crawlgate_config::{Config, Mode, Role};
+use crawlgate_system::clock::Moment;
 
 /// The pages in the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +70,7 @@ pub(super) struct Layout {
     open: Option<OpenCount>,
     /// Warnings in words: denials that are not enforced, clients that are exempt.
     pub(super) warnings: Vec<String>,
-    pub(super) now: Timestamp,
+    pub(super) now: Moment,
     pub(super) csrf: String,
     /// The signed-in user and its role.
     user: Option<(String, Role)>,
@@ -80,18 +84,27 @@ impl Layout {
         here: Section,
         title: impl Into<String>,
     ) -> Layout {
-        let now = app.now();
         Layout {
             title: title.into(),
             here,
             has_fleet: app.proxy().gate().fleet().is_some(),
             open: app.open_denials().shown(),
             warnings: warnings(&app.proxy().settings()),
-            now: Timestamp::at(now, now),
+            now: app.now(),
             csrf: app.csrf(actor),
             user: actor.name().map(|name| (name.to_owned(), actor.role())),
             role: actor.role(),
         }
+    }
+
+    /// Shows a time.
+    pub(super) fn when(&self, then: impl Borrow<Moment>) -> Safe<Timestamp> {
+        Safe(Timestamp::at(*then.borrow(), self.now))
+    }
+
+    /// Shows the time of a text, if it is one.
+    pub(super) fn when_of(&self, text: &Option<String>) -> Option<Safe<Timestamp>> {
+        Timestamp::of(text.as_deref()?, self.now).map(Safe)
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = &'static NavEntry> {

@@ -4,7 +4,6 @@ use http::{HeaderMap, StatusCode};
 
 use super::super::problem::Problem;
 use super::filter::FieldErrors;
-use super::format::line;
 use super::reviewer::Reviewer;
 use crate::query::InvalidParam;
 use crawlgate_policy::overrides::words;
@@ -45,8 +44,8 @@ impl NoteForm {
                 let faults = [("by", read_by.err()), ("note", read_text.err())];
                 let faults = faults.map(|(name, why)| Some(InvalidParam::new(name, why?)));
                 Err(NoteForm {
-                    by: line(by),
-                    text: line(text),
+                    by: by.to_owned(),
+                    text: text.to_owned(),
                     faults: FieldErrors::all(faults.into_iter().flatten().collect()),
                 })
             }

@@ -9,15 +9,16 @@ use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::denials::origin_link;
 use super::filter::params;
-use super::format::{Fact, Timestamp, encoded, line, number, octets};
+use super::format::{Fact, Timestamp, encoded, number};
 use super::layout::{Layout, Page, PageResult, Section};
-use super::overrides::OverrideRow;
-use super::sitemaps::SitemapList;
+use super::origins::state_link;
+use super::sitemaps::{SitemapList, colour};
 use super::text::Text;
 use crate::query;
 use crawlgate_gate::explain::contents::File;
 use crawlgate_gate::explain::states::{about, at_a_request, cause, lives, other_answer, stance};
 use crawlgate_origins::document::Document;
+use crawlgate_policy::overrides::Override;
 use crawlgate_robots::Origin;
 use crawlgate_store::persist::from_stored;
 use crawlgate_store::{FETCHES_KEPT, Fetch, StoredOrigin, StoredState};
@@ -37,44 +38,23 @@ pub(super) struct OriginPage {
     done: Option<&'static str>,
     is_bad: bool,
     known: Option<OriginState>,
-    overrides: Vec<OverrideRow>,
+    overrides: Vec<Override>,
     pace: Vec<Fact>,
     is_kept: bool,
 }
 
 /// The state of an origin.
 struct OriginState {
-    state: &'static str,
-    identities: Vec<IdentityLink>,
+    found: StoredOrigin,
+    all: Vec<StoredOrigin>,
     facts: Vec<Fact>,
     file: File,
     /// The fields about use, each with the number of its lines.
     uses: Vec<(&'static str, usize)>,
     sitemaps: Option<SitemapList>,
     text: Option<Text>,
-    fetches: Vec<FetchRow>,
+    fetches: Vec<Fetch>,
     versions: Vec<Version>,
-}
-
-/// An identity with a state.
-struct IdentityLink {
-    name: String,
-    href: String,
-    state: &'static str,
-    is_shown: bool,
-}
-
-/// A fetch.
-struct FetchRow {
-    time: Timestamp,
-    user_agent: String,
-    other: Option<String>,
-    took: String,
-    result: String,
-    cause: Option<String>,
-    status: Option<u16>,
-    sha256: Option<String>,
-    hops: Vec<String>,
 }
 
 /// A robots.txt that was in force.
@@ -99,23 +79,22 @@ pub(super) async fn page(
     let origin = named(of)?;
     let identity = identity.as_deref().map(query::identity).transpose();
     let identity = identity.map_err(|why| Problem::bad(format!("as {why}")))?;
-    let all_known = match app.store() {
+    let all = match app.store() {
         Some(store) => store.origin(&origin).await?,
         None => Vec::new(),
     };
     let found = match &identity {
-        Some(identity) => all_known.iter().find(|one| one.identity == *identity),
-        None => all_known.iter().min_by_key(|one| one.identity.document()),
+        Some(identity) => all.iter().find(|one| one.identity == *identity),
+        None => all.iter().min_by_key(|one| one.identity.document()),
     };
     let known = match found {
-        Some(found) => Some(known(&app, found, &all_known).await?),
+        Some(found) => Some(known(&app, found.clone(), all).await?),
         None => None,
     };
     let now = app.now();
     let overrides = app.overrides().await?;
-    let overrides = overrides
-        .iter()
-        .filter(|one| one.origin == origin && one.holds(now));
+    let overrides = overrides.into_iter();
+    let overrides = overrides.filter(|one| one.origin == origin && one.holds(now));
     Ok(Page(OriginPage {
         layout: Layout::new(&app, &actor, Section::Origins, origin.to_string()),
         link: encoded(origin.as_str()),
@@ -125,9 +104,9 @@ pub(super) async fn page(
             _ => "Its documents were fetched.",
         }),
         known,
-        overrides: overrides.map(|one| OverrideRow::of(one, now)).collect(),
+        overrides: overrides.collect(),
         pace: pace(&app, &origin),
-        name: line(origin.as_str()),
+        name: origin.to_string(),
         is_kept: app.store().is_some(),
     }))
 }
@@ -160,8 +139,8 @@ fn fact(name: &'static str, text: String) -> Fact {
 
 async fn known(
     app: &AppState,
-    found: &StoredOrigin,
-    all: &[StoredOrigin],
+    found: StoredOrigin,
+    all: Vec<StoredOrigin>,
 ) -> Result<OriginState, Problem> {
     let store = app.require_store()?;
     let now = app.now();
@@ -180,14 +159,12 @@ async fn known(
     let requests = stance(document, &state, &settings.robots.timing.profile, now).1;
     let snapshot = state.snapshot().filter(|_| document == Document::RobotsTxt);
     let sitemaps = match snapshot {
-        Some(_) => SitemapList::of(app, found, &state, LISTED).await?,
+        Some(_) => SitemapList::of(app, &found, &state, LISTED).await?,
         None => None,
     };
     Ok(OriginState {
-        state: found.state.name(),
-        identities: all.iter().map(|one| IdentityLink::of(one, found)).collect(),
-        facts: facts(found, requests, now),
-        file: snapshot.map_or_else(File::default, |file| File::of(&file.robots, octets)),
+        facts: facts(&found, requests, now),
+        file: snapshot.map_or_else(File::default, |file| File::of(&file.robots)),
         uses: snapshot.map_or_else(Vec::new, |file| {
             let counts = robots_fields(&file.robots).into_iter();
             counts
@@ -196,15 +173,13 @@ async fn known(
         }),
         sitemaps,
         text: text.map(|text| {
-            Text::of(
-                &text,
-                found.state.copy().map(|copy| &copy.sha256),
-                None,
-                &[],
-            )
+            let sha256 = found.state.copy().map(|copy| &copy.sha256);
+            Text::of(&text, sha256, None, None)
         }),
         versions: versions(&fetches, now),
-        fetches: fetches.iter().map(|one| FetchRow::of(one, now)).collect(),
+        fetches,
+        found,
+        all,
     })
 }
 
@@ -212,9 +187,9 @@ async fn known(
 fn facts(found: &StoredOrigin, requests: String, now: Moment) -> Vec<Fact> {
     let mut facts = vec![
         fact("Document", found.identity.document().name().to_owned()),
-        fact("About", line(&about(&found.state))),
-        fact("Known as", line(&found.identity.to_string())),
-        fact("Fetched with", line(&found.user_agent)),
+        fact("About", about(&found.state)),
+        fact("Known as", found.identity.to_string()),
+        fact("Fetched with", found.user_agent.clone()),
         fact("Requests", requests),
     ];
     let mut when = |name, time: Moment| {
@@ -243,55 +218,21 @@ fn facts(found: &StoredOrigin, requests: String, now: Moment) -> Vec<Fact> {
     if let Some(copy) = found.state.copy() {
         facts.push(fact(
             "From",
-            line(&format!("{} ({})", copy.final_url, copy.status)),
+            format!("{} ({})", copy.final_url, copy.status),
         ));
         facts.push(fact("SHA-256", hex(copy.sha256)));
     }
     facts
 }
 
-impl IdentityLink {
-    fn of(one: &StoredOrigin, shown: &StoredOrigin) -> IdentityLink {
-        let identity = one.identity.to_string();
-        IdentityLink {
-            href: format!(
-                "{}&as={}",
-                origin_link(one.origin.as_str()),
-                encoded(&identity)
-            ),
-            name: line(&identity),
-            state: one.state.name(),
-            is_shown: one.identity == shown.identity,
-        }
-    }
+/// Returns how long a fetch took, in milliseconds.
+fn millis(fetch: &Fetch) -> u64 {
+    u64::try_from(fetch.duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-impl FetchRow {
-    fn of(fetch: &Fetch, now: Moment) -> FetchRow {
-        let why = fetch.cause.as_deref();
-        FetchRow {
-            time: Timestamp::at(fetch.time, now),
-            user_agent: line(&fetch.user_agent),
-            other: fetch.other.as_ref().map(|other| line(&other_answer(other))),
-            took: format!(
-                "{} ms",
-                number(u64::try_from(fetch.duration.as_millis()).unwrap_or(u64::MAX))
-            ),
-            result: line(&fetch.result),
-            cause: why.map(|code| line(&cause(code, &fetch.result))),
-            status: fetch.status,
-            sha256: fetch.sha256.as_ref().map(hex),
-            hops: match fetch.hops.as_slice() {
-                [] | [_] => Vec::new(),
-                hops => hops.iter().map(|hop| line(hop)).collect(),
-            },
-        }
-    }
-
-    fn digest(&self) -> &str {
-        let sha256 = self.sha256.as_deref().unwrap_or_default();
-        sha256.get(..12).unwrap_or(sha256)
-    }
+/// Returns the beginning of a digest.
+fn digest(sha256: &str) -> &str {
+    sha256.get(..12).unwrap_or(sha256)
 }
 
 /// Returns the fetched files, newest first; the page compares the last two unless the user chooses others.
@@ -319,12 +260,6 @@ fn versions(fetches: &[Fetch], now: Moment) -> Vec<Version> {
     versions
 }
 
-impl Version {
-    fn digest(&self) -> &str {
-        self.sha256.get(..12).unwrap_or(&self.sha256)
-    }
-}
-
 #[derive(Template)]
 #[template(path = "forget.html", config = "src/http/console/askama.toml")]
 pub(super) struct ForgetPage {
@@ -346,6 +281,6 @@ pub(super) async fn forget_page(
     Ok(Page(ForgetPage {
         layout: Layout::new(&app, &actor, Section::Origins, "Forget an origin"),
         back: origin_link(origin.as_str()),
-        name: line(origin.as_str()),
+        name: origin.to_string(),
     }))
 }

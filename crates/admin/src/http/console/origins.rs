@@ -6,7 +6,7 @@ use axum::extract::{RawQuery, State};
 use super::super::{Actor, AppState};
 use super::denials::origin_link;
 use super::filter::params;
-use super::format::{Timestamp, encoded, line};
+use super::format::encoded;
 use super::layout::{Layout, Page, PageResult, Section};
 use crate::query::STATES;
 use crawlgate_gate::explain::states::{about, at_a_request, next_fetch};
@@ -23,45 +23,30 @@ pub(super) struct OriginsPage {
     done: Option<String>,
     containing: String,
     state: String,
-    rows: Vec<OriginRow>,
+    rows: Vec<StoredOrigin>,
     next: Option<String>,
     is_later: bool,
     is_kept: bool,
 }
 
-/// An origin, as a list shows it.
-pub(super) struct OriginRow {
-    pub(super) name: String,
-    pub(super) identity: String,
-    pub(super) href: String,
-    pub(super) state: &'static str,
-    pub(super) since: Timestamp,
-    /// The time of the next fetch, in words.
-    pub(super) next: String,
-    pub(super) about: String,
+/// Returns the link to a state.
+pub(super) fn state_link(found: &StoredOrigin) -> String {
+    let (origin, identity) = (found.origin.as_str(), found.identity.to_string());
+    format!("{}&as={}", origin_link(origin), encoded(&identity))
 }
 
-impl OriginRow {
-    pub(super) fn of(found: &StoredOrigin, now: Moment) -> OriginRow {
-        let since = match &found.state {
-            StoredState::Successful { copy, .. } => copy.fetched,
-            StoredState::Unavailable { fetched, .. } => *fetched,
-            StoredState::Unreachable { outage, .. } => outage.since,
-        };
-        OriginRow {
-            name: line(found.origin.as_str()),
-            identity: line(&found.identity.to_string()),
-            href: format!(
-                "{}&as={}",
-                origin_link(found.origin.as_str()),
-                encoded(&found.identity.to_string())
-            ),
-            state: found.state.name(),
-            since: Timestamp::at(since, now),
-            next: at_a_request(next_fetch(&found.state), now),
-            about: line(&about(&found.state)),
-        }
+/// Returns the time when an origin came into its state.
+pub(super) fn since(found: &StoredOrigin) -> Moment {
+    match &found.state {
+        StoredState::Successful { copy, .. } => copy.fetched,
+        StoredState::Unavailable { fetched, .. } => *fetched,
+        StoredState::Unreachable { outage, .. } => outage.since,
     }
+}
+
+/// Returns the time of the next fetch, in words.
+pub(super) fn next(found: &StoredOrigin, now: &Moment) -> String {
+    at_a_request(next_fetch(&found.state), *now)
 }
 
 impl OriginsPage {
@@ -110,16 +95,11 @@ pub(super) async fn page(
     });
     Ok(Page(OriginsPage {
         layout: Layout::new(&app, &actor, Section::Origins, "Origins"),
-        done: forgotten.map(|name| {
-            let name = line(&name);
-            format!("{name} is forgotten: the next request treats it as unknown.")
-        }),
-        containing: line(&containing),
+        done: forgotten
+            .map(|name| format!("{name} is forgotten: the next request treats it as unknown.")),
+        containing,
         state,
-        rows: found
-            .iter()
-            .map(|one| OriginRow::of(one, app.now()))
-            .collect(),
+        rows: found,
         next,
         is_later,
         is_kept: app.store().is_some(),

@@ -7,10 +7,9 @@ use serde::Deserialize;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{FieldErrors, params};
-use super::format::{Timestamp, encoded, line};
+use super::format::{encoded, line};
 use super::layout::{Layout, Page, PageResult, Section};
 use crawlgate_policy::overrides::Override;
-use crawlgate_system::clock::Moment;
 
 #[derive(Template)]
 #[template(path = "overrides.html", config = "src/http/console/askama.toml")]
@@ -19,45 +18,12 @@ pub(super) struct OverridesPage {
     done: Option<String>,
     /// True if some instances of the fleet lack the change.
     is_partly: bool,
-    listed: Vec<OverrideRow>,
-    expired: Vec<OverrideRow>,
+    listed: Vec<Override>,
+    expired: Vec<Override>,
     is_kept: bool,
     /// The form, as it is filled in.
     form: OverrideForm,
     faults: FieldErrors,
-}
-
-/// An override, as a list shows it.
-pub(super) struct OverrideRow {
-    pub(super) id: String,
-    /// The identifier, if this page can take the override out of force.
-    pub(super) number: Option<String>,
-    pub(super) action: &'static str,
-    pub(super) origin: String,
-    pub(super) origin_link: String,
-    pub(super) pattern: String,
-    pub(super) until: Option<Timestamp>,
-    pub(super) by: String,
-    pub(super) reason: String,
-}
-
-impl OverrideRow {
-    pub(super) fn of(one: &Override, now: Moment) -> OverrideRow {
-        OverrideRow {
-            id: one.id.to_string(),
-            number: (!one.id.is_configured()).then(|| one.id.to_string()),
-            action: one.action.as_str(),
-            origin: line(one.origin.as_str()),
-            origin_link: encoded(one.origin.as_str()),
-            pattern: line(&one.pattern),
-            until: one.until.map(|until| Timestamp::at(until, now)),
-            by: match &one.instance {
-                Some(instance) => line(&format!("{} at {instance}", one.by)),
-                None => line(&one.by),
-            },
-            reason: line(&one.reason),
-        }
-    }
 }
 
 /// An override to add.
@@ -91,11 +57,8 @@ pub(super) async fn page(
         ..OverrideForm::default()
     };
     let done = match (added, removed) {
-        (Some(number), _) => Some(format!(
-            "Override {} holds from the next request on.",
-            line(&number)
-        )),
-        (None, Some(number)) => Some(format!("Override {} is out of force.", line(&number))),
+        (Some(id), _) => Some(format!("Override {id} holds from the next request on.")),
+        (None, Some(id)) => Some(format!("Override {id} is out of force.")),
         (None, None) => None,
     };
     Ok(Page(OverridesPage {
@@ -114,15 +77,8 @@ impl OverridesPage {
         faults: FieldErrors,
     ) -> Result<OverridesPage, Problem> {
         let now = app.now();
-        let (mut listed, mut expired) = (Vec::new(), Vec::new());
-        for one in app.overrides().await? {
-            let list = if one.holds(now) {
-                &mut listed
-            } else {
-                &mut expired
-            };
-            list.push(OverrideRow::of(&one, now));
-        }
+        let all = app.overrides().await?.into_iter();
+        let (listed, expired) = all.partition(|one| one.holds(now));
         Ok(OverridesPage {
             layout: Layout::new(app, actor, Section::Overrides, "Overrides"),
             done: None,

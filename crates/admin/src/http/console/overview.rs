@@ -13,17 +13,17 @@ use super::super::{Actor, AppState};
 use super::chart::{Chart, Series};
 use super::denials::{SearchExtent, origin_link};
 use super::filter::params;
-use super::format::{Timestamp, line, number};
+use super::format::number;
 use super::layout::{Layout, Page, PageResult, Section};
-use super::origins::OriginRow;
-use super::shipping::ShipRow;
-use crate::{Status, WitnessReport};
+use super::origins::{next, since, state_link};
+use crate::{ShipReport, Status, WitnessReport};
 use crawlgate_config::{Recorded, format_moment};
 use crawlgate_evidence::summary::sum;
+use crawlgate_gate::explain::states::about;
 use crawlgate_policy::{Outcome, Reason};
 use crawlgate_robots::Origin;
 use crawlgate_store::logs::{EntryKind, MergedList};
-use crawlgate_store::{DecisionQuery, GroupBy, HOUR, Hourly, OriginQuery};
+use crawlgate_store::{DecisionQuery, GroupBy, HOUR, Hourly, OriginQuery, StoredOrigin};
 use crawlgate_system::clock::Moment;
 use crawlgate_turns::pace::Source;
 
@@ -51,53 +51,45 @@ pub(super) struct OverviewPage {
     busiest: Vec<OriginCount>,
     disallowed: Vec<OriginCount>,
     disallowed_of: Option<SearchExtent>,
-    unreachable: Vec<OriginRow>,
+    unreachable: Vec<StoredOrigin>,
     checks: Vec<Check>,
     is_ready: bool,
     is_kept: bool,
-    witnesses: Vec<WitnessRow>,
-    /// The newest witnessed checkpoint, in words.
-    witnessed: String,
-    ship: Option<ShipRow>,
+    status: Status,
 }
 
-/// The state of a witness of the decision log.
-struct WitnessRow {
-    name: String,
-    url: String,
-    /// The number of records that it has seen, and when.
-    seen: Option<(String, Timestamp)>,
-    /// `good`, `fair` or `bad`.
-    class: &'static str,
-    said: String,
+/// Returns the state of a witness of the decision log: `good`, `fair` or `bad`, and its words.
+fn witness(report: &WitnessReport) -> (&'static str, String) {
+    match (report.ahead, &report.failure, report.pending) {
+        (Some(size), ..) => (
+            "bad",
+            format!(
+                "knows a checkpoint of {} records, which the store does not have: no checkpoint is signed",
+                number(size)
+            ),
+        ),
+        (None, Some(why), _) => ("bad", why.clone()),
+        (None, None, true) => (
+            "fair",
+            "has not cosigned the newest checkpoint yet".to_owned(),
+        ),
+        (None, None, false) => ("good", "agrees".to_owned()),
+    }
 }
 
-impl WitnessRow {
-    fn of(report: &WitnessReport, now: Moment) -> WitnessRow {
-        let (class, said) = match (report.ahead, &report.failure, report.pending) {
-            (Some(size), ..) => (
-                "bad",
-                format!(
-                    "knows a checkpoint of {} records, which the store does not have: no checkpoint is signed",
-                    number(size)
-                ),
+/// Returns the state of shipping the decision log, like that of a witness.
+fn shipping(report: &ShipReport) -> (&'static str, String) {
+    match (&report.failure, report.missing) {
+        (Some(why), _) => ("bad", why.clone()),
+        (None, missing @ 1..) => (
+            "fair",
+            format!(
+                "{} records were damaged before they were shipped: the place has the statement of a gap instead",
+                number(missing)
             ),
-            (None, Some(why), _) => ("bad", line(why)),
-            (None, None, true) => (
-                "fair",
-                "has not cosigned the newest checkpoint yet".to_owned(),
-            ),
-            (None, None, false) => ("good", "agrees".to_owned()),
-        };
-        let seen = report.cosigned_at.as_deref();
-        let seen = seen.and_then(|time| Timestamp::of(time, now));
-        WitnessRow {
-            name: line(&report.name),
-            url: line(&report.url),
-            seen: report.cosigned_size.map(number).zip(seen),
-            class,
-            said,
-        }
+        ),
+        (None, 0) if report.passed_at.is_none() => ("fair", "no pass has ended yet".to_owned()),
+        (None, 0) => ("good", "is shipped".to_owned()),
     }
 }
 
@@ -135,7 +127,7 @@ struct OriginCount {
 impl OriginCount {
     fn of(origin: &str, count: u64) -> OriginCount {
         OriginCount {
-            name: line(origin),
+            name: origin.to_owned(),
             href: origin_link(origin),
             count: number(count),
         }
@@ -171,8 +163,6 @@ pub(super) async fn page(
     let denied: Vec<Hourly> = hours.iter().filter(is_denied).cloned().collect();
     let (most_disallowed, disallowed_of) = most_disallowed(&app).await?;
     let readiness = readiness(app.proxy()).await;
-    let status = app.process().status();
-    let (witnesses, witnessed) = witnesses(&status, now);
     let mut chart = Chart::of(&denied, now, step, bars);
     let start = format_moment(chart.start);
     let series = std::mem::take(&mut chart.series).into_iter();
@@ -195,36 +185,36 @@ pub(super) async fn page(
         range,
         legend: legend.collect(),
         chart,
-        recorded: number(hours.iter().map(|one| one.count).sum()),
+        recorded: number(hours.iter().map(|one| one.count).sum::<u64>()),
         figures: figures(&app),
         busiest: busiest(&app),
         disallowed: most_disallowed,
         disallowed_of,
-        unreachable: unreachable(&app, now).await?,
+        unreachable: unreachable(&app).await?,
         is_ready: readiness.ready,
         checks: readiness.checks,
         is_kept: app.store().is_some(),
-        witnesses,
-        witnessed,
-        ship: status.ship.as_ref().map(|ship| ShipRow::of(ship, now)),
+        status: app.process().status(),
     }))
 }
 
-/// Returns the state of each witness, and the newest witnessed checkpoint in words.
-fn witnesses(status: &Status, now: Moment) -> (Vec<WitnessRow>, String) {
-    let rows = status.witnesses.iter();
-    let rows: Vec<_> = rows.map(|one| WitnessRow::of(one, now)).collect();
-    let (quorum, count) = (status.quorum.unwrap_or_default(), rows.len());
-    let witnessed = match status.witnessed_size {
-        Some(size) => format!(
-            "The log is witnessed up to record {}: at least {quorum} of {count} have cosigned.",
-            number(size)
-        ),
-        None => {
-            format!("The log is not witnessed yet: fewer than {quorum} of {count} have cosigned.")
+impl OverviewPage {
+    /// Returns the newest witnessed checkpoint in words.
+    fn witnessed(&self) -> String {
+        let status = &self.status;
+        let (quorum, count) = (status.quorum.unwrap_or_default(), status.witnesses.len());
+        match status.witnessed_size {
+            Some(size) => format!(
+                "The log is witnessed up to record {}: at least {quorum} of {count} have cosigned.",
+                number(size)
+            ),
+            None => {
+                format!(
+                    "The log is not witnessed yet: fewer than {quorum} of {count} have cosigned."
+                )
+            }
         }
-    };
-    (rows, witnessed)
+    }
 }
 
 async fn hours(app: &AppState, now: Moment, count: u64) -> Result<Vec<Hourly>, Problem> {
@@ -248,7 +238,7 @@ fn listed(start: &str, conditions: &[(&str, &str)]) -> String {
 fn parts(codes: &[(String, u64)], list_of: impl Fn(&str) -> Option<String>) -> Vec<FigurePart> {
     let codes = codes.iter().take(PARTS);
     let parts = codes.map(|(code, count)| FigurePart {
-        name: line(code),
+        name: code.clone(),
         count: number(*count),
         href: list_of(code),
     });
@@ -400,7 +390,7 @@ async fn most_disallowed(
     Ok((named.collect(), SearchExtent::of(&list, app.now())))
 }
 
-async fn unreachable(app: &AppState, now: Moment) -> Result<Vec<OriginRow>, Problem> {
+async fn unreachable(app: &AppState) -> Result<Vec<StoredOrigin>, Problem> {
     let Some(store) = app.store() else {
         return Ok(Vec::new());
     };
@@ -409,6 +399,5 @@ async fn unreachable(app: &AppState, now: Moment) -> Result<Vec<OriginRow>, Prob
         limit: ORIGINS,
         ..OriginQuery::default()
     };
-    let found = store.origins(query).await?;
-    Ok(found.iter().map(|one| OriginRow::of(one, now)).collect())
+    Ok(store.origins(query).await?)
 }

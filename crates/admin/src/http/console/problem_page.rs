@@ -11,7 +11,6 @@ use serde::Deserialize;
 use super::super::decide;
 use super::super::problem::MEDIA_TYPE;
 use super::super::{Actor, AppState};
-use super::format::line;
 use super::layout::{Layout, Page, Section};
 
 /// Octets of a problem document to read.
@@ -64,7 +63,7 @@ pub async fn render_problem(State(app): State<AppState>, request: Request, next:
     let page = Page(ProblemPage {
         layout: Layout::new(&app, &actor, Section::Elsewhere, problem.title),
         status: problem.status,
-        detail: line(&problem.detail),
+        detail: problem.detail,
     });
     let (ours, body) = page.into_response().into_parts();
     head.headers.remove(CONTENT_LENGTH);

@@ -32,12 +32,9 @@ use super::super::connections;
 use super::super::guard::set_headers;
 use super::super::problem::{self, Problem};
 use super::assets;
-use super::explained::Explained;
 use super::filter::params;
-use super::format::line;
 use super::layout::Page;
-use super::try_url::{UrlFields, VerdictHeading, names};
-use super::usage::UsageTable;
+use super::try_url::{UrlFields, names};
 use crate::query::InvalidParam;
 use crawlgate_egress::EgressError;
 use crawlgate_gate::explain::{self, Documents, Evaluation, Evaluator, Judgement};
@@ -137,16 +134,7 @@ async fn style(headers: HeaderMap) -> Response {
 struct PublicPage {
     style: &'static str,
     asked: UrlFields,
-    answer: Option<PublicVerdict>,
-}
-
-/// A verdict, in words.
-struct PublicVerdict {
-    heading: VerdictHeading,
-    /// The robots.txt file and its length.
-    file: Option<String>,
-    explained: Option<Explained>,
-    usage: Option<UsageTable>,
+    answer: Option<Judgement>,
 }
 
 /// Serves `/try`: the form, and the answer if a link names a URL.
@@ -188,7 +176,7 @@ async fn page(
     match judged {
         Ok(judged) => {
             counts.add(Outcome::Judged);
-            page.answer = Some(PublicVerdict::of(&judged));
+            page.answer = Some(judged);
         }
         Err(TryError::Invalid(why)) => {
             counts.add(Outcome::Invalid);
@@ -248,22 +236,4 @@ async fn judge(inner: &Inner, url: &str, agent: &str) -> Result<Judgement, TryEr
     }
     let documents = Documents { view, tdmrep: None };
     Ok(evaluator.by_origin(target, asserted, documents))
-}
-
-impl PublicVerdict {
-    fn of(judged: &Judgement) -> PublicVerdict {
-        PublicVerdict {
-            heading: VerdictHeading::of(&judged.decision),
-            file: judged.snapshot.as_ref().map(|file| {
-                let octets = file.robots.text().len();
-                line(&format!("{} ({octets} octets)", file.final_url))
-            }),
-            explained: judged.explanation.as_ref().map(Explained::of),
-            usage: judged
-                .usage
-                .as_ref()
-                .and_then(explain::usage::Usage::record)
-                .map(|record| UsageTable::of(&record)),
-        }
-    }
 }

@@ -81,20 +81,19 @@ pub(super) async fn page(
         question(conditions, now).map(drop)
     });
     let status = faults.status(&headers)?;
-    let sections = match is_kept && status == StatusCode::OK {
-        true => {
-            let report = report(&app, &conditions, log.as_deref()).await?;
-            report.sections().map_err(|error| unwritten(&error))?
-        }
-        false => String::new(),
+    let sections = if is_kept && status == StatusCode::OK {
+        let report = report(&app, &conditions, log.as_deref()).await?;
+        report.sections().map_err(|error| unwritten(&error))?
+    } else {
+        String::new()
     };
-    let names: Vec<String> = match app.has_collection() {
-        true => app
-            .all_logs()?
+    let names: Vec<String> = if app.has_collection() {
+        app.all_logs()?
             .iter()
             .map(|log| log.name().to_string())
-            .collect(),
-        false => Vec::new(),
+            .collect()
+    } else {
+        Vec::new()
     };
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let mut link = Serializer::new(String::new());

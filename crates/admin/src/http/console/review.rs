@@ -14,7 +14,7 @@ use super::super::logs::MAX_PASSED;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, params};
-use super::format::{Timestamp, line, number};
+use super::format::number;
 use super::layout::{Layout, Page, PageResult, Section};
 use super::note::NoteForm;
 use super::reviewer::{Reviewer, remembered};
@@ -105,13 +105,9 @@ impl ReviewPage {
             list,
             conditions: Vec::new(),
             count: ids.len() as u64,
-            target: ReviewTarget::Ticked(ids.iter().map(|id| line(id)).collect()),
+            target: ReviewTarget::Ticked(ids.iter().map(|&id| id.to_owned()).collect()),
             note,
         }
-    }
-
-    fn counted(&self) -> String {
-        number(self.count)
     }
 }
 
@@ -122,37 +118,12 @@ pub(super) struct ReviewedPage {
     list: String,
     acknowledged: u64,
     refused: u64,
-    conflicts: Vec<Conflict>,
+    /// The decisions that another person has acknowledged meanwhile, with that acknowledgement.
+    conflicts: Vec<(String, Option<Acknowledgement>)>,
     /// Decisions that are no longer in the store.
     dropped: u64,
     /// False if decisions are left.
     is_complete: bool,
-}
-
-impl ReviewedPage {
-    fn acknowledged(&self) -> String {
-        number(self.acknowledged)
-    }
-
-    fn refused(&self) -> String {
-        number(self.refused)
-    }
-}
-
-/// A decision that another person has acknowledged meanwhile.
-struct Conflict {
-    id: String,
-    /// The person, the time and the note.
-    present: Option<(String, Timestamp, String)>,
-}
-
-impl Conflict {
-    fn of(id: String, present: Option<&Acknowledgement>, now: Moment) -> Conflict {
-        let present = present.map(|Acknowledgement { time, by, note }| {
-            (line(by), Timestamp::at(*time, now), line(note))
-        });
-        Conflict { id, present }
-    }
 }
 
 /// Reads the conditions of a review.
@@ -242,7 +213,7 @@ pub(super) async fn all(
         done.acknowledged += step.acknowledged;
         for one in step.refused {
             let id = DecisionId::from_octets(one.id).to_string();
-            done.refuse(id, one.present.as_ref(), note.time);
+            done.refuse(id, one.present);
         }
     }
     drop(permit);
@@ -287,7 +258,7 @@ pub(super) async fn ticked(
     for id in ids {
         match store.decision(id).await? {
             Some(decision) => {
-                known.push(line(id));
+                known.push(id.to_owned());
                 all.push(Review::first(decision.seq));
             }
             None => done.dropped += 1,
@@ -297,7 +268,7 @@ pub(super) async fn ticked(
     for (id, result) in known.into_iter().zip(results) {
         match result {
             Reviewed::Done => done.acknowledged += 1,
-            Reviewed::Differs(present) => done.refuse(id, present.as_ref(), note.time),
+            Reviewed::Differs(present) => done.refuse(id, present),
             Reviewed::Unknown => done.dropped += 1,
         }
     }
@@ -329,9 +300,12 @@ pub(super) async fn next_open(
         if let Some(next) = store.decisions(open).await?.first() {
             let id = id_of(&next.entry).map(|id| DecisionId::from_octets(*id));
             let context = filter.context();
-            return Ok(id.map(|id| match context.is_empty() {
-                true => format!("/decisions/{id}"),
-                false => format!("/decisions/{id}?{context}"),
+            return Ok(id.map(|id| {
+                if context.is_empty() {
+                    format!("/decisions/{id}")
+                } else {
+                    format!("/decisions/{id}?{context}")
+                }
             }));
         }
     }
@@ -351,10 +325,10 @@ impl ReviewedPage {
         }
     }
 
-    fn refuse(&mut self, id: String, present: Option<&Acknowledgement>, now: Moment) {
+    fn refuse(&mut self, id: String, present: Option<Acknowledgement>) {
         self.refused += 1;
         if self.conflicts.len() < MAX_NAMED {
-            self.conflicts.push(Conflict::of(id, present, now));
+            self.conflicts.push((id, present));
         }
     }
 }

@@ -34,8 +34,9 @@ pub(super) async fn page(
         return Ok(Redirect::to("/").into_response());
     }
     let why = "you are signed out; the browser has dropped your password";
-    Ok(match takes_html(&headers) {
-        true => challenge((StatusCode::UNAUTHORIZED, Page(SignedOut))),
-        false => challenge(Problem::new(StatusCode::UNAUTHORIZED, why)),
+    Ok(if takes_html(&headers) {
+        challenge((StatusCode::UNAUTHORIZED, Page(SignedOut)))
+    } else {
+        challenge(Problem::new(StatusCode::UNAUTHORIZED, why))
     })
 }

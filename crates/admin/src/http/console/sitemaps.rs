@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::super::AppState;
 use super::super::problem::Problem;
 use super::super::sitemaps::{Lines, sitemaps};
-use super::format::line;
 use crawlgate_gate::explain::sitemaps::Sitemap;
 use crawlgate_origins::state::State;
 use crawlgate_robots::Field;
@@ -15,20 +14,9 @@ use crawlgate_store::StoredOrigin;
 pub(super) struct SitemapList {
     /// The crawler: a product token, or `*`.
     pub(super) crawler: String,
-    pub(super) items: Vec<SitemapRow>,
+    pub(super) items: Vec<Sitemap>,
     /// True if there are more.
     pub(super) has_more: bool,
-}
-
-/// A sitemap, and whether the crawler may fetch it.
-pub(super) struct SitemapRow {
-    pub(super) url: String,
-    pub(super) access: &'static str,
-    /// The class that gives the answer its colour: that of a state.
-    pub(super) colour: &'static str,
-    /// The grounds of the answer.
-    pub(super) about: String,
-    pub(super) line: u32,
 }
 
 impl SitemapList {
@@ -53,25 +41,17 @@ impl SitemapList {
         let first = settings.agent.product_tokens.first();
         Ok(Some(SitemapList {
             crawler: first.map_or_else(|| "*".to_owned(), ToString::to_string),
-            items: part.items.iter().map(SitemapRow::of).collect(),
             has_more: part.next.is_some(),
+            items: part.items,
         }))
     }
 }
 
-impl SitemapRow {
-    fn of(sitemap: &Sitemap) -> SitemapRow {
-        let access = sitemap.access.as_str();
-        SitemapRow {
-            url: line(&sitemap.url),
-            access,
-            colour: match access {
-                "allowed" => "successful",
-                "disallowed" => "unreachable",
-                _ => "unavailable",
-            },
-            about: line(&sitemap.access.about()),
-            line: sitemap.line,
-        }
+/// Returns the class that gives an answer its colour: that of a state.
+pub(super) fn colour(access: &str) -> &'static str {
+    match access {
+        "allowed" => "successful",
+        "disallowed" => "unreachable",
+        _ => "unavailable",
     }
 }

@@ -9,9 +9,9 @@ use http::header::CONTENT_TYPE;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::params;
-use super::format::{number, octets};
+use super::format::{line, number, octets};
 use super::layout::{Layout, Page, Section};
-use crawlgate_robots::{decoded, lines};
+use crawlgate_robots::{Explanation, decoded, lines};
 use crawlgate_store::Sha256;
 use crawlgate_text::{from_hex, hex};
 
@@ -49,14 +49,16 @@ impl Text {
         text: &[u8],
         sha256: Option<&Sha256>,
         deciding: Option<u32>,
-        speakers: &[u32],
+        explained: Option<&Explanation>,
     ) -> Text {
+        let groups = explained.map_or(&[][..], |explained| &explained.groups);
+        let speakers: Vec<u32> = groups.iter().map(|group| group.line).collect();
         let text = &*decoded(text);
         let count = lines(text).count();
         let is_long = count > MAX_SHOWN;
         let is_near = |line: u32| {
             let near = |other: &u32| line.abs_diff(*other) <= AROUND;
-            deciding.iter().chain(speakers).any(near)
+            deciding.iter().chain(&speakers).any(near)
         };
         let nothing_matters = deciding.is_none() && speakers.is_empty();
         let shown = (1_u32..)
@@ -64,12 +66,12 @@ impl Text {
             .filter(|(line, _)| !is_long || nothing_matters || is_near(*line))
             .take(MAX_SHOWN);
         let lines: Vec<Line> = shown
-            .map(|(line, text)| Line {
-                number: line,
-                text: cut(octets(text)),
+            .map(|(number, text)| Line {
+                number,
+                text: cut(line(&octets(text))),
                 class: match () {
-                    () if deciding == Some(line) => "decides",
-                    () if speakers.contains(&line) => "speaks",
+                    () if deciding == Some(number) => "decides",
+                    () if speakers.contains(&number) => "speaks",
                     () => "",
                 },
             })
@@ -131,7 +133,7 @@ pub(super) async fn page(
         layout: Layout::new(&app, &actor, Section::Origins, "A robots.txt"),
         sha256: hex(sha256),
         bytes: number(text.len() as u64),
-        text: Text::of(&text, None, None, &[]),
+        text: Text::of(&text, None, None, None),
     };
     Ok(Page(page).into_response())
 }

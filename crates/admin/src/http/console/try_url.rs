@@ -13,17 +13,15 @@ use serde::Deserialize;
 use super::super::form::Posted;
 use super::super::judge::{self, InvalidField, JudgeError};
 use super::super::{Actor, AppState};
-use super::explained::Explained;
 use super::filter::params;
-use super::format::{encoded, headline, line, octets};
+use super::format::{encoded, headline};
 use super::layout::{Layout, Page, PageResult, Section};
 use super::text::Text;
-use super::usage::UsageTable;
 use crate::query::InvalidParam;
-use crawlgate_gate::explain::{self, Alternative, Judgement, meaning};
+use crawlgate_gate::explain::{Alternative, Judgement, meaning};
+use crawlgate_policy::Decision;
 use crawlgate_policy::overrides::Override;
-use crawlgate_policy::{Decision, Verdict};
-use crawlgate_robots::Lint;
+use crawlgate_robots::{Explanation, Lint};
 
 /// Remarks on a file to show.
 const NOTES: usize = 50;
@@ -35,7 +33,7 @@ pub(super) struct TryPage {
     asked: UrlFields,
     purposes: String,
     robots: String,
-    verdict: Option<VerdictView>,
+    judged: Option<Judgement>,
     /// The link that asks the same.
     link: Option<String>,
     /// True if a link fills in the form and judges nothing.
@@ -53,8 +51,8 @@ pub(super) struct UrlFields {
 impl UrlFields {
     pub(super) fn new(url: &str, agent: &str) -> UrlFields {
         UrlFields {
-            url: line(url),
-            agent: line(agent),
+            url: url.to_owned(),
+            agent: agent.to_owned(),
             wrong: None,
         }
     }
@@ -62,51 +60,15 @@ impl UrlFields {
     /// Returns what is wrong with a field.
     pub(super) fn fault(&self, name: &str) -> Option<String> {
         let wrong = self.wrong.as_ref().filter(|wrong| wrong.name == name)?;
-        Some(line(&wrong.message))
+        Some(wrong.message.clone())
     }
 }
 
-/// The heading of a verdict.
-pub(super) struct VerdictHeading {
-    pub(super) verdict: &'static str,
-    pub(super) class: &'static str,
-    pub(super) reason: &'static str,
-    /// The sentence for the reason.
-    pub(super) headline: String,
-    pub(super) meaning: String,
-}
-
-impl VerdictHeading {
-    pub(super) fn of(decision: &Decision) -> VerdictHeading {
-        let (verdict, reason) = (decision.verdict(), decision.reason.as_str());
-        let sentence = headline(reason, decision.rule.is_some());
-        VerdictHeading {
-            verdict: verdict.as_str(),
-            class: match verdict {
-                Verdict::Allow => "good",
-                Verdict::Deny => "bad",
-                Verdict::Defer => "fair",
-            },
-            reason,
-            headline: sentence.unwrap_or_else(|| reason.to_owned()),
-            meaning: line(&meaning(decision)),
-        }
-    }
-}
-
-/// A verdict, in words.
-struct VerdictView {
-    heading: VerdictHeading,
-    asserted: Option<String>,
-    aside: Option<String>,
-    /// The robots.txt file and its length.
-    file: Option<String>,
-    explained: Option<Explained>,
-    usage: Option<UsageTable>,
-    text: Option<Text>,
-    notes: Vec<(u32, String, String)>,
-    /// Remarks not shown.
-    more: usize,
+/// Returns the sentence for the reason of a decision.
+pub(super) fn heading(decision: &Decision) -> String {
+    let reason = decision.reason.as_str();
+    let sentence = headline(reason, decision.rule.is_some());
+    sentence.unwrap_or_else(|| reason.to_owned())
 }
 
 /// The fields of the form.
@@ -170,7 +132,7 @@ async fn answer(app: &AppState, actor: &Actor, form: TryForm) -> PageResult<TryP
     let mut page = TryPage::new(app, actor, &form);
     match judged {
         Ok(judged) => {
-            page.verdict = Some(VerdictView::of(&judged));
+            page.judged = Some(judged);
             page.link = link(&form);
         }
         Err(JudgeError::InvalidField(invalid)) => page.asked.wrong = Some(wrong_field(&invalid)),
@@ -205,10 +167,10 @@ impl TryPage {
         TryPage {
             layout: Layout::new(app, actor, Section::Try, "Try a URL"),
             asked: UrlFields::new(&form.url, &form.agent),
-            purposes: line(&form.purposes),
+            purposes: form.purposes.clone(),
             // Unchanged: the form is sent again from here.
             robots: form.robots.replace("\r\n", "\n"),
-            verdict: None,
+            judged: None,
             link: None,
             is_only_filled: false,
         }
@@ -244,69 +206,30 @@ pub(super) fn names(text: &str) -> Vec<String> {
     }
 }
 
-impl VerdictView {
-    fn of(judged: &Judgement) -> VerdictView {
-        let decision = &judged.decision;
-        let explained = judged.explanation.as_ref().map(Explained::of);
-        let notes = judged
-            .snapshot
-            .as_ref()
-            .map(|file| crawlgate_usage::notes(&file.robots));
-        let notes: Vec<Lint> = notes.unwrap_or_default();
-        let text = judged.snapshot.as_ref().map(|file| {
-            let speakers = explained.as_ref().map(Explained::speakers);
-            let deciding = explained.as_ref().and_then(Explained::deciding);
-            Text::of(
-                file.robots.text(),
-                None,
-                deciding,
-                &speakers.unwrap_or_default(),
-            )
-        });
-        VerdictView {
-            heading: VerdictHeading::of(decision),
-            asserted: decision.asserted.as_ref().map(|one| asserted(one)),
-            aside: judged.alternative.as_ref().map(alternative),
-            file: judged.snapshot.as_ref().map(|file| {
-                let octets = file.robots.text().len();
-                let cut = if file.robots.is_truncated() {
-                    ", cut at the size limit"
-                } else {
-                    ""
-                };
-                line(&format!("{} ({octets} octets{cut})", file.final_url))
-            }),
-            explained,
-            usage: judged
-                .usage
-                .as_ref()
-                .and_then(explain::usage::Usage::record)
-                .map(|record| UsageTable::of(&record)),
-            text,
-            more: notes.len().saturating_sub(NOTES),
-            notes: notes
-                .iter()
-                .take(NOTES)
-                .map(|note| {
-                    (
-                        note.line,
-                        note.kind.to_string(),
-                        octets(note.text.as_bytes()),
-                    )
-                })
-                .collect(),
-        }
-    }
+/// Returns the remarks on the file of a judgement.
+fn notes(judged: &Judgement) -> Vec<Lint> {
+    let file = judged.snapshot.as_ref();
+    file.map_or_else(Vec::new, |file| crawlgate_usage::notes(&file.robots))
 }
 
+/// Returns the file of a judgement, with the line that decides.
+fn text(judged: &Judgement) -> Option<Text> {
+    let explained = judged.explanation.as_ref();
+    let deciding = explained.and_then(Explanation::deciding);
+    let file = judged.snapshot.as_ref()?;
+    Some(Text::of(file.robots.text(), None, deciding, explained))
+}
+
+/// Describes an override.
 fn asserted(one: &Override) -> String {
     let (id, action, origin, pattern) = (one.id, one.action.as_str(), &one.origin, &one.pattern);
-    line(&format!(
+    format!(
         "{id}: {action} {origin}{pattern}, by {}: {}",
         one.by, one.reason
-    ))
+    )
 }
 
+/// Describes the other source that has an opinion.
 fn alternative(alternative: &Alternative) -> String {
     match alternative {
         Alternative::Override(one) => {
@@ -316,9 +239,7 @@ fn alternative(alternative: &Alternative) -> String {
         Alternative::Robots(otherwise) => {
             let (verdict, reason) = (otherwise.verdict().as_str(), otherwise.reason.as_str());
             let meaning = meaning(otherwise);
-            line(&format!(
-                "Without the override: {verdict}, {reason} ({meaning})."
-            ))
+            format!("Without the override: {verdict}, {reason} ({meaning}).")
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use super::format::{Fact, line};
 use crawlgate_evidence::replay::evidence::Robots;
+use crawlgate_gate::explain::Judgement;
+use crawlgate_gate::explain::usage::Usage;
 use crawlgate_usage::record::UsageRecord;
 
 /// The table, with the facts above it.
@@ -22,6 +24,12 @@ pub(super) struct Row {
 }
 
 impl UsageTable {
+    /// Returns the table of a judgement; `None` where nothing is said.
+    pub(super) fn of_judged(judged: &Judgement) -> Option<UsageTable> {
+        let record = judged.usage.as_ref().and_then(Usage::record);
+        record.map(|record| UsageTable::of(&record))
+    }
+
     /// Returns the table of a record.
     pub(super) fn of(usage: &UsageRecord<'_>) -> UsageTable {
         let fact = |name, text: String| Fact {

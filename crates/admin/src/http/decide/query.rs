@@ -64,9 +64,10 @@ impl DecideQuery {
         let url = url
             .ok_or_else(|| BadRequest::new("url is missing: which URL is going to be fetched?"))?;
         Ok(DecideQuery {
-            subject: match truth("tunnel", tunnel.as_deref())? {
-                true => Subject::Tunnel(url),
-                false => Subject::Url(url),
+            subject: if truth("tunnel", tunnel.as_deref())? {
+                Subject::Tunnel(url)
+            } else {
+                Subject::Url(url)
             },
             agent: agent
                 .filter(|agent| !agent.is_empty())
@@ -77,9 +78,10 @@ impl DecideQuery {
                 .map_or(Ok(Method::GET), |method| Method::from_bytes(&method))
                 .map_err(|_| BadRequest::new("method must be a method."))?,
             client: client.map(|name| String::from_utf8_lossy(&name).into_owned()),
-            pacing: match truth("pace", pace.as_deref())? {
-                true => Pacing::InTurn,
-                false => Pacing::AtOnce,
+            pacing: if truth("pace", pace.as_deref())? {
+                Pacing::InTurn
+            } else {
+                Pacing::AtOnce
             },
         })
     }

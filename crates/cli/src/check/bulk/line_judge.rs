@@ -348,9 +348,10 @@ fn tell(
         Some(rule) if rule.kind == RuleKind::Disallow => Reason::RobotsDisallow,
         _ => Reason::RobotsAllow,
     };
-    let guarded = match path_guard && reason == Reason::RobotsAllow {
-        true => rules.guard(&form),
-        false => GuardVerdict::Allowed,
+    let guarded = if path_guard && reason == Reason::RobotsAllow {
+        rules.guard(&form)
+    } else {
+        GuardVerdict::Allowed
     };
     let notes = noted.map(notes);
     let answer = OutputLine {

@@ -169,9 +169,10 @@ fn group(text: &mut String, group: &Group) {
         });
     line(text, "", &format!("{:>6}  {by}{was}", group.count));
     let (first, last) = (seconds(group.first), seconds(group.last));
-    let span = match first == last {
-        true => first,
-        false => format!("{first} to {last}"),
+    let span = if first == last {
+        first
+    } else {
+        format!("{first} to {last}")
     };
     line(text, "", &format!("{:>6}  {span}", ""));
     for url in &group.examples {

@@ -15,43 +15,14 @@ async fn sh(script: &str) -> CommandEnd {
 // One test for all cases: signals go to the whole process, so two tests at once would disturb each other's commands.
 #[tokio::test]
 async fn a_command_keeps_its_exit_code_and_gets_our_signals() {
+    #[rustfmt::skip] // one row, one case
     let cases = [
-        (
-            "the exit code is passed through",
-            "exit 7",
-            CommandEnd::Exited(7),
-            7,
-        ),
-        (
-            "success is passed through",
-            "exit 0",
-            CommandEnd::Exited(0),
-            0,
-        ),
-        (
-            "a signal that kills the command",
-            "kill -TERM $$",
-            CommandEnd::Killed(15),
-            143,
-        ),
-        (
-            "the command sees the environment",
-            "test \"$GATE\" = open",
-            CommandEnd::Exited(0),
-            0,
-        ),
-        (
-            "a signal to us reaches the command",
-            "trap 'exit 42' USR1; kill -USR1 $PPID; while :; do :; done",
-            CommandEnd::Exited(42),
-            42,
-        ),
-        (
-            "a signal that would end us reaches the command",
-            "trap 'exit 43' TERM; kill -TERM $PPID; while :; do :; done",
-            CommandEnd::Exited(43),
-            43,
-        ),
+        ("the exit code is passed through", "exit 7", CommandEnd::Exited(7), 7),
+        ("success is passed through", "exit 0", CommandEnd::Exited(0), 0),
+        ("a signal that kills the command", "kill -TERM $$", CommandEnd::Killed(15), 143),
+        ("the command sees the environment", "test \"$GATE\" = open", CommandEnd::Exited(0), 0),
+        ("a signal to us reaches the command", "trap 'exit 42' USR1; kill -USR1 $PPID; while :; do :; done", CommandEnd::Exited(42), 42),
+        ("a signal that would end us reaches the command", "trap 'exit 43' TERM; kill -TERM $PPID; while :; do :; done", CommandEnd::Exited(43), 43),
         (
             "the command may go on after a signal",
             "trap 'exit 44' USR2; trap 'kill -USR2 $PPID' HUP; kill -HUP $PPID; while :; do :; done",

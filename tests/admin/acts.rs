@@ -220,20 +220,11 @@ fn a_fault_in_a_note_of_a_user_is_told_beside_its_field() {
     let shown = gate.ask("GET", &target, &fields, "").text();
     let (_, rest) = shown.split_once("name=\"to\" value=\"").expect("a form");
     let to = rest.split('"').next().unwrap();
+    #[rustfmt::skip] // one row, one case
     let forms: [Form<'_>; 3] = [
         (&at(&one), &one, &[], 303),
-        (
-            "/denials/acknowledge/ticked",
-            &ticked,
-            &[("id", &ticked)],
-            200,
-        ),
-        (
-            "/denials/acknowledge",
-            &of_filter,
-            &[("conditions", conditions), ("to", to)],
-            200,
-        ),
+        ("/denials/acknowledge/ticked", &ticked, &[("id", &ticked)], 200),
+        ("/denials/acknowledge", &of_filter, &[("conditions", conditions), ("to", to)], 200),
     ];
     for (target, id, own, done) in forms {
         let with = |note| [&[("note", note)][..], own].concat();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::schema::Description;
 use crate::support::admin_gate::{json as body, problem};
-use crate::support::{AdminGate, Origin, RULES, StoredLog, eventually};
+use crate::support::{AdminGate, Origin, RULES, StoredLog, eventually, wait_until};
 
 pub fn encoded(text: &str) -> String {
     text.bytes()
@@ -68,12 +68,7 @@ fn every_operation_answers_as_it_is_described() {
         None,
     );
     let evidence = body(&evidence);
-    assert_eq!(
-        (&evidence["ok"], &evidence["held"]),
-        (&json!(true), &json!("proven")),
-        "{evidence}"
-    );
-    assert_eq!(evidence["robots_txt"], RULES);
+    has!(evidence, {"ok": true, "held": "proven", "robots_txt": RULES});
     let proof = held(
         "get",
         "/decisions/{id}/proof",
@@ -82,10 +77,7 @@ fn every_operation_answers_as_it_is_described() {
     );
     proof.field_is("content-type", Some("application/json"));
     let proof = body(&proof);
-    assert_eq!(
-        (&proof["record"]["id"], &proof["robots"]["body"]),
-        (&json!(id), &json!(RULES))
-    );
+    has!(proof, {"record.id": id, "robots.body": RULES});
     let target = format!("/decisions/{id}/evidence");
     let evidence = eventually("a checkpoint over the decision", || {
         let evidence = gate.api(&target);
@@ -119,9 +111,8 @@ fn every_operation_answers_as_it_is_described() {
     held("get", "/origins", "/origins", None);
     let mapped = Origin::with_rules("User-agent: *\nSitemap: /x\nSitemap: https://new.test/\n");
     gate.process.passes(&mapped.url("/a"));
-    eventually("the sitemaps to be kept", || {
-        let page = body(&held("get", "/sitemaps", "/sitemaps?limit=1", None));
-        page["next"].is_string().then_some(())
+    wait_until("the sitemaps to be kept", || {
+        body(&held("get", "/sitemaps", "/sitemaps?limit=1", None))["next"].is_string()
     });
     let found = body(&held(
         "get",
@@ -242,11 +233,7 @@ fn a_check_says_what_the_command_says_and_records_nothing() {
     let judged = body(&gate.post("/check", &question));
     let (told, _) = gate.ends(1, "check", &["--json", "--agent", "TestBot", &url]);
     assert_eq!(judged, serde_json::from_str::<Value>(&told).unwrap());
-    assert_eq!(
-        (&judged["verdict"], &judged["line"]),
-        (&json!("deny"), &json!(3)),
-        "{judged}"
-    );
+    has!(judged, {"verdict": "deny", "line": 3});
     let fetched = origin.robots_fetches();
     assert_eq!(body(&gate.post("/check", &question))["verdict"], "deny");
     assert_eq!(

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::api::encoded;
 use crate::support::admin_gate::{json as body, problem};
-use crate::support::{AdminGate, Origin, Reply, eventually};
+use crate::support::{AdminGate, Origin, Reply, wait_until};
 
 #[test]
 fn an_origin_is_fetched_anew_compared_and_forgotten() {
@@ -19,8 +19,7 @@ fn an_origin_is_fetched_anew_compared_and_forgotten() {
     let gate = AdminGate::open();
     gate.denied(&gate.process.get(&origin.url("/a")));
     let name = origin.url("").trim_end_matches('/').to_owned();
-    let refreshed = body(&gate.post("/refresh", &json!({"origin": name})));
-    assert_eq!(refreshed["state"], "successful", "{refreshed}");
+    has!(body(&gate.post("/refresh", &json!({"origin": name}))), {"state": "successful"});
     gate.denied(&gate.process.get(&origin.url("/b")));
     let fetches = gate.api(&format!("/origins/{}/fetches", encoded(&name)));
     let digest = |n: usize| fetches["items"][n]["sha256"].as_str().unwrap().to_owned();
@@ -29,11 +28,7 @@ fn an_origin_is_fetched_anew_compared_and_forgotten() {
         digest(1),
         digest(0)
     ));
-    assert!(
-        diff.text().contains("-Disallow: /a\n+Disallow: /b\n"),
-        "{}",
-        diff.text()
-    );
+    says!(diff.text(), "-Disallow: /a\n+Disallow: /b\n");
     let failed = body(&gate.post("/refresh", &json!({"origin": name})));
     assert!(
         failed["failure"]
@@ -62,8 +57,8 @@ fn origins_come_by_page() {
         .map(|origin| origin.url("").trim_end_matches('/').to_owned())
         .collect();
     names.sort_unstable();
-    eventually("the origins to be kept", || {
-        (gate.api("/origins")["items"].as_array().unwrap().len() == 3).then_some(())
+    wait_until("the origins to be kept", || {
+        gate.api("/origins")["items"].as_array().unwrap().len() == 3
     });
     let first = gate.api("/origins?limit=2&state=successful&containing=site");
     let next = first["next"].as_str().unwrap();
@@ -100,9 +95,7 @@ fn sitemaps_come_by_page_as_the_command_lists_them() {
         items.iter().map(word).collect()
     };
     let all = ["allowed", "disallowed", "unknown", "invalid"];
-    eventually("the origins to be kept", || {
-        (access("") == all).then_some(())
-    });
+    wait_until("the origins to be kept", || access("") == all);
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("?agent=ExampleBot", ["disallowed", "allowed", "unknown", "invalid"]),

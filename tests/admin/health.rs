@@ -7,7 +7,9 @@ use std::process::{Child, Stdio};
 use serde_json::json;
 
 use crate::support::admin_gate::json;
-use crate::support::{AdminGate, CrawlgateProcess, Latch, Origin, Reply, Setup, Wire, eventually};
+use crate::support::{
+    AdminGate, CrawlgateProcess, Latch, Origin, Reply, Setup, Wire, eventually, wait_until,
+};
 use rustix::process::Signal;
 
 #[test]
@@ -93,9 +95,7 @@ fn a_gate_with_unix_sockets_alone_is_ready() {
         Wire::connect(address).exchange(ask)
     };
     // The log has the message before the console shows it.
-    eventually("it to be ready", || {
-        (get("/ready").status == 200).then_some(())
-    });
+    wait_until("it to be ready", || get("/ready").status == 200);
     let listening = &json(&get("/api/v1/status"))["listening"];
     let place = listening[0].as_str().unwrap_or_default();
     assert!(place.ends_with("gate.sock"), "{listening}");

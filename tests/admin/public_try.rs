@@ -71,10 +71,7 @@ fn the_page_and_its_style_are_served_and_nothing_else() {
     let public = Public::with(|setup| setup.set("admin", "token_file", "\"token\""));
     let form = public.ask("GET", "/try");
     assert_eq!(form.status, 200, "no token is asked for: {form:?}");
-    assert!(
-        form.text()
-            .contains("<form method=\"get\" action=\"/try\">")
-    );
+    says!(form.text(), "<form method=\"get\" action=\"/try\">");
     assert_eq!(public.ask("GET", "/try?url=&agent=").status, 200);
     let style = public.ask("GET", "/try/style.css");
     let media_type = style.field("content-type");
@@ -135,7 +132,7 @@ fn a_private_address_is_asked_for_nothing_whatever_crawlers_may() {
     let origin = Origin::with_rules(RULES);
     // Crawlers may go there, and its robots.txt is known to them.
     let process = &public.gate.process;
-    process.denied(&process.get(&origin.url("/private")));
+    process.denies(&origin.url("/private"));
     let connections = origin.connections();
     let mut urls: Vec<String> = [
         "site.test",
@@ -158,23 +155,18 @@ fn a_private_address_is_asked_for_nothing_whatever_crawlers_may() {
     ]);
     for url in &urls {
         let page = public.judged(url, "TestBot");
-        assert!(page.contains(NOT_PUBLIC), "{url}: {page}");
-        assert!(
-            !page.contains("Verdict") && !page.contains("Disallow"),
-            "{url}: {page}"
-        );
+        says!(page, NOT_PUBLIC; "{url}");
+        lacks!(page, "Verdict", "Disallow"; "{url}");
     }
     assert_eq!(origin.connections(), connections, "{:?}", origin.seen());
     assert_eq!(public.count("not_public"), urls.len() as u64);
-    for (url, agent, why) in [
+    #[rustfmt::skip] // one row, one case
+    let rows = [
         ("gopher://a.example/", "", "the scheme must be http, https"),
-        (
-            "http://a.example/\"><script>alert(1)</script>",
-            "",
-            "write http://a.example/",
-        ),
+        ("http://a.example/\"><script>alert(1)</script>", "", "write http://a.example/"),
         ("https://a.example/", &"x".repeat(5000), "4096 octets"),
-    ] {
+    ];
+    for (url, agent, why) in rows {
         let page = public.judged(url, agent);
         assert!(page.contains(why) && !page.contains("Verdict"), "{page}");
         assert!(!page.contains("<script"), "{page}");

@@ -64,10 +64,7 @@ fn routes_of_the_source() -> BTreeSet<(String, String)> {
                 };
                 let end = rest.find(".route(").unwrap_or(rest.len());
                 let handlers = rest[..end].split(")\n").next().unwrap();
-                assert!(
-                    handlers.contains('('),
-                    "a handler in the place: {target} {handlers}"
-                );
+                says!(handlers, '('; "a handler in the place: {target}");
                 for method in METHODS {
                     let is_there = handlers
                         .match_indices(&format!("{method}("))
@@ -244,10 +241,7 @@ fn no_spelling_of_a_request_leads_to_an_act_beyond_the_role() {
     }
     assert_eq!(see(&gate, "/overrides?all=true")["items"], json!([]));
     let now = see(&gate, &format!("/origins/{encoded}"));
-    assert_eq!(
-        (&now["state"], &now["fetched"], &now["robots"]),
-        (&known["state"], &known["fetched"], &known["robots"])
-    );
+    has!(now, {"state": known["state"], "fetched": known["fetched"], "robots": known["robots"]});
     assert!(see(&gate, &format!("/decisions/{id}"))["acknowledged"].is_null());
 }
 
@@ -299,10 +293,7 @@ fn a_page_shows_the_user_and_hides_what_the_role_may_not_do() {
                 shown,
                 &format!("{who}, {own} <a href=\"/sign-out?user={who}\"")
             );
-            assert!(
-                !shown.contains("name=\"by\""),
-                "{target}: the name is known"
-            );
+            lacks!(shown, "name=\"by\""; "{target}: the name is known");
         }
     }
     // The form secret of a reader opens no form of an operator.
@@ -325,12 +316,7 @@ fn a_page_shows_the_user_and_hides_what_the_role_may_not_do() {
     let fields = format!("{}Accept: text/html\r\n", bearer("reader"));
     let answer = gate.ask("POST", "/overrides", &fields, "");
     assert_eq!(answer.status, 403);
-    assert!(answer.text().contains("<h1"), "{}", answer.text());
-    assert!(
-        answer.text().contains("this takes the role operate"),
-        "{}",
-        answer.text()
-    );
+    says!(answer.text(), "<h1", "this takes the role operate");
 }
 
 #[test]

@@ -61,10 +61,7 @@ fn ask(gate: &AdminGate, ca: &str, name: &str, line: &str, fields: &str, body: &
 fn the_console_speaks_tls_and_reads_its_certificate_again_at_a_reload() {
     let (ca, issuer) = authority();
     let mut gate = gate(&issuer, |_| ());
-    assert!(
-        gate.said()
-            .contains(&format!("console: https://{}/", gate.address))
-    );
+    says!(gate.said(), &format!("console: https://{}/", gate.address));
     let mut early = Wire::connect(gate.address).tls("one.test", &ca);
     let status = "GET /api/v1/status HTTP/1.1\r\nHost: one.test\r\n\r\n";
     assert_eq!(early.exchange(status).status, 200);
@@ -167,10 +164,7 @@ fn an_unusable_certificate_is_refused_at_the_start() {
         let (checked, _, of_check) = setup.run("config", &["check"]);
         assert_eq!(checked, Some(2), "{of_check}");
         let (_, said) = setup.ends(2, "serve", &[]);
-        assert!(
-            !said.contains("listening on"),
-            "no crawler is let in: {said}"
-        );
+        lacks!(said, "listening on"; "no crawler is let in");
         for said in [&said, &of_check] {
             says!(said, "[admin] ");
         }

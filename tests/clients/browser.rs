@@ -49,12 +49,7 @@ fn visit_with_chromium(options: &[&str]) {
         } else {
             "Disallow: /private"
         };
-        assert!(
-            outcome.stdout.contains(expected),
-            "{url}: {}\n{}",
-            outcome.stdout,
-            outcome.stderr
-        );
+        says!(outcome.stdout, expected; "{url}");
         if url == visit.urls()[3] {
             visit.held(&outcome);
         }

@@ -65,11 +65,7 @@ fn scrapy_asks_the_proxy_for_ftp_with_its_handler_for_http() {
         found.unwrap_or_else(|| panic!("{url}: {items:?}\n{}", outcome.stderr))
     };
     let (open, denied) = (found(&urls[0]), found(&urls[1]));
-    assert_eq!(
-        (&open["status"], &open["body"]),
-        (&200.into(), &"a file".into()),
-        "{open}"
-    );
+    has!(open, {"status": 200, "body": "a file"});
     assert_eq!(denied["status"], 403, "{denied}");
     // The server saw only the sessions of the proxy.
     assert_eq!(

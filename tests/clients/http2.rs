@@ -23,23 +23,14 @@ pub(crate) fn record<'a>(outcome: &'a Outcome, url: &str) -> &'a Value {
     let [record] = found[..] else {
         panic!("{url}: {found:?}\n{}", outcome.stderr);
     };
-    assert_eq!(
-        (&record["version"], &record["via"]),
-        (&json!("2"), &json!("intercepted")),
-        "{record}"
-    );
+    has!(record, {"version": "2", "via": "intercepted"});
     record
 }
 
 /// Asserts that the gate denied a URL.
 #[track_caller]
 fn denied(outcome: &Outcome, url: &str) {
-    let record = record(outcome, url);
-    assert_eq!(
-        (&record["verdict"], &record["status"], &record["reason"]),
-        (&json!("deny"), &json!(403), &json!("robots_disallow")),
-        "{record}"
-    );
+    has!(record(outcome, url), {"verdict": "deny", "status": 403, "reason": "robots_disallow"});
 }
 
 /// Asserts that `/page` was allowed and `/private` denied, each by HTTP/2, and that the origin saw only the first.
@@ -47,11 +38,7 @@ fn denied(outcome: &Outcome, url: &str) {
 fn held(visit: &Visit, outcome: &Outcome) {
     let origin = &visit.https;
     let page = record(outcome, &origin.url("/page"));
-    assert_eq!(
-        (&page["verdict"], &page["status"]),
-        (&json!("allow"), &json!(200)),
-        "{page}"
-    );
+    has!(page, {"verdict": "allow", "status": 200});
     denied(outcome, &origin.url("/private"));
     assert_eq!(origin.seen_but_robots(), ["GET /page"]);
     came_by_http_2(origin, "/page");
@@ -186,12 +173,7 @@ fn libcurl_speaks_http_2_with_the_proxy_itself() {
         let denial = told[1][1].as_str().unwrap();
         says!(denial, "Disallow: /private");
         for (url, verdict) in [(page, "allow"), (private, "deny")] {
-            let record = gate.record_of(&url);
-            assert_eq!(
-                (&record["version"], &record["verdict"]),
-                (&json!("2"), &json!(verdict)),
-                "{record}"
-            );
+            has!(gate.record_of(&url), {"version": "2", "verdict": verdict});
         }
         assert_eq!(origin.seen_but_robots(), ["GET /page"]);
     }
@@ -255,16 +237,10 @@ fn chromium_speaks_http_2_on_one_connection() {
     };
     opening.join().unwrap();
 
-    assert_eq!(told["page"], "h2");
-    assert_eq!(told["images"], json!(vec![json!([7, "h2"]); IMAGES]));
-    assert_eq!(
-        (&told["socket"], &told["refused"]),
-        (&json!("hello"), &json!("refused"))
-    );
-    assert_eq!(
-        (&told["denied"][0], &told["denied"][1]),
-        (&json!(403), &json!("h2"))
-    );
+    has!(told, {
+        "page": "h2", "images": vec![json!([7, "h2"]); IMAGES], "socket": "hello",
+        "refused": "refused", "denied.0": 403, "denied.1": "h2",
+    });
     let body = told["denied"][2].as_str().unwrap();
     says!(body, "Disallow: /private");
 
@@ -276,15 +252,11 @@ fn chromium_speaks_http_2_on_one_connection() {
         .chain(["/gallery", "/socket"])
     {
         let record = record(&outcome, &origin.url(target));
-        assert_eq!(&record["client"]["address"], connection, "{record}");
-        assert_eq!(record["verdict"], "allow", "{record}");
+        has!(record, {"client.address": connection, "verdict": "allow"});
         came_by_http_2(origin, target);
     }
     let socket = record(&outcome, &origin.url("/socket"));
-    assert_eq!(
-        (&socket["method"], &socket["status"]),
-        (&json!("GET"), &json!(101))
-    );
+    has!(socket, {"method": "GET", "status": 101});
     denied(&outcome, &origin.url("/private"));
     denied(&outcome, &origin.url("/private/socket"));
     let mut seen = origin.seen_but_robots();

@@ -64,11 +64,7 @@ fn curl_shows_the_rule_that_denied() {
     let curl = or_skip!(client("curl", "CRAWLGATE_CURL", &["curl"], &["--version"]));
     let visit = Visit::new();
     let outcome = visit.run([curl.as_str(), "--silent", &visit.https.url("/private")]);
-    assert!(
-        outcome.stdout.contains("Disallow: /private"),
-        "{}",
-        outcome.stdout
-    );
+    says!(outcome.stdout, "Disallow: /private");
     let outcome = visit.run([curl.as_str(), "--silent", &visit.https.url("/page")]);
     assert_eq!(outcome.stdout, "an allowed page", "{}", outcome.stderr);
 }
@@ -212,9 +208,5 @@ fn a_scrapy_spider_on_a_small_site() {
         );
     }
     visit.held(&outcome);
-    assert!(
-        outcome.stderr.contains("Disallow: /private"),
-        "no summary: {}",
-        outcome.stderr
-    );
+    says!(outcome.stderr, "Disallow: /private"; "no summary");
 }

@@ -66,8 +66,7 @@ impl FollowedRecipe {
     /// paths below it.
     #[track_caller]
     fn held(&self, open: &str, denied: &str) {
-        let record = self.gate.record_of(&self.origin.url(denied));
-        assert_eq!(record["reason"], "robots_disallow", "{record}");
+        has!(self.gate.record_of(&self.origin.url(denied)), {"reason": "robots_disallow"});
         let seen = self.origin.seen_but_robots();
         assert!(
             !seen.is_empty()
@@ -261,8 +260,7 @@ fn playwright() {
         ["200", "403"],
         "{said}"
     );
-    let record = followed.gate.record_of(&followed.origin.url("/private"));
-    assert_eq!(record["reason"], "robots_disallow", "{record}");
+    has!(followed.gate.record_of(&followed.origin.url("/private")), {"reason": "robots_disallow"});
     let seen = followed.origin.seen_but_robots();
     // Browsers request an icon as well.
     assert!(

@@ -106,17 +106,9 @@ fn php_with_its_own_settings() {
     printed_statuses(&outcome);
     visit.held(&outcome);
     // The settings of the machine are read as before, and ours behind them.
-    assert!(
-        outcome.stderr.contains("/bundle.pem\n"),
-        "{}",
-        outcome.stderr
-    );
+    says!(outcome.stderr, "/bundle.pem\n");
     for file in scanned.split(',').map(str::trim) {
-        assert!(
-            outcome.stderr.contains(file),
-            "no {file}: {}",
-            outcome.stderr
-        );
+        says!(outcome.stderr, file; "no {file}");
     }
 }
 

@@ -137,11 +137,7 @@ impl Visit {
                 .find(|record| record["url"] == *origin.url("/private"));
             let denied =
                 denied.unwrap_or_else(|| panic!("no denial over {scheme}\n{}", outcome.stderr));
-            assert_eq!(
-                (&denied["reason"], &denied["rule"]["line"]),
-                (&"robots_disallow".into(), &3.into()),
-                "{denied}"
-            );
+            has!(denied, {"reason": "robots_disallow", "rule.line": 3});
         }
     }
 }

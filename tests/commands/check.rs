@@ -147,10 +147,7 @@ allow: http://site.test/robots.txt
         let (exit, stdout, stderr) = check(&arguments, FILE.as_bytes());
         assert_eq!(exit, Some(code), "{name}: {stderr}");
         assert!(stdout.contains(expected), "{name}:\n{stdout}\n{expected}");
-        assert!(
-            !stdout.contains('\u{1b}'),
-            "{name}: no terminal, no colours"
-        );
+        lacks!(stdout, '\u{1b}'; "{name}: no terminal, no colours");
         assert_eq!(stderr, "", "{name}");
     }
 }
@@ -228,8 +225,7 @@ fn the_verdict_of_robots_txt_is_shown_beside_that_of_an_override() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(told["reason"], "operator_allow");
-    assert_eq!(told["without_override"]["reason"], "robots_disallow");
-    assert_eq!(told["without_override"]["verdict"], "deny");
+    has!(told, {"without_override.reason": "robots_disallow", "without_override.verdict": "deny"});
     let output = check_in(&setup, &[&url], b"");
     let text = String::from_utf8(output.stdout).unwrap();
     says!(

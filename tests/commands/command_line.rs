@@ -106,29 +106,12 @@ fn an_acknowledgement_without_a_person_says_how_to_name_one() {
 #[test]
 fn commands_over_decisions_say_how_to_name_them() {
     let home = tempfile::tempdir().unwrap();
+    #[rustfmt::skip] // one row, one case
     let cases: [(&[&str], &[&str]); 4] = [
-        (
-            &["audit", "verify"],
-            &[
-                "crawlgate audit verify [OPTIONS] <ID>\n",
-                "crawlgate audit verify [OPTIONS] --all\n",
-            ],
-        ),
-        (
-            &["audit", "prove"],
-            &[
-                "crawlgate audit prove [OPTIONS] <ID>\n",
-                "crawlgate audit prove [OPTIONS] <CONDITIONS>\n",
-            ],
-        ),
-        (
-            &["log", "--log", ""],
-            &["--log: a name is empty", "'*' for all"],
-        ),
-        (
-            &["audit", "verify", "--all", "--log", "g1,"],
-            &["--log: a name is empty"],
-        ),
+        (&["audit", "verify"], &["crawlgate audit verify [OPTIONS] <ID>\n", "crawlgate audit verify [OPTIONS] --all\n"]),
+        (&["audit", "prove"], &["crawlgate audit prove [OPTIONS] <ID>\n", "crawlgate audit prove [OPTIONS] <CONDITIONS>\n"]),
+        (&["log", "--log", ""], &["--log: a name is empty", "'*' for all"]),
+        (&["audit", "verify", "--all", "--log", "g1,"], &["--log: a name is empty"]),
     ];
     for (words, wanted) in cases {
         let mut command = Command::new(CRAWLGATE);

@@ -329,18 +329,8 @@ fn sitemaps_are_listed_with_the_verdict_of_their_own_origin() {
     );
     let whole = listed(&[]);
     assert_eq!(whole[7]["stale"], true, "{}", whole[7]);
-    assert_eq!(
-        (&whole[1]["stale"], &whole[1]["judged_as"]),
-        (&Value::Bool(false), &"*".into())
-    );
-    assert!(
-        whole[4]["error"]
-            .as_str()
-            .unwrap()
-            .contains("with scheme and host"),
-        "{}",
-        whole[4]
-    );
+    has!(whole, {"1.stale": false, "1.judged_as": "*"});
+    says!(whole[4]["error"].as_str().unwrap(), "with scheme and host");
     // Another crawler, another group.
     let for_bot: Vec<String> = listed(&["--agent", "ExampleBot/2.1 (+https://bot.example)"])
         .iter()
@@ -444,8 +434,7 @@ fn one_origin_is_shown_as_json() {
         let found = shown.pointer(pointer).and_then(Value::as_str);
         assert_eq!(found, Some(expected), "{pointer}: {said}");
     }
-    assert_eq!(shown["outage"]["attempts"], 3);
-    assert_eq!(shown["robots"]["sha256"], shown["history"][3]["sha256"]);
+    has!(shown, {"outage.attempts": 3, "robots.sha256": shown["history"][3]["sha256"]});
 }
 
 #[test]

@@ -55,12 +55,9 @@ fn entries_need_no_allocation_and_the_kept_corpus_passes_the_checks() {
 fn count_allocations() {
     let long = [b"https://user:secret@site.example/x?", &[b'q'; 20_000][..]].concat();
     let usual = b"https://site.example/private/x?q=1";
+    #[rustfmt::skip] // one row, one case
     let kinds: [(&[u8], &str, &[&str]); 3] = [
-        (
-            usual,
-            "robots_disallow",
-            &["ExampleBot-Image", "ExampleBot"],
-        ),
+        (usual, "robots_disallow", &["ExampleBot-Image", "ExampleBot"]),
         (&long, "robots_disallow", &["ExampleBot"]),
         (&long, "unknown_client", &[]),
     ];

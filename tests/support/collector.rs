@@ -89,7 +89,7 @@ pub(crate) fn denied(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> St
 /// Makes denials, and waits until a checkpoint covers them.
 pub(crate) fn deny(gate: &CrawlgateProcess, origin: &Origin, paths: &[&str]) {
     for path in paths {
-        let record = gate.denied(&gate.get(&origin.url(path)));
+        let record = gate.denies(&origin.url(path));
         let id = record["id"].as_str().unwrap();
         gate.beside_until("log", &["show", id], |told| told.contains(id));
         eventually("a checkpoint over it", || {

@@ -352,12 +352,26 @@ impl CrawlgateProcess {
         self.get(url).is_page(url);
     }
 
+    /// GETs a URL and asserts the status of the answer.
+    #[track_caller]
+    pub(crate) fn answers(&self, url: &str, status: u16) {
+        let answer = self.get(url);
+        assert_eq!(answer.status, status, "{url}: {answer:?}");
+    }
+
     /// GETs a URL until the answer has this status.
     #[track_caller]
     pub(crate) fn until(&self, status: u16, url: &str) {
         eventually(&format!("{status} for {url}"), || {
             (self.get(url).status == status).then_some(())
         });
+    }
+
+    /// Asks for a URL in absolute-form on a new connection; the response is still to be read.
+    pub(crate) fn asks(&self, url: &str) -> Wire {
+        let mut wire = self.connect();
+        wire.ask(url);
+        wire
     }
 
     /// Sends a request without a body and with further field lines (each ended by CRLF).

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::{Certificate, PATIENCE, eventually, pki};
+use super::{Certificate, PATIENCE, eventually, pki, wait_until};
 
 /// The runtime of all these origins.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -185,9 +185,7 @@ impl Http2Origin {
     /// Waits until `count` requests have arrived, not counting robots.txt.
     #[track_caller]
     pub(crate) fn wait_pages(&self, count: usize) {
-        eventually(&format!("{count} requests"), || {
-            (self.pages().len() >= count).then_some(())
-        });
+        wait_until(&format!("{count} requests"), || self.pages().len() >= count);
     }
 
     /// Returns the number of connections accepted.

@@ -22,13 +22,43 @@ macro_rules! or_skip {
     };
 }
 
-/// Asserts that a text has each of these parts.
+/// Asserts that a JSON document has each of these values: `has!(record, {"status": 403, "rule.line": 2}, "{case}")`.
+macro_rules! has {
+    ($document:expr, {$($values:tt)*} $(, $($case:tt)+)?) => {{
+        let case = String::new() $(+ &format!($($case)+))?;
+        crate::support::has_values(&serde_json::json!($document), &serde_json::json!({$($values)*}), &case);
+    }};
+}
+
+/// Asserts that a text has each of these parts: `says!(text, "one", "another"; "{case}")`.
 macro_rules! says {
-    ($text:expr, $($part:expr),+ $(,)?) => {{
-        $(
-            let part = $part;
-            assert!($text.contains(part), "no {part:?} in {}", $text);
-        )+
+    ($text:expr, $($part:expr),+ $(,)? $(; $($case:tt)+)?) => {{
+        let case = String::new() $(+ &format!($($case)+))?;
+        match &$text {
+            text => {
+                let text: &str = text.as_ref();
+                $(
+                    let part = $part;
+                    assert!(text.contains(part), "no {part:?} in {text} {case}");
+                )+
+            }
+        }
+    }};
+}
+
+/// Asserts likewise that a text has none of these parts.
+macro_rules! lacks {
+    ($text:expr, $($part:expr),+ $(,)? $(; $($case:tt)+)?) => {{
+        let case = String::new() $(+ &format!($($case)+))?;
+        match &$text {
+            text => {
+                let text: &str = text.as_ref();
+                $(
+                    let part = $part;
+                    assert!(!text.contains(part), "{part:?} in {text} {case}");
+                )+
+            }
+        }
     }};
 }
 
@@ -67,6 +97,8 @@ pub(crate) use wire::Wire;
 
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 /// The rules of most test origins.
 pub(crate) const RULES: &str =
     "# the rules of a test\nUser-agent: *\nDisallow: /private\nAllow: /private/open\n";
@@ -74,10 +106,29 @@ pub(crate) const RULES: &str =
 /// The time after which a test counts as hung. Generous, because test machines are slow and shared.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Asserts the values of a JSON document by path: keys, and places in arrays, with dots between them.
+#[track_caller]
+pub(crate) fn has_values(document: &Value, values: &Value, case: &str) {
+    for (path, value) in values.as_object().unwrap() {
+        let found = path.split('.').try_fold(document, |at, key| match at {
+            Value::Array(all) => all.get(key.parse::<usize>().ok()?),
+            at => at.get(key),
+        });
+        let found = found.unwrap_or(&Value::Null);
+        assert_eq!(found, value, "{path}: {case} {document}");
+    }
+}
+
 /// Calls `probe` again and again until it returns a value; fails with `what` when [`PATIENCE`] is used up.
 #[track_caller]
 pub(crate) fn eventually<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
     within(PATIENCE, what, probe)
+}
+
+/// Waits until a condition holds.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    eventually(what, || holds().then_some(()));
 }
 
 /// Does so for another time.

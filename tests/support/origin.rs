@@ -15,7 +15,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::http::{Body, Head};
 use super::reply::{Reply, Step};
-use super::{Certificate, PATIENCE, eventually, pki};
+use super::{Certificate, PATIENCE, eventually, pki, wait_until};
 
 /// The key of the reply for `.txt` paths without a script. No request-target equals it.
 const MISSING: &str = "missing";
@@ -177,8 +177,8 @@ impl Origin {
     pub(crate) fn stop(&self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], self.port()));
-        eventually("the origin to stop", || {
-            TcpStream::connect(address).is_err().then_some(())
+        wait_until("the origin to stop", || {
+            TcpStream::connect(address).is_err()
         });
     }
 

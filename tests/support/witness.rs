@@ -13,8 +13,8 @@ use crawlgate_tlog::{
 };
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use super::eventually;
 use super::pki::{self, Certificate};
+use super::wait_until;
 
 /// The conduct of a witness.
 #[derive(Clone, Debug)]
@@ -104,9 +104,8 @@ impl Witness {
     /// Stops listening: from now on connections are refused.
     pub(crate) fn stop(&self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
-        eventually("the witness to stop", || {
-            let closed = TcpStream::connect(("127.0.0.1", self.shared.port));
-            closed.is_err().then_some(())
+        wait_until("the witness to stop", || {
+            TcpStream::connect(("127.0.0.1", self.shared.port)).is_err()
         });
     }
 

@@ -1,7 +1,5 @@
 //! The meaning of a fetch of robots.txt, by its status and its redirects. Page: `docs/robots.md`.
 
-use serde_json::json;
-
 use crate::support::{Certificate, CrawlgateProcess, Origin, RULES, Reply};
 
 /// The effect of a robots.txt response.
@@ -33,16 +31,11 @@ pub(crate) fn check(case: &str, gate: &CrawlgateProcess, origin: &Origin, access
                 "{case}"
             );
             let record = gate.record_of(&origin.url("/private"));
-            assert_eq!(
-                (&record["reason"], &record["robots"]["state"]),
-                (&json!("robots_unavailable"), &json!("unavailable")),
-                "{case}: {record}"
-            );
+            has!(record, {"reason": "robots_unavailable", "robots.state": "unavailable"}, "{case}");
         }
         Nothing => {
             for answer in [&private, &open] {
-                let record = gate.unreachable(answer);
-                assert_eq!(record["robots"]["state"], "unreachable", "{case}: {record}");
+                has!(gate.unreachable(answer), {"robots.state": "unreachable"}, "{case}");
                 assert!(
                     answer.field("retry-after").unwrap().parse::<u64>().unwrap() >= 1,
                     "{case}: {answer:?}"
@@ -164,10 +157,7 @@ fn an_operator_chooses_other_statuses() {
     let answer = gate.get(&down.url("/"));
     let record = gate.refused(&answer, 403, "robots_unreachable");
     assert!(answer.field("retry-after").is_some());
-    assert_eq!(
-        record["error"], "destination_unavailable",
-        "the cause stays"
-    );
+    has!(record, {"error": "destination_unavailable"}, "the cause stays");
     let forbidden = Origin::http().on("/robots.txt", [Reply::status(403, "")]);
     assert!(gate.get(&forbidden.url("/")).is_ours());
     assert_eq!(forbidden.seen_but_robots(), [""; 0]);
@@ -262,17 +252,10 @@ fn a_redirected_robots_txt_binds_the_origin_that_was_asked_and_not_the_one_that_
         )],
     );
     check("across three origins", &gate, &initial, Rules);
-    let record = gate.record_of(&initial.url("/private"));
-    assert_eq!(
-        record["robots"]["url"],
-        initial.url("/robots.txt"),
-        "{record}"
-    );
-    assert_eq!(
-        record["robots"]["final_url"],
-        target.url_as("third.test", "/shared/rules"),
-        "{record}"
-    );
+    has!(gate.record_of(&initial.url("/private")), {
+        "robots.url": initial.url("/robots.txt"),
+        "robots.final_url": target.url_as("third.test", "/shared/rules"),
+    });
     let hop = middle.last("/robots.txt").head;
     assert_eq!(
         hop.field("host"),

@@ -35,16 +35,12 @@ fn only_a_load_balancer_may_name_another_address() {
     };
     let origin = Origin::http();
     let v1 = b"PROXY TCP4 192.0.2.7 127.0.0.1 40000 80\r\n".to_vec();
+    #[rustfmt::skip] // one row, one case
     let cases: [(&str, &str, Vec<u8>, &str); 6] = [
         ("v1", balanced, v1.clone(), "192.0.2.7:40000"),
         ("v2", balanced, v2(1), "192.0.2.7:40000"),
         ("v2-local", balanced, v2(0), "127.0.0.1:"),
-        (
-            "v1-unknown",
-            balanced,
-            b"PROXY UNKNOWN\r\n".to_vec(),
-            "127.0.0.1:",
-        ),
+        ("v1-unknown", balanced, b"PROXY UNKNOWN\r\n".to_vec(), "127.0.0.1:"),
         ("not-a-balancer", other, Vec::new(), "127.0.0.1:"),
         ("before-tls", tls, v1.clone(), "192.0.2.7:40000"),
     ];
@@ -121,8 +117,7 @@ fn limits_hold_for_the_clients_behind_a_balancer() {
     ));
     latch.arrivals(1);
     let answer = from("192.0.2.1").get(&plain.url("/2"));
-    let record = gate.refused(&answer, 429, "client_limit");
-    assert_eq!(record["client"]["address"], "192.0.2.1:1", "{record}");
+    has!(gate.refused(&answer, 429, "client_limit"), {"client.address": "192.0.2.1:1"});
     from("192.0.2.2")
         .get(&plain.url("/3"))
         .is_origins(200, "page /3");

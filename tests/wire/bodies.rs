@@ -61,44 +61,19 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
     let half = gzip(RULES);
     let half = &half[..half.len() / 2];
     let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    #[rustfmt::skip] // one row, one case
     let cases = [
-        (
-            "shorter than its Content-Length",
-            "incomplete",
-            Reply::raw(format!(
-                "HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{RULES}"
-            ))
-            .close(),
-        ),
-        (
-            "reset in the middle",
-            "incomplete",
-            Reply::raw(format!(
-                "HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{RULES}"
-            ))
-            .reset(),
-        ),
-        (
-            "no last chunk",
-            "incomplete",
-            Reply::raw(format!("{head}{:x}\r\n{RULES}\r\n", RULES.len())).close(),
-        ),
+        ("shorter than its Content-Length", "incomplete", Reply::raw(format!("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{RULES}")).close()),
+        ("reset in the middle", "incomplete", Reply::raw(format!("HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{RULES}")).reset()),
+        ("no last chunk", "incomplete", Reply::raw(format!("{head}{:x}\r\n{RULES}\r\n", RULES.len())).close()),
         (
             "nothing of a coded file, and no length",
             "incomplete",
             Reply::raw("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nConnection: close\r\n\r\n")
                 .close(),
         ),
-        (
-            "a chunk size that is no number",
-            "protocol",
-            Reply::raw(format!("{head}zz\r\n{RULES}\r\n0\r\n\r\n")).close(),
-        ),
-        (
-            "a chunk longer than it says",
-            "protocol",
-            Reply::raw(format!("{head}5\r\n{RULES}\r\n0\r\n\r\n")).close(),
-        ),
+        ("a chunk size that is no number", "protocol", Reply::raw(format!("{head}zz\r\n{RULES}\r\n0\r\n\r\n")).close()),
+        ("a chunk longer than it says", "protocol", Reply::raw(format!("{head}5\r\n{RULES}\r\n0\r\n\r\n")).close()),
         (
             "two lengths that differ",
             "protocol",
@@ -107,49 +82,14 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
             ))
             .close(),
         ),
-        (
-            "a length that is no number",
-            "protocol",
-            Reply::raw(format!(
-                "HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n{RULES}"
-            ))
-            .close(),
-        ),
-        (
-            "gzip cut short",
-            "content_encoding:gzip",
-            coded("gzip", half),
-        ),
-        (
-            "plain text that calls itself gzip",
-            "content_encoding:gzip",
-            coded("gzip", RULES.as_bytes()),
-        ),
-        (
-            "gzip in parts with padding between them",
-            "content_encoding:gzip",
-            coded("gzip", &[&gzip(RULES)[..], b"\0\0", &gzip(RULES)].concat()),
-        ),
-        (
-            "zstd before rules",
-            "content_encoding:zstd",
-            coded("zstd", &[&zstd(RULES), RULES.as_bytes()].concat()),
-        ),
-        (
-            "gzip under a name that stands for text",
-            "content_encoding:binary",
-            coded("binary", &gzip(RULES)),
-        ),
-        (
-            "plain text that calls itself brotli",
-            "content_encoding:br",
-            coded("br", RULES.as_bytes()),
-        ),
-        (
-            "a coding that was not requested",
-            "content_encoding:snappy",
-            coded("snappy", RULES.as_bytes()),
-        ),
+        ("a length that is no number", "protocol", Reply::raw(format!("HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n{RULES}")).close()),
+        ("gzip cut short", "content_encoding:gzip", coded("gzip", half)),
+        ("plain text that calls itself gzip", "content_encoding:gzip", coded("gzip", RULES.as_bytes())),
+        ("gzip in parts with padding between them", "content_encoding:gzip", coded("gzip", &[&gzip(RULES)[..], b"\0\0", &gzip(RULES)].concat())),
+        ("zstd before rules", "content_encoding:zstd", coded("zstd", &[&zstd(RULES), RULES.as_bytes()].concat())),
+        ("gzip under a name that stands for text", "content_encoding:binary", coded("binary", &gzip(RULES))),
+        ("plain text that calls itself brotli", "content_encoding:br", coded("br", RULES.as_bytes())),
+        ("a coding that was not requested", "content_encoding:snappy", coded("snappy", RULES.as_bytes())),
         (
             "compressed by a transfer coding",
             "transfer_encoding:gzip, chunked",
@@ -176,8 +116,7 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
                 "robots_unreachable",
                 "{case} {path}: {answer:?}"
             );
-            let record = gate.unreachable(&answer);
-            assert_eq!(record["robots"]["unreachable"]["cause"], cause, "{case}");
+            has!(gate.unreachable(&answer), {"robots.unreachable.cause": cause}, "{case}");
             let detail = answer.problem()["detail"].to_string();
             for (code, field) in [
                 ("content_encoding:", "(Content-Encoding: "),
@@ -247,8 +186,7 @@ fn a_robots_txt_that_is_longer_than_it_says_is_cut_and_unreachable() {
         for origin in origins {
             for path in ["/open", "/private"] {
                 let answer = gate.get(&origin.url(path));
-                let record = gate.unreachable(&answer);
-                assert_eq!(record["robots"]["unreachable"]["cause"], "length", "{case}");
+                has!(gate.unreachable(&answer), {"robots.unreachable.cause": "length"}, "{case}");
             }
             let pages = origin.seen_but_robots();
             assert!(
@@ -273,7 +211,7 @@ fn line_ends_behind_a_robots_txt_cut_nothing() {
     ] {
         for origin in [Origin::http(), Origin::https()] {
             let origin = origin.on("/robots.txt", [reply.clone()]);
-            gate.denied(&gate.get(&origin.url("/private")));
+            gate.denies(&origin.url("/private"));
             let open = gate.get(&origin.url("/open"));
             assert_eq!(open.text(), "page /open", "{case}");
         }
@@ -300,8 +238,7 @@ fn a_robots_txt_by_http2_that_has_another_length_than_it_says_is_unreachable() {
         });
         for path in ["/open", "/private"] {
             let answer = gate.get(&origin.url(path));
-            let record = gate.unreachable(&answer);
-            assert_eq!(record["robots"]["unreachable"]["cause"], "length", "{case}");
+            has!(gate.unreachable(&answer), {"robots.unreachable.cause": "length"}, "{case}");
         }
         // No page: the file is fetched once more, on a new connection, since HTTP/1.1 could have it whole.
         let is_fetch = |(_, stream): &(usize, u32)| *stream == 1;
@@ -315,7 +252,7 @@ fn a_body_ended_by_the_connection_is_whole_only_if_tls_says_so() {
     let gate = CrawlgateProcess::start();
     let open_ended = || Reply::raw(format!("HTTP/1.1 200 OK\r\n\r\n{RULES}"));
     let whole = Origin::https().on("/robots.txt", [open_ended().close()]);
-    gate.denied(&gate.get(&whole.url("/private")));
+    gate.denies(&whole.url("/private"));
     let cut = Origin::https().on("/robots.txt", [open_ended().cut()]);
     gate.unreachable(&gate.get(&cut.url("/open")));
     let page = Origin::https().on("/page", [open_ended().cut()]);
@@ -359,11 +296,7 @@ fn content_codings_are_decoded() {
             "{coding}: {answer:?}"
         );
         let record = gate.denied(&answer);
-        assert_eq!(
-            record["robots"]["bytes"],
-            RULES.len(),
-            "{coding}: the length counts decoded"
-        );
+        has!(record, {"robots.bytes": RULES.len()}, "{coding}: the length counts decoded");
         gate.passes(&origin.url("/open"));
     }
 }
@@ -397,7 +330,7 @@ fn an_endless_robots_txt_or_gzip_bomb_costs_no_more_than_the_limit() {
     let before = gate.resident();
     for (case, reply) in [("endless", plain), ("a gzip bomb", bomb)] {
         let origin = Origin::http().on("/robots.txt", [reply]);
-        let record = gate.denied(&gate.get(&origin.url("/private")));
+        let record = gate.denies(&origin.url("/private"));
         assert_eq!(record["robots"]["truncated"], true, "{case}: {record}");
         let kept = record["robots"]["bytes"].as_u64().unwrap();
         assert!(kept <= 512_000, "{case}: {record}");
@@ -422,6 +355,6 @@ fn the_line_that_the_limit_cuts_is_dropped() {
     let end = "Disallow: /";
     let filler = "#".repeat(512_000 - start.len() - end.len() - 1);
     let origin = Origin::with_rules(&format!("{start}{filler}\n{end}deep/and/more\n"));
-    gate.denied(&gate.get(&origin.url("/private")));
+    gate.denies(&origin.url("/private"));
     gate.passes(&origin.url("/open"));
 }

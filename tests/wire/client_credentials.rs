@@ -56,8 +56,7 @@ fn credentials_are_asked_for_checked_and_not_passed_on() {
     for _ in 0..3 {
         ask(&mut wire, &url, &basic("news", PASSWORD)).is_origins(200, "page /open");
     }
-    let record = gate.record("the client", |record| record["status"] == 200);
-    assert_eq!(record["client"]["name"], "news", "{record}");
+    has!(gate.record("the client", |record| record["status"] == 200), {"client.name": "news"});
     // Credentials of an earlier request do not count for a request without any.
     gate.refused(&ask(&mut wire, &url, ""), 407, "unauthenticated");
     for head in origin.seen() {
@@ -82,8 +81,7 @@ fn requests_in_a_tunnel_are_of_the_client_that_opened_it() {
     let mut wire = wire.tls("site.test", &gate.ca_pem());
     wire.get_inside(&authority, "/open")
         .is_origins(200, "page /open");
-    let record = gate.denied(&wire.get_inside(&authority, "/private"));
-    assert_eq!(record["client"]["name"], "news", "{record}");
+    has!(gate.denied(&wire.get_inside(&authority, "/private")), {"client.name": "news"});
     kept_secret(&gate);
 }
 

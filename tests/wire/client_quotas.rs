@@ -15,20 +15,20 @@ fn a_quota_is_spent_once() {
     let url = |n| origin.url(&format!("/open/{n}"));
     gate.get(&url(1)).is_origins(200, "page /open/1");
     // A denial counts like any other request, because its record takes room.
-    gate.denied(&gate.get(&origin.url("/private")));
+    gate.denies(&origin.url("/private"));
     gate.get(&url(2)).is_origins(200, "page /open/2");
     let answer = gate.get(&url(3));
     gate.refused(&answer, 429, "quota_spent");
     assert!(answer.field("retry-after").is_some(), "{answer:?}");
     assert_eq!(origin.seen_but_robots(), ["GET /open/1", "GET /open/2"]);
     // A crawler's request for robots.txt counts like any other.
-    gate.refused(&gate.get(&origin.url("/robots.txt")), 429, "quota_spent");
+    gate.refuses(&origin.url("/robots.txt"), 429, "quota_spent");
     // A reload that allows more keeps the usage so far.
     gate.reload(|setup| {
         setup.tables("[[client]]\nname = 'rest'\nquota = { requests = 4, per = '365d' }\n");
     });
     gate.get(&url(4)).is_origins(200, "page /open/4");
-    gate.refused(&gate.get(&url(5)), 429, "quota_spent");
+    gate.refuses(&url(5), 429, "quota_spent");
 }
 
 #[test]
@@ -38,14 +38,14 @@ fn the_octets_of_a_quota_are_counted_when_a_request_ends() {
     let url = |n: u32| origin.url(&format!("/{n}"));
     // Answers of crawlgate itself cost nothing.
     for _ in 0..2 {
-        gate.denied(&gate.get(&origin.url("/private")));
+        gate.denies(&origin.url("/private"));
     }
     // First seven octets, then more than eight.
     for n in 1..=2 {
         gate.get(&url(n)).is_origins(200, &format!("page /{n}"));
         gate.record_of(&url(n));
     }
-    gate.refused(&gate.get(&url(3)), 429, "quota_spent");
+    gate.refuses(&url(3), 429, "quota_spent");
     assert_eq!(origin.seen_but_robots(), ["GET /1", "GET /2"]);
 }
 
@@ -59,8 +59,7 @@ fn a_client_that_disconnects_while_held_keeps_no_turn() {
     gate.passes(&origin.url("/a"));
     for _ in 0..3 {
         // The hold would have ended after 100 seconds; if earlier turns were kept, both requests would be refused.
-        let record = held_and_broken_off(&gate, &origin, "quota_spent");
-        assert_eq!(record["reason"], "robots_allow", "{record}");
+        has!(held_and_broken_off(&gate, &origin, "quota_spent"), {"reason": "robots_allow"});
     }
     assert_eq!(origin.seen_but_robots(), ["GET /a"]);
 }

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use super::export::{gate, vkey};
 use crate::support::collector::{Collector, denied, named};
-use crate::support::{CrawlgateProcess, Origin, RULES, Setup, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, Setup, wait_until};
 
 #[test]
 fn the_logs_of_two_gates_are_collected_and_read_by_name() {
@@ -134,10 +134,7 @@ fn the_logs_of_two_gates_are_collected_and_read_by_name() {
         let output = serve.command(command).args(words).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{command}: {said}");
-        assert!(
-            said.contains("`crawlgate collect` alone writes"),
-            "{command}: {said}"
-        );
+        says!(said, "`crawlgate collect` alone writes"; "{command}");
     }
     let (_, error) = collector.setup.ends(2, "log", &["--log", "par"]);
     says!(error, "there are logs.example/ams, logs.example/fra-1");
@@ -299,8 +296,8 @@ fn a_collector_that_is_killed_goes_on() {
     let words = ["--from", from.to_str().unwrap(), "--trust-new"];
     let mut child = again.setup.command("collect").args(words).spawn().unwrap();
     let lock = again.folder.path().join("collection/collect.lock");
-    eventually("the collector to begin", || {
-        (lock.exists() || child.try_wait().unwrap().is_some()).then_some(())
+    wait_until("the collector to begin", || {
+        lock.exists() || child.try_wait().unwrap().is_some()
     });
     let id = rustix::process::Pid::from_child(&child);
     // It may have ended by itself: then nothing is left to do.

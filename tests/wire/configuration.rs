@@ -62,11 +62,7 @@ fn a_configuration_of_the_working_directory_is_told_of_and_a_strangers_is_refuse
     assert_eq!(source(), format!("{}: ok\n", at_home.display()));
     let output = crawlgate(here, &check);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
-    assert!(
-        !text(&output.stderr).contains("configuration"),
-        "{}",
-        text(&output.stderr)
-    );
+    lacks!(text(&output.stderr), "configuration");
 
     let nearby = here.join("crawlgate.toml");
     // With this file, the misspelt line of the robots.txt does not count.
@@ -102,10 +98,7 @@ fn a_configuration_of_the_working_directory_is_told_of_and_a_strangers_is_refuse
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
         says!(said, "crawlgate.toml: not read: others may write it");
-        assert!(
-            said.contains("--config crawlgate.toml"),
-            "no way out: {said}"
-        );
+        says!(said, "--config crawlgate.toml"; "no way out");
     }
     assert!(!here.join("trace").exists());
     let named = [&check[..], &["--config", "crawlgate.toml"]].concat();
@@ -154,8 +147,7 @@ fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
          loopback\n"
     );
     says!(said, &leaves);
-    let record = company.record_of(&url);
-    assert_eq!(record["verdict"], "allow", "{record}");
+    has!(company.record_of(&url), {"verdict": "allow"});
 
     let mut configured = Setup::new();
     configured.tables("[[upstream.proxy]]\nhosts = 'other.test'\ndirect = true\n");

@@ -32,10 +32,7 @@ fn offered(setup: &Setup) -> Vec<&'static str> {
         }
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{way}: {said}");
-        assert!(
-            said.contains("was not started: the kernel does not"),
-            "{way}: {said}"
-        );
+        says!(said, "was not started: the kernel does not"; "{way}");
         assert!(!trace.exists(), "{way}: it ran");
         eprintln!("skipped: {way}: {said}");
         false

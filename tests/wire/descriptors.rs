@@ -130,8 +130,7 @@ fn want_of_descriptors_is_no_outage_of_an_origin() {
         wire_of(first.as_deref_mut(), &mut wire, &known, "/2").is_origins(200, "page /2");
         // A robots.txt that cannot be fetched.
         let answer = wire_of(to_new.as_mut(), &mut wire, &new, "/1");
-        let record = gate.refused(&answer, 503, "overloaded");
-        assert_eq!(record["error"], "connection_limit_reached", "{record}");
+        has!(gate.refused(&answer, 503, "overloaded"), {"error": "connection_limit_reached"});
         let said = answer.field("proxy-status").unwrap();
         says!(said, "error=connection_limit_reached");
         assert!(answer.field("retry-after").is_some(), "{answer:?}");
@@ -148,10 +147,7 @@ fn want_of_descriptors_is_no_outage_of_an_origin() {
             "GET {target} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n{body}"
         ));
         let record = gate.refused(&answer, 503, "overloaded");
-        assert_eq!(
-            (&record["error"], &record["url"]),
-            (&"connection_limit_reached".into(), &url.into())
-        );
+        has!(record, {"error": "connection_limit_reached", "url": url});
 
         // Everything works as before.
         set_limit(&gate, hard_limit(&gate));
@@ -211,7 +207,7 @@ fn idle_connections_make_room_where_no_descriptor_is_left() {
     set_limit(&gate, hard_limit(&gate));
     let _crowd = close_gaps(&gate);
     leave_none(&gate, 0);
-    gate.refused(&gate.get(&new.url("/next")), 503, "overloaded");
+    gate.refuses(&new.url("/next"), 503, "overloaded");
     assert_eq!(new.seen_but_robots(), ["GET /page"]);
 }
 
@@ -262,11 +258,7 @@ fn a_low_limit_is_told_at_the_start_and_kept_within() {
         silent.push(gate.connect());
         gate.passes(&origin.url("/page"));
     }
-    assert!(
-        !gate.said().contains("no connection could be accepted"),
-        "{}",
-        gate.said()
-    );
+    lacks!(gate.said(), "no connection could be accepted");
     let unreachable = gate.records();
     let unreachable = unreachable
         .iter()

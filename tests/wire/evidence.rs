@@ -3,16 +3,15 @@
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
-use serde_json::json;
 
-use crate::support::{CrawlgateProcess, Origin, RULES, Reply, eventually, program};
+use crate::support::{CrawlgateProcess, Origin, RULES, Reply, eventually, program, wait_until};
 
 #[test]
 fn by_default_the_log_holds_denials_only() {
     let gate = CrawlgateProcess::with(|setup| setup.set("log", "decisions", "\"denied\""));
     let origin = Origin::with_rules(RULES);
     gate.passes(&origin.url("/open"));
-    gate.denied(&gate.get(&origin.url("/private")));
+    gate.denies(&origin.url("/private"));
     assert_eq!(gate.records().len(), 1);
 }
 
@@ -29,22 +28,10 @@ fn a_failed_exchange_is_recorded_beside_denials() {
         "proxy-status",
         Some("crawlgate; error=connection_terminated"),
     );
-    let record = gate.record("the failure", |record| record["id"] == problem["id"]);
-    assert_eq!(
-        (
-            &record["verdict"],
-            &record["reason"],
-            &record["error"],
-            &record["detail"]
-        ),
-        (
-            &json!("allow"),
-            &json!("robots_allow"),
-            &problem["error"],
-            &problem["detail"]
-        ),
-        "{record}"
-    );
+    has!(gate.record("the failure", |record| record["id"] == problem["id"]), {
+        "verdict": "allow", "reason": "robots_allow", "error": problem["error"],
+        "detail": problem["detail"],
+    });
     assert_eq!(origin.seen_but_robots(), ["POST /open"]);
 }
 
@@ -55,7 +42,7 @@ fn requests_that_are_forwarded_without_a_record_are_counted() {
     for _ in 0..3 {
         gate.passes(&origin.url("/open"));
     }
-    gate.denied(&gate.get(&origin.url("/private")));
+    gate.denies(&origin.url("/private"));
     gate.signal(Signal::TERM);
     assert!(gate.wait().success(), "{}", gate.said());
     let lines = gate.log_lines();
@@ -63,19 +50,9 @@ fn requests_that_are_forwarded_without_a_record_are_counted() {
         panic!("{lines:?}");
     };
     assert_eq!(denial["reason"], "robots_disallow", "{denial}");
-    assert_eq!(
-        (
-            &forwarded["event"],
-            &forwarded["count"],
-            &forwarded["clients"]
-        ),
-        (
-            &json!("forwarded"),
-            &json!(3),
-            &json!([{"address": "127.0.0.1", "count": 3}])
-        ),
-        "{forwarded}"
-    );
+    has!(forwarded, {
+        "event": "forwarded", "count": 3, "clients": [{"address": "127.0.0.1", "count": 3}],
+    });
     // The store has the same, and it is part of the proof.
     let (_, said, _) = gate.beside("audit", &["verify", "--all"]);
     says!(said, "1 forwarded");
@@ -144,7 +121,7 @@ fn the_id_in_each_answer_of_ours_is_found_with_what_the_crawler_was_told() {
 fn a_query_is_redacted_where_so_configured() {
     let gate = CrawlgateProcess::with(|setup| setup.set("log", "redact_query", "true"));
     let origin = Origin::with_rules(RULES);
-    gate.denied(&gate.get(&origin.url("/private?token=secret")));
+    gate.denies(&origin.url("/private?token=secret"));
     gate.get(&origin.url("/open?token=secret"));
     gate.wait_records(2);
     let log = std::fs::read_to_string(gate.log_path()).unwrap();
@@ -163,11 +140,9 @@ fn foreign_octets_make_no_bad_line() {
     request.extend(b"\"\\ \xff\xfe\xc3\xa9 </script>\r\n\r\n");
     let answer = gate.connect().exchange(request);
     assert_eq!(answer.status, 403, "{answer:?}");
-    assert!(
-        gate.wait_records(1)[0]["user_agent"]
-            .as_str()
-            .unwrap()
-            .contains("</script>")
+    says!(
+        gate.wait_records(1)[0]["user_agent"].as_str().unwrap(),
+        "</script>"
     );
 }
 
@@ -273,7 +248,7 @@ fn what_cannot_be_seen_is_spelt_out_by_every_command() {
 fn after_a_kill_every_line_is_whole_and_earlier_answers_are_recorded() {
     let mut gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
-    gate.denied(&gate.get(&origin.url("/private/first")));
+    gate.denies(&origin.url("/private/first"));
     let mut wire = gate.connect();
     for n in 0..500 {
         wire.send(format!(
@@ -286,15 +261,14 @@ fn after_a_kill_every_line_is_whole_and_earlier_answers_are_recorded() {
     }
     gate.restart(Signal::KILL);
     // The end may have come in the middle of a write. The next process moves half a line aside.
-    gate.denied(&gate.get(&origin.url("/private/last")));
+    gate.denies(&origin.url("/private/last"));
     let text = std::fs::read_to_string(gate.log_path()).unwrap();
     assert!(
         text.ends_with('\n'),
         "half a line: {:?}",
         text.lines().last()
     );
-    let records = gate.records();
-    assert_eq!(records[0]["url"], json!(origin.url("/private/first")));
+    has!(gate.records(), {"0.url": origin.url("/private/first")});
 }
 
 #[test]
@@ -318,9 +292,8 @@ fn a_full_disk_denies_rather_than_loses_and_says_so_once() {
         let origin = Origin::with_rules(RULES);
         if denies {
             let url = origin.url("/open");
-            eventually("the first refusal", || {
-                let answer = gate.get(&url);
-                (answer.problem()["reason"] == "log_failed").then_some(())
+            wait_until("the first refusal", || {
+                gate.get(&url).problem()["reason"] == "log_failed"
             });
             let before = origin.seen_but_robots().len();
             let answer = gate.get(&url);
@@ -336,9 +309,7 @@ fn a_full_disk_denies_rather_than_loses_and_says_so_once() {
             }
             assert_eq!(gate.get(&origin.url("/private")).status, 403);
         }
-        eventually("the complaint", || {
-            gate.said().contains("/dev/full").then_some(())
-        });
+        wait_until("the complaint", || gate.said().contains("/dev/full"));
         let complaints = gate
             .said()
             .lines()

@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
 use crate::support::{CrawlgateProcess, Latch, Origin, Reply};
 
 #[test]
@@ -59,22 +57,10 @@ fn failures_of_an_origin_get_our_error_answers() {
                 "{case}: {said}"
             );
             let record = gate.record_of(&origin.url("/page"));
-            assert_eq!(
-                (&record["verdict"], &record["status"]),
-                (&json!("allow"), &json!(status)),
-                "{case}: {record}"
-            );
+            has!(record, {"verdict": "allow", "status": status}, "{case}");
             let named = record["error"].as_str().unwrap();
-            assert!(
-                said.contains(&format!("error={named}")),
-                "{case}: {said} {record}"
-            );
-            let problem = answer.problem();
-            assert_eq!(
-                (&problem["status"], &problem["id"]),
-                (&json!(status), &record["id"]),
-                "{case}: {problem}"
-            );
+            says!(said, &format!("error={named}"); "{case} {record}");
+            has!(answer.problem(), {"status": status, "id": record["id"]}, "{case}");
         }
     }
     never.open();

@@ -24,7 +24,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::{
-    CrawlgateProcess, Engine, EngineLink, Origin, RULES, Setup, eventually, origin_ca_pem,
+    CrawlgateProcess, Engine, EngineLink, Origin, RULES, Setup, origin_ca_pem, wait_until,
 };
 
 /// The key of the fleets of these tests.
@@ -106,8 +106,7 @@ fn an_instance_without_its_engine_forwards_nothing() {
         engine.kill();
         gate.wait_said("cut off from its fleet");
         let before = origin.seen().len();
-        let answer = gate.get(&origin.url("/page"));
-        gate.refused(&answer, 503, "fleet_cut");
+        gate.refuses(&origin.url("/page"), 503, "fleet_cut");
         assert_eq!(origin.seen().len(), before, "nothing reaches the origin");
         engine.start_again();
         gate.until(200, &origin.url("/page"));
@@ -120,8 +119,7 @@ fn an_instance_that_never_heard_from_its_engine_serves_and_forwards_nothing() {
     link.close();
     let origin = Origin::with_rules(RULES);
     let gate = CrawlgateProcess::with(|setup| member(setup, &link, "a1"));
-    let answer = gate.get(&origin.url("/page"));
-    gate.refused(&answer, 503, "fleet_cut");
+    gate.refuses(&origin.url("/page"), 503, "fleet_cut");
     assert_eq!(origin.seen().len(), 0);
     link.open();
     gate.until(200, &origin.url("/page"));
@@ -144,13 +142,9 @@ fn a_request_that_is_held_is_refused_when_its_instance_is_cut_off() {
         before.starts_with('$') && !before.starts_with("$-1"),
         "{before}"
     );
-    let held = ["/held/1", "/held/2", "/held/3"].map(|path| {
-        let mut wire = gate.connect();
-        wire.ask(&origin.url(path));
-        wire
-    });
+    let held = ["/held/1", "/held/2", "/held/3"].map(|path| gate.asks(&origin.url(path)));
     // A turn is in hand.
-    eventually("the turn", || (turns() != before).then_some(()));
+    wait_until("the turn", || turns() != before);
     engine.kill();
     for mut wire in held {
         let answer = wire.response("GET");

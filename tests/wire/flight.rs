@@ -24,14 +24,7 @@ fn two_hundred_first_requests_cause_one_fetch() {
             ))
         })
         .collect();
-    let mut wires: Vec<Wire> = urls
-        .iter()
-        .map(|url| {
-            let mut wire = gate.connect();
-            wire.ask(url);
-            wire
-        })
-        .collect();
+    let mut wires: Vec<Wire> = urls.iter().map(|url| gate.asks(url)).collect();
     latch.arrivals(1);
     assert_eq!(
         origin.seen().len(),
@@ -64,7 +57,7 @@ fn a_crawler_that_hangs_up_does_not_cancel_the_fetch() {
     drop(wire);
     gate.record_of(&impatient);
     latch.open();
-    gate.denied(&gate.get(&origin.url("/private")));
+    gate.denies(&origin.url("/private"));
     assert_eq!(
         (origin.robots_fetches(), origin.seen_but_robots()),
         (1, Vec::new())
@@ -181,5 +174,5 @@ fn an_unreachable_origin_is_closed_for_every_request_and_opens_when_it_answers_a
     origin.script("/robots.txt", [Reply::ok(RULES)]);
     let url = origin.url("/open");
     gate.until(200, &url);
-    gate.denied(&gate.get(&origin.url("/private")));
+    gate.denies(&origin.url("/private"));
 }

@@ -36,22 +36,11 @@ fn a_file_is_served_over_http() {
         assert_eq!(answer.field(name).as_deref(), Some(value), "{answer:?}");
     }
     let record = gate.record_of(&url);
-    assert_eq!(
-        (
-            &record["scheme"],
-            &record["verdict"],
-            &record["status"],
-            &record["bytes_out"]
-        ),
-        (&"ftp".into(), &"allow".into(), &200.into(), &5.into()),
-        "{record}"
-    );
-    assert_eq!(record["upstream"], format!("127.0.0.1:{}", server.port()));
-    assert_eq!(
-        record["upstream_version"],
-        serde_json::Value::Null,
-        "it is no HTTP"
-    );
+    has!(record, {
+        "scheme": "ftp", "verdict": "allow", "status": 200, "bytes_out": 5,
+        "upstream": format!("127.0.0.1:{}", server.port()),
+    });
+    has!(record, {"upstream_version": null}, "it is no HTTP");
     let robots = format!("ftp://site.test:{}/robots.txt", server.port());
     assert_eq!(record["robots"]["url"], robots, "{record}");
     let page = [
@@ -69,11 +58,7 @@ fn a_disallowed_file_is_never_named_to_the_server() {
     let gate = CrawlgateProcess::start();
     let server = FtpServer::with_rules(RULES).file("private/x", "secret");
     for path in ["/private/x", "/private/", "/private;type=d"] {
-        let record = gate.denied(&gate.get(&server.url(path)));
-        assert_eq!(
-            (&record["scheme"], &record["port"]),
-            (&"ftp".into(), &server.port().into())
-        );
+        has!(gate.denies(&server.url(path)), {"scheme": "ftp", "port": server.port()});
     }
     assert_eq!(server.seen(), ROBOTS);
 }
@@ -102,7 +87,7 @@ fn spellings_of_a_disallowed_path_reach_no_server() {
         }
         assert_eq!(server.sessions(), 0, "path_guard = {path_guard}");
         for path in ["/private/x", "/private/x;type=a", "/private;x/x"] {
-            gate.denied(&gate.get(&server.url(path)));
+            gate.denies(&server.url(path));
         }
         assert_eq!(server.named(), [""; 0], "path_guard = {path_guard}");
     }
@@ -122,7 +107,7 @@ fn a_transfer_type_hides_no_file_from_a_rule_that_ends() {
         "/pub/;type=d",
         "/pub/",
     ] {
-        gate.denied(&gate.get(&server.url(path)));
+        gate.denies(&server.url(path));
     }
     assert_eq!(server.named(), [""; 0]);
     gate.get(&server.url("/pub/y;type=i"))
@@ -135,9 +120,9 @@ fn robots_txt_counts_for_its_own_scheme_and_port() {
     let closed = FtpServer::with_rules("User-agent: *\nDisallow: /\n").file("a", "closed");
     let open = FtpServer::start().file("a", "open");
     let web = Origin::with_rules("User-agent: *\nDisallow: /\n");
-    gate.denied(&gate.get(&closed.url("/a")));
+    gate.denies(&closed.url("/a"));
     gate.get(&open.url("/a")).is_origins(200, "open");
-    gate.denied(&gate.get(&web.url("/a")));
+    gate.denies(&web.url("/a"));
     let robots = gate.get(&closed.url("/robots.txt"));
     robots.is_origins(200, "User-agent: *\nDisallow: /\n");
 }
@@ -169,10 +154,7 @@ fn a_request_that_writes_is_refused() {
         let url = server.url("/a").replace("://", &format!("://{user}"));
         let answer = gate.get(&url);
         gate.refused(&answer, 400, "bad_request");
-        assert!(
-            answer.text().contains("without user and password"),
-            "{answer:?}"
-        );
+        says!(answer.text(), "without user and password");
     }
     assert_eq!(server.sessions(), 0);
 }
@@ -181,7 +163,7 @@ fn a_request_that_writes_is_refused() {
 fn ftp_is_a_matter_of_the_configuration() {
     let mut gate = CrawlgateProcess::with(|setup| setup.set("upstream", "ftp", "false"));
     let server = FtpServer::start().file("a", "open");
-    gate.refused(&gate.get(&server.url("/a")), 501, "bad_request");
+    gate.refuses(&server.url("/a"), 501, "bad_request");
     assert_eq!(server.sessions(), 0);
     gate.reload(|setup| setup.set("upstream", "ftp", "true"));
     gate.get(&server.url("/a")).is_origins(200, "open");
@@ -233,8 +215,7 @@ fn a_head_transfers_nothing() {
     assert_eq!(gate.request("HEAD", &server.url("/pub/"), "").status, 200);
     assert_eq!(gate.request("HEAD", &server.url("/pub/g"), "").status, 404);
     assert_eq!(server.data_connections(), before);
-    let record = gate.record_of(&server.url("/pub/g"));
-    assert_eq!(record["error"], serde_json::Value::Null, "{record}");
+    has!(gate.record_of(&server.url("/pub/g")), {"error": null});
 }
 
 #[test]
@@ -254,14 +235,12 @@ fn a_directory_is_a_page_of_links() {
         let text = answer.text();
         says!(text, "<a href=\"a%20b&amp;c.txt\">a b&amp;c.txt</a>  5");
         says!(text, "<a href=\"deep/\">deep/</a>");
-        assert!(text.contains(&format!(
-            "<title>ftp://site.test:{}/pub/</title>",
-            server.port()
-        )));
-        let root = gate.get(&server.url(""));
-        assert!(
-            root.text().contains("<a href=\"pub/\">") && root.text().contains("<a href=\"top\">")
+        says!(
+            text,
+            &format!("<title>ftp://site.test:{}/pub/</title>", server.port())
         );
+        let root = gate.get(&server.url(""));
+        says!(root.text(), "<a href=\"pub/\">", "<a href=\"top\">");
         let moved = gate.get(&server.url("/pub"));
         assert_eq!(moved.status, 301, "{moved:?}");
         assert_eq!(moved.field("location"), Some(server.url("/pub/")));
@@ -345,7 +324,7 @@ fn commands_know_ftp_origins() {
     let gate = CrawlgateProcess::start();
     let server = FtpServer::with_rules(RULES);
     let url = server.url("/private/x;type=i");
-    gate.denied(&gate.get(&url));
+    gate.denies(&url);
     for setup in [&gate.setup, &Setup::new()] {
         let (said, _) = setup.ends(1, "check", &[&url]);
         says!(said, "Disallow: /private");
@@ -361,7 +340,7 @@ fn two_crawlers_at_once_cause_one_fetch_of_robots_txt() {
     let latch = Latch::new();
     let server = FtpServer::with_rules(RULES).on("RETR robots.txt", Act::Wait(latch.clone()));
     thread::scope(|scope| {
-        let ask = || gate.denied(&gate.get(&server.url("/private/x")));
+        let ask = || gate.denies(&server.url("/private/x"));
         let both = [scope.spawn(ask), scope.spawn(ask)];
         latch.arrivals(1);
         latch.open();

@@ -19,7 +19,7 @@ use Way::{Bare, Plain, Tls};
 use serde_json::Value;
 
 use crate::http2::{TLS, listening};
-use crate::support::{CrawlgateProcess, Origin, RULES, Seen, Setup, Wire, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, Seen, Setup, Wire, eventually, wait_until};
 
 /// The way in which a row's octets reach the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,11 +298,8 @@ fn check(
         Closed(reason) => {
             wire.drain();
             if let Some(reason) = reason {
-                eventually("its record", || {
-                    let reasons = reasons(gate);
-                    reasons[recorded_before..]
-                        .contains(&reason.into())
-                        .then_some(())
+                wait_until("its record", || {
+                    reasons(gate)[recorded_before..].contains(&reason.into())
                 });
             }
             assert_eq!(seen(), [""; 0], "{name}");

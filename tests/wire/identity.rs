@@ -50,7 +50,7 @@ fn a_user_agent_of_nine_kilobytes_lifts_no_rule() {
         let record = gate.denied(&refused);
         let sent = format!("BigBot {OWN}");
         assert_eq!(fetched_as(&record), ("bigbot", &*sent), "{name}");
-        gate.denied(&gate.get(&origin.url("/private")));
+        gate.denies(&origin.url("/private"));
         assert_eq!(origin.seen_but_robots(), [""; 0], "{name}");
         assert_eq!(origin.robots_agents(), [sent, format!("TestBot {OWN}")]);
     }
@@ -81,7 +81,7 @@ fn a_firewall_that_refuses_one_name_lifts_nothing() {
     let refused = get_as(&gate, b"sqlmap/1.7#stable", &origin.url("/private"));
     let record = gate.denied(&refused);
     assert_eq!(fetched_as(&record), ("sqlmap", OWN));
-    gate.denied(&gate.get(&origin.url("/private")));
+    gate.denies(&origin.url("/private"));
     assert_eq!(origin.seen_but_robots(), [""; 0]);
     let agents = [
         format!("sqlmap {OWN}"),
@@ -182,8 +182,7 @@ fn a_redirect_into_what_its_origin_disallows_ends_the_chain_whichever_is_visited
         }
         // The site has no other robots.txt, so the page goes out.
         gate.passes(&site.url("/page"));
-        let record = gate.record_of(&site.url("/page"));
-        assert_eq!(record["reason"], "robots_unavailable", "{record}");
+        has!(gate.record_of(&site.url("/page")), {"reason": "robots_unavailable"});
         assert_eq!(kept_file_requests(&keeper), 0, "the hop was made");
         let agents = [format!("TestBot {OWN}"), OWN.to_owned()];
         assert_eq!(keeper.robots_agents(), agents);
@@ -204,7 +203,7 @@ fn a_redirect_that_is_disallowed_to_one_name_alone_opens_nothing_for_it() {
         if is_visited_first {
             gate.passes(&keeper.url("/open"));
         }
-        let record = gate.denied(&gate.get(&site.url("/page")));
+        let record = gate.denies(&site.url("/page"));
         assert_eq!(fetched_as(&record), ("testbot", OWN));
         let hop = keeper.last("/kept/robots.txt").head;
         hop.field_is("user-agent", Some(OWN));
@@ -219,18 +218,14 @@ fn a_redirect_that_is_disallowed_takes_no_file_away() {
     let keeper = keeper("User-agent: *\nDisallow: /kept/\n");
     let hop = Reply::redirect(302, &keeper.url("/kept/robots.txt"));
     let site = Origin::http().on("/robots.txt", [Reply::ok(RULES), hop]);
-    gate.denied(&gate.get(&site.url("/private")));
+    gate.denies(&site.url("/private"));
     gate.ends(1, "origins", &["refresh", &site.url("")]);
     assert_eq!(site.robots_fetches(), 3, "confirmed as crawlgate alone");
-    gate.denied(&gate.get(&site.url("/private")));
+    gate.denies(&site.url("/private"));
     gate.passes(&site.url("/open"));
     // A crawler without an earlier robots.txt is still not admitted.
     let other = get_as(&gate, b"OtherBot/1", &site.url("/private"));
-    let record = gate.unreachable(&other);
-    assert_eq!(
-        record["robots"]["unreachable"]["cause"], "disallowed_hop",
-        "{record}"
-    );
+    has!(gate.unreachable(&other), {"robots.unreachable.cause": "disallowed_hop"});
     assert_eq!(site.seen_but_robots(), ["GET /open"]);
     assert_eq!(kept_file_requests(&keeper), 0);
 }
@@ -248,11 +243,7 @@ fn a_redirect_that_cannot_be_judged_is_not_followed() {
             gate.unreachable(&refused);
         }
         let refused = gate.get(&site.url("/page"));
-        let record = gate.unreachable(&refused);
-        assert_eq!(
-            record["robots"]["unreachable"]["cause"], "unjudged_hop",
-            "{record}"
-        );
+        has!(gate.unreachable(&refused), {"robots.unreachable.cause": "unjudged_hop"});
         assert_eq!(keeper.seen_but_robots(), [""; 0]);
         assert_eq!(site.seen_but_robots(), [""; 0]);
     }
@@ -277,11 +268,10 @@ fn a_site_that_keeps_its_robots_txt_elsewhere_stays_shut_when_it_is_fetched_agai
             "/kept/robots.txt",
             [Reply::ok("User-agent: *\nDisallow: /\n")],
         );
-    gate.denied(&gate.get(&origin.url("/page")));
+    gate.denies(&origin.url("/page"));
     gate.succeeds("origins", &["refresh", &origin.url("")]);
     assert_eq!(origin.robots_fetches(), 2);
-    let record = gate.denied(&gate.get(&origin.url("/page")));
-    assert_eq!(record["reason"], "robots_disallow", "{record}");
+    has!(gate.denies(&origin.url("/page")), {"reason": "robots_disallow"});
     assert_eq!(
         origin
             .seen()
@@ -302,7 +292,7 @@ fn the_operator_names_another_user_agent() {
         );
     });
     let origin = Origin::with_rules(RULES);
-    let record = gate.denied(&gate.get(&origin.url("/private")));
+    let record = gate.denies(&origin.url("/private"));
     let sent = "TestBot Fleet/2.0 (+https://fleet.example)";
     assert_eq!(fetched_as(&record), ("testbot", sent));
     assert_eq!(origin.robots_agents(), [sent]);

@@ -11,7 +11,9 @@ use std::{fs, thread};
 use rusqlite::{Connection, OpenFlags};
 use rustix::process::Signal;
 
-use crate::support::{CrawlgateProcess, Origin, RULES, Response, Setup, StoredLog, eventually};
+use crate::support::{
+    CrawlgateProcess, Origin, RULES, Response, Setup, StoredLog, eventually, wait_until,
+};
 
 /// The number of kills in a row.
 const ROUNDS: usize = 50;
@@ -116,9 +118,7 @@ fn fifty_kills_under_load_lose_no_denial_that_was_told() {
             })
             .collect();
         let wait = |count: &AtomicUsize, enough| {
-            eventually("denials", || {
-                (count.load(Ordering::Relaxed) >= enough).then_some(())
-            });
+            wait_until("denials", || count.load(Ordering::Relaxed) >= enough);
         };
         // Each round ends at another point: in the first batch, or after many.
         let enough = 1 + round * 3;

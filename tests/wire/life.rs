@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::opaque::{SWITCH, upgrade};
 use crate::support::{
-    CrawlgateProcess, Latch, Origin, PATIENCE, RULES, Reply, Setup, eventually, program,
+    CrawlgateProcess, Latch, Origin, PATIENCE, RULES, Reply, Setup, eventually, program, wait_until,
 };
 
 /// Runs `serve` with a configuration that must not start, and returns its exit code and stderr.
@@ -78,10 +78,8 @@ fn a_reload_changes_the_settings_and_a_broken_file_does_not() {
     gate.setup.set("limits", "connections", "7");
     gate.setup.write();
     gate.signal(Signal::HUP);
-    eventually("what needs a restart", || {
-        gate.said()[said..]
-            .contains("limits.connections")
-            .then_some(())
+    wait_until("what needs a restart", || {
+        gate.said()[said..].contains("limits.connections")
     });
 
     let said = gate.said().len();
@@ -90,12 +88,10 @@ fn a_reload_changes_the_settings_and_a_broken_file_does_not() {
     gate.setup.set("robots", "profile", "\"no such profile\"");
     gate.setup.write();
     gate.signal(Signal::HUP);
-    eventually("the complaint", || {
-        gate.said()[said..]
-            .contains("no such profile")
-            .then_some(())
+    wait_until("the complaint", || {
+        gate.said()[said..].contains("no such profile")
     });
-    gate.denied(&gate.get(&url));
+    gate.denies(&url);
     assert!(gate.is_running());
 }
 
@@ -163,20 +159,15 @@ fn sigterm_lets_transfers_end_and_takes_no_new_ones() {
     let mut idle = gate.connect();
     idle.get(&origin.url("/")).is_origins(200, "page /");
     gate.signal(Signal::TERM);
-    eventually("the listener to close", || {
-        TcpStream::connect(gate.address).is_err().then_some(())
+    wait_until("the listener to close", || {
+        TcpStream::connect(gate.address).is_err()
     });
     assert!(idle.is_closed(), "an idle connection outlives the listener");
     assert!(gate.is_running(), "the gate did not wait for the transfer");
     latch.open();
     assert_eq!(wire.read(8), b"partrest");
     assert_eq!(gate.wait().code(), Some(0));
-    let record = gate.record_of(&origin.url("/slow"));
-    assert_eq!(
-        (&record["status"], &record["error"]),
-        (&200.into(), &serde_json::Value::Null),
-        "{record}"
-    );
+    has!(gate.record_of(&origin.url("/slow")), {"status": 200, "error": null});
 }
 
 #[test]
@@ -193,14 +184,13 @@ fn a_second_signal_or_the_end_of_the_grace_period_ends_at_once() {
         assert_eq!(wire.response_head().status, 200);
         gate.signal(Signal::TERM);
         if grace == "\"10m\"" {
-            eventually("the listener to close", || {
-                TcpStream::connect(gate.address).is_err().then_some(())
+            wait_until("the listener to close", || {
+                TcpStream::connect(gate.address).is_err()
             });
             gate.signal(Signal::INT);
         }
         gate.wait();
-        let record = gate.record_of(&origin.url("/slow"));
-        assert_eq!(record["error"], "proxy_stopped", "{record}");
+        has!(gate.record_of(&origin.url("/slow")), {"error": "proxy_stopped"});
     }
     latch.open();
 }
@@ -213,15 +203,14 @@ fn sigterm_lets_a_websocket_end() {
     let answer = wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()));
     assert_eq!(answer.status, 101);
     gate.signal(Signal::TERM);
-    eventually("the listener to close", || {
-        TcpStream::connect(gate.address).is_err().then_some(())
+    wait_until("the listener to close", || {
+        TcpStream::connect(gate.address).is_err()
     });
     wire.send(b"still");
     assert_eq!(wire.read(5), b"still");
     drop(wire);
     assert_eq!(gate.wait().code(), Some(0));
-    let record = gate.record_of(&origin.url("/socket"));
-    assert_eq!(record["bytes_out"], 5, "{record}");
+    has!(gate.record_of(&origin.url("/socket")), {"bytes_out": 5});
 }
 
 #[test]
@@ -233,8 +222,7 @@ fn a_crawler_that_breaks_its_websocket_off_has_hung_up() {
     assert_eq!(answer.status, 101, "{answer:?}");
     // Without a close of the WebSocket or of the TLS session.
     drop(wire);
-    let record = gate.record_of(&origin.url("/socket"));
-    assert_eq!(record["error"], "client_closed", "{record}");
+    has!(gate.record_of(&origin.url("/socket")), {"error": "client_closed"});
 }
 
 #[test]
@@ -257,7 +245,7 @@ fn a_socket_passed_by_systemd_is_used() {
     let gate = CrawlgateProcess::spawn(setup, command);
     assert_eq!(gate.address, address);
     let origin = Origin::with_rules(RULES);
-    gate.denied(&gate.get(&origin.url("/private")));
+    gate.denies(&origin.url("/private"));
 }
 
 #[test]
@@ -320,6 +308,5 @@ fn a_websocket_that_is_cut_off_is_recorded_as_cut_off() {
     assert_eq!(answer.status, 101);
     gate.signal(Signal::TERM);
     gate.wait();
-    let record = gate.record_of(&origin.url("/socket"));
-    assert_eq!(record["error"], "proxy_stopped", "{record}");
+    has!(gate.record_of(&origin.url("/socket")), {"error": "proxy_stopped"});
 }

@@ -2,7 +2,9 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
-use crate::support::{CrawlgateProcess, Latch, Origin, Reply, Response, Wire, eventually};
+use crate::support::{
+    CrawlgateProcess, Latch, Origin, Reply, Response, Wire, eventually, wait_until,
+};
 
 /// Returns an origin that answers `/slow` when the latch opens.
 fn slow_origin(latch: &Latch) -> Origin {
@@ -118,8 +120,7 @@ fn a_tunnel_keeps_its_connection_slot() {
         .is_origins(200, "page /1");
     tunnel.send(format!("GET /slow HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
     latch.arrivals(1);
-    let answer = gate.get(&plain.url("/2"));
-    gate.refused(&answer, 503, "overloaded");
+    gate.refuses(&plain.url("/2"), 503, "overloaded");
     assert_eq!(
         plain.connections(),
         0,
@@ -159,8 +160,7 @@ fn an_opaque_tunnel_counts_as_a_request_while_it_is_open() {
     let (origin, plain) = (Origin::https(), Origin::http());
     let mut tunnel = gate.connect();
     assert_eq!(tunnel.tunnel(&origin.authority()).status, 200);
-    let answer = gate.get(&plain.url("/1"));
-    gate.refused(&answer, 503, "overloaded");
+    gate.refuses(&plain.url("/1"), 503, "overloaded");
     drop(tunnel);
     let url = plain.url("/2");
     gate.until(200, &url);
@@ -210,9 +210,7 @@ fn no_more_requests_are_in_progress_than_allowed() {
         assert_eq!(first.response("GET").status, 204);
         // The connection continues, and refused requests are not counted.
         let url = other.url("/3");
-        eventually("a place to be free", || {
-            (second.get(&url).status == 200).then_some(())
-        });
+        wait_until("a place to be free", || second.get(&url).status == 200);
     }
 }
 
@@ -231,8 +229,7 @@ fn a_client_may_have_limits_of_its_own() {
     let mut third = gate.connect();
     let answer = third.get(&other.url("/3"));
     told_to_come_back(&gate, &mut third, &answer, 429, "client_limit");
-    let record = gate.record_of(&other.url("/3"));
-    assert_eq!(record["client"]["name"], "news", "{record}");
+    has!(gate.record_of(&other.url("/3")), {"client.name": "news"});
     latch.open();
     for wire in &mut all {
         assert_eq!(wire.response("GET").status, 204);
@@ -299,9 +296,8 @@ fn listeners_share_the_connection_slots() {
     assert_eq!(first.response("GET").status, 204);
     // A request keeps its slot for a moment after its answer.
     let url = other.url("/page");
-    eventually("room at the second listener", || {
-        let answer = Wire::connect(addresses[1]).get(&url);
-        (answer.status == 200).then_some(())
+    wait_until("room at the second listener", || {
+        Wire::connect(addresses[1]).get(&url).status == 200
     });
 }
 

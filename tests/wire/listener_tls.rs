@@ -175,10 +175,7 @@ fn an_unusable_certificate_is_reported_with_its_file() {
             keep(setup.dir(), "proxy.pem", cert, 0o644);
             keep(setup.dir(), "proxy.key", key, mode);
         });
-        assert!(
-            said.contains(told) && said.contains("[[listener]] \"tls\""),
-            "{case}: {said}"
-        );
+        says!(said, told, "[[listener]] \"tls\""; "{case}");
     }
 }
 

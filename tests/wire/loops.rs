@@ -5,7 +5,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::support::{CrawlgateProcess, Setup, eventually};
+use crate::support::{CrawlgateProcess, Setup, wait_until};
 
 #[test]
 fn a_loop_through_a_second_instance_ends() {
@@ -55,8 +55,8 @@ fn a_loop_ends(via: bool) {
         let looped = |record: &&Value| record["error"] == "proxy_loop_detected";
         records.iter().filter(looped).count()
     };
-    eventually("one instance to detect the loop", || {
-        (loops(&first) + loops(&second) > 0).then_some(())
+    wait_until("one instance to detect the loop", || {
+        loops(&first) + loops(&second) > 0
     });
     let connections = |gate: &CrawlgateProcess| gate.records().len();
     assert!(

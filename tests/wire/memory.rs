@@ -112,8 +112,7 @@ fn a_refresh_reaches_the_process() {
     origin.script("/robots.txt", [Reply::status(503, "")]);
     let (said, _) = gate.ends(1, "origins", &["refresh", &url]);
     says!(said, "it answered 503");
-    let known = known_after(&gate, &origin, 3);
-    assert_eq!(known["state"], "successful", "the copy is fresh: {known}");
+    has!(known_after(&gate, &origin, 3), {"state": "successful"}, "the copy is fresh");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::python::python_with;
 use crate::support::witness::Witness;
 use crate::support::{
-    CrawlgateProcess, Engine, Origin, RULES, Reply, Response, Wire, eventually, program,
+    CrawlgateProcess, Engine, Origin, RULES, Reply, Response, Wire, program, wait_until,
 };
 
 /// Starts a gate with an admin listener.
@@ -81,16 +81,18 @@ fn samples(gate: &CrawlgateProcess) -> Samples {
 /// Waits until a series has a value.
 #[track_caller]
 pub(crate) fn wait(gate: &CrawlgateProcess, series: &str, value: f64) {
-    eventually(&format!("{series} to be {value}"), || {
-        (samples(gate).get(series) == Some(&value)).then_some(())
+    wait_until(&format!("{series} to be {value}"), || {
+        samples(gate).get(series) == Some(&value)
     });
 }
 
 /// Waits until a series has this value or a higher one.
 #[track_caller]
 pub(crate) fn wait_least(gate: &CrawlgateProcess, series: &str, value: f64) {
-    eventually(&format!("{series} to be {value} or more"), || {
-        (*samples(gate).get(series)? >= value).then_some(())
+    wait_until(&format!("{series} to be {value} or more"), || {
+        samples(gate)
+            .get(series)
+            .is_some_and(|found| *found >= value)
     });
 }
 
@@ -114,7 +116,7 @@ fn busy() -> (CrawlgateProcess, Origin, Origin) {
     let http = Origin::with_rules(RULES).on("/page", [Reply::ok("twelve bytes")]);
     let https = Origin::https().robots(RULES).on("/page", [Reply::ok("x")]);
     gate.get(&http.url("/page")).is_origins(200, "twelve bytes");
-    gate.denied(&gate.get(&http.url("/private/x")));
+    gate.denies(&http.url("/private/x"));
     gate.get(&https.url_as("site.test", "/page"))
         .is_origins(200, "x");
     (gate, http, https)

@@ -1,8 +1,6 @@
 //! Traffic that the gate cannot read: opaque tunnels, and protocols that a connection switches to.
 //! Page: `docs/networks.md`.
 
-use serde_json::json;
-
 use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Wire, origin_ca_pem};
 
 /// Starts a gate that does not intercept `bank.test`.
@@ -29,11 +27,7 @@ fn an_opaque_tunnel_is_for_origins_that_disallow_nothing() {
         let record = gate.record("the tunnel", |record| {
             record["via"] == "tunnel" && record["port"] == port
         });
-        assert_eq!(
-            (&record["verdict"], &record["method"]),
-            (&json!("allow"), &json!("CONNECT")),
-            "{record}"
-        );
+        has!(record, {"verdict": "allow", "method": "CONNECT"});
         assert!(
             record["bytes_out"].as_u64().unwrap() > 0 && record["bytes_in"].as_u64().unwrap() > 0,
             "{record}"
@@ -58,8 +52,7 @@ fn an_opaque_tunnel_is_refused_where_one_rule_disallows_anything_or_nothing_is_k
         let mut wire = gate.connect();
         let answer = wire.tunnel(&format!("bank.test:{}", origin.port()));
         assert_eq!(answer.problem()["reason"], reason, "{case}: {answer:?}");
-        let record = gate.refused(&answer, status, reason);
-        assert_eq!(record["via"], "tunnel", "{record}");
+        has!(gate.refused(&answer, status, reason), {"via": "tunnel"});
         wire.send("GET /robots.txt HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(
             wire.is_closed(),
@@ -132,12 +125,9 @@ fn an_opaque_tunnel_carries_tls_for_its_host_and_nothing_else() {
         let record = gate.record(case, |record| {
             record["via"] == "tunnel" && record["port"] == port
         });
-        assert_eq!(
-            (&record["verdict"], &record["reason"], &record["error"]),
-            (&json!("deny"), &json!(reason), &json!(error)),
-            "{case}: {record}"
-        );
-        assert_eq!(record["opaque"], true, "{case}: {record}");
+        has!(record, {
+            "verdict": "deny", "reason": reason, "error": error, "opaque": true,
+        }, "{case}");
         assert_eq!(origin.seen_but_robots(), [""; 0], "{case}");
         let of_it = gate.records();
         let of_it = of_it.iter().filter(|record| record["port"] == port).count();
@@ -231,11 +221,7 @@ fn a_websocket_is_judged_then_relayed() {
         }
         drop(wire);
         let record = gate.record_of(&origin.url("/socket"));
-        assert_eq!(
-            (&record["status"], &record["verdict"]),
-            (&json!(101), &json!("allow")),
-            "{record}"
-        );
+        has!(record, {"status": 101, "verdict": "allow"});
         assert!(record["bytes_out"].as_u64().unwrap() >= 100_000, "{record}");
         assert_eq!(origin.seen_but_robots(), ["GET /socket"]);
     }
@@ -259,12 +245,7 @@ fn an_open_websocket_ends_when_its_request_would_be_denied() {
     let words = ["add", &origin_url, "/socket", "deny"];
     let why = ["--until", "1d", "--by", "Ada", "--reason", "a letter"];
     gate.succeeds("override", &[&words[..], &why].concat());
-    let record = gate.record_of(&origin.url("/socket"));
-    assert_eq!(
-        (&record["status"], &record["error"]),
-        (&json!(101), &json!("http_request_denied")),
-        "{record}"
-    );
+    has!(gate.record_of(&origin.url("/socket")), {"status": 101, "error": "http_request_denied"});
     wire.drain();
     // Its path is not denied.
     bystander.send(b"still");
@@ -282,8 +263,7 @@ fn a_websocket_that_one_side_has_left_gives_back_its_slot_and_its_turn() {
     // The origin does not even notice.
     drop(wire);
     gate.passes(&origin.url("/page"));
-    let record = gate.record_of(&origin.url("/socket"));
-    assert_eq!(record["error"], "client_closed", "{record}");
+    has!(gate.record_of(&origin.url("/socket")), {"error": "client_closed"});
     latch.open();
 
     // The other way: the crawler does not close, although the origin has.
@@ -337,8 +317,7 @@ fn a_websocket_opens_on_a_connection_that_has_carried_requests() {
     wire.send(message);
     assert_eq!(wire.read(message.len()), message);
     drop(wire);
-    let record = gate.record_of(&origin.url("/socket"));
-    assert_eq!(record["bytes_in"], message.len(), "{record}");
+    has!(gate.record_of(&origin.url("/socket")), {"bytes_in": message.len()});
 }
 
 #[test]

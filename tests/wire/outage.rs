@@ -14,8 +14,7 @@ fn a_fetch_that_failed_while_the_process_was_stopped_is_begun_anew() {
         "/robots.txt",
         [Reply::silent().wait(&latch), Reply::ok(RULES)],
     );
-    let mut wire = gate.connect();
-    wire.ask(&origin.url("/private"));
+    let mut wire = gate.asks(&origin.url("/private"));
     latch.arrivals(1);
     gate.signal(Signal::STOP);
     // The time for which the process is stopped, which is the point of the test.
@@ -56,7 +55,7 @@ fn failures_while_no_origin_is_reached_are_no_origins() {
         "three that fail are the gate's own outage"
     );
     let alive = Origin::with_rules(RULES);
-    gate.denied(&gate.get(&alive.url("/private")));
+    gate.denies(&alive.url("/private"));
     let fifth = Origin::http();
     fifth.stop();
     assert!(

@@ -3,10 +3,10 @@
 
 use std::process::Output;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::support::{
-    CrawlgateProcess, Origin, RULES, Reply, Response, Setup, eventually, origin_ca_pem,
+    CrawlgateProcess, Origin, RULES, Reply, Response, Setup, origin_ca_pem, wait_until,
 };
 
 /// Runs `crawlgate override …` with the gate's configuration.
@@ -40,18 +40,9 @@ fn denied(gate: &CrawlgateProcess, answer: &Response, id: &str) -> Value {
     assert_eq!(problem["override"], id, "{problem}");
     let detail = problem["detail"].as_str().unwrap();
     says!(detail, "a letter");
-    assert!(
-        !answer.text().contains("Ada Example"),
-        "the person stays out of the answer: {}",
-        answer.text()
-    );
+    lacks!(answer.text(), "Ada Example"; "the person stays out of the answer");
     assert!(problem["robots_url"].is_null(), "{problem}");
-    let asserted = &record["override"];
-    assert_eq!(
-        (&asserted["id"], &asserted["action"], &asserted["by"]),
-        (&json!(id), &json!("deny"), &json!("Ada Example")),
-        "{record}"
-    );
+    has!(record["override"], {"id": id, "action": "deny", "by": "Ada Example"}, "{record}");
     assert!(
         record["robots"].is_null() && record["policy"].is_null(),
         "{record}"
@@ -77,14 +68,13 @@ fn an_override_decides_before_robots_txt_which_is_not_fetched_for_it() {
         let allow = add(&gate.setup, &named, "/private/press", "allow");
         let url = origin.url("/open");
         // The running process adopts the override without a signal.
-        eventually("the override", || {
-            (gate.get(&url).problem()["reason"] == "operator_deny").then_some(())
+        wait_until("the override", || {
+            gate.get(&url).problem()["reason"] == "operator_deny"
         });
         let before = origin.seen_but_robots().len();
         let fetches = origin.robots_fetches();
         let record = denied(&gate, &gate.get(&url), &deny);
-        assert_eq!(record["override"]["origin"], named, "{record}");
-        assert_eq!(record["override"]["pattern"], "/open", "{record}");
+        has!(record, {"override.origin": named, "override.pattern": "/open"});
         assert!(
             record["decided_at"].as_str().unwrap().ends_with('Z'),
             "{record}"
@@ -95,14 +85,9 @@ fn an_override_decides_before_robots_txt_which_is_not_fetched_for_it() {
         let url = origin.url("/private/press/x");
         gate.get(&url).is_origins(200, "page /private/press/x");
         let record = gate.record_of(&url);
-        assert_eq!(
-            (&record["verdict"], &record["reason"]),
-            (&json!("allow"), &json!("operator_allow")),
-            "{record}"
-        );
-        assert_eq!(record["override"]["id"], allow, "{record}");
+        has!(record, {"verdict": "allow", "reason": "operator_allow", "override.id": allow});
         // All other paths are left to robots.txt.
-        gate.denied(&gate.get(&origin.url("/private/x")));
+        gate.denies(&origin.url("/private/x"));
         gate.passes(&origin.url("/else"));
         assert!(gate.record_of(&origin.url("/else"))["override"].is_null());
     }
@@ -117,11 +102,7 @@ fn an_unreachable_robots_txt_does_not_delay_a_page_that_an_override_allows() {
     gate.unreachable(&gate.get(&url));
     let record = gate.record_of(&url);
     let outage = &record["robots"]["unreachable"];
-    assert_eq!(
-        (&outage["cause"], &outage["answers"], &outage["attempts"]),
-        (&json!("status_503"), &json!(true), &json!(1)),
-        "{record}"
-    );
+    has!(outage, {"cause": "status_503", "answers": true, "attempts": 1}, "{record}");
     assert!(
         outage["since"].is_string() && outage["next_attempt"].is_string(),
         "{record}"
@@ -147,11 +128,7 @@ fn an_unreachable_robots_txt_does_not_delay_a_page_that_an_override_allows() {
     says!(listed, "config-1", &named);
     let output = override_(&gate.setup, &["remove", "config-1", "--by", "Ada"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        text(&output.stderr).contains("config.toml"),
-        "{}",
-        text(&output.stderr)
-    );
+    says!(text(&output.stderr), "config.toml");
 }
 
 #[test]
@@ -258,8 +235,8 @@ fn a_removed_or_invalid_override_does_not_hold() {
     let origin = Origin::with_rules("");
     let (named, url) = (origin_of(&origin), origin.url("/x"));
     let number = add(&gate.setup, &named, "/", "deny");
-    eventually("the override", || {
-        (gate.get(&url).problem()["reason"] == "operator_deny").then_some(())
+    wait_until("the override", || {
+        gate.get(&url).problem()["reason"] == "operator_deny"
     });
     // `check`, which sends nothing, reads the overrides, too.
     let check = |format: &[&str]| {
@@ -274,26 +251,13 @@ fn a_removed_or_invalid_override_does_not_hold() {
     assert_eq!(document["override"]["id"], number, "{document}");
     let listed = override_(&gate.setup, &["list", "--json"]);
     let one: Value = serde_json::from_slice(&listed.stdout).unwrap();
-    assert_eq!(
-        (&one["id"], &one["action"], &one["pattern"], &one["by"]),
-        (
-            &json!(number),
-            &json!("deny"),
-            &json!("/"),
-            &json!("Ada Example")
-        ),
-        "{one}"
-    );
+    has!(one, {"id": number, "action": "deny", "pattern": "/", "by": "Ada Example"});
     let output = override_(&gate.setup, &["remove", &number, "--by", "Ada Example"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     gate.until(200, &url);
     let again = override_(&gate.setup, &["remove", &number, "--by", "Ada Example"]);
     assert_eq!(again.status.code(), Some(2));
-    assert!(
-        text(&again.stderr).contains("already"),
-        "{}",
-        text(&again.stderr)
-    );
+    says!(text(&again.stderr), "already");
 
     let signed = ["--by", "Ada", "--reason", "a letter"];
     #[rustfmt::skip] // one row, one case
@@ -326,16 +290,13 @@ fn an_override_decides_about_a_redirect_of_robots_txt() {
         .robots(RULES)
         .on("/kept/robots.txt", [Reply::ok(RULES)]);
     add(&gate.setup, &origin_of(&keeper), "/kept/", "deny");
-    eventually("the override", || {
-        (gate.get(&keeper.url("/kept/x")).problem()["reason"] == "operator_deny").then_some(())
+    wait_until("the override", || {
+        gate.get(&keeper.url("/kept/x")).problem()["reason"] == "operator_deny"
     });
     let hop = Reply::redirect(302, &keeper.url("/kept/robots.txt"));
     let site = Origin::http().on("/robots.txt", [hop]);
     let record = gate.unreachable(&gate.get(&site.url("/page")));
-    assert_eq!(
-        record["robots"]["unreachable"]["cause"], "denied_hop",
-        "{record}"
-    );
+    has!(record, {"robots.unreachable.cause": "denied_hop"});
     assert_eq!(site.seen_but_robots(), [""; 0]);
     let seen = keeper.seen_but_robots();
     assert!(

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::clients::entry;
-use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Wire, eventually};
+use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Wire, eventually, wait_until};
 
 /// Waits until the connection of an answered request can carry another one, a moment after the answer: the record comes
 /// later.
@@ -221,7 +221,7 @@ fn a_robots_txt_has_a_connection_of_its_own() {
             gate.get(&origin.url(path));
             rests(&gate, &origin.url(path));
         }
-        gate.denied(&gate.get(&origin.url("/private")));
+        gate.denies(&origin.url("/private"));
         let robots = origin.last("/robots.txt");
         robots.head.field_is("connection", Some("close"));
         let pages = connection_of(&origin, "/1");
@@ -278,23 +278,15 @@ fn octets_that_were_not_asked_for_answer_nothing() {
     };
     let stray = answer("a stray answer");
     for origin in [Origin::http, Origin::https] {
-        for (case, path, reply) in [
+        #[rustfmt::skip] // one row, one case
+        let rows = [
             ("a second answer", "/page", answer("page") + &stray),
             ("more than its length says", "/page", answer("page") + "!"),
             ("a body of a HEAD", "/head", answer("page")),
-            (
-                "a body of a 304",
-                "/page",
-                "HTTP/1.1 304 Not Modified\r\n\r\n".to_owned() + &stray,
-            ),
-            (
-                "more than the last chunk",
-                "/page",
-                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npage\r\n0\r\n\r\n"
-                    .to_owned()
-                    + &stray,
-            ),
-        ] {
+            ("a body of a 304", "/page", "HTTP/1.1 304 Not Modified\r\n\r\n".to_owned() + &stray),
+            ("more than the last chunk", "/page", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npage\r\n0\r\n\r\n".to_owned() + &stray),
+        ];
+        for (case, path, reply) in rows {
             let origin = origin().on(path, [Reply::raw(reply)]);
             let method = if path == "/head" { "HEAD" } else { "GET" };
             let first = gate.request(method, &origin.url(path), "");
@@ -351,8 +343,8 @@ fn an_answer_before_the_end_of_the_request_is_the_last_of_its_connection() {
             let answer = wire.response("POST");
             if rest_after_answer {
                 wire.send("half");
-                eventually("the rest of the body", || {
-                    (origin.last("/upload").body.len() == 8).then_some(())
+                wait_until("the rest of the body", || {
+                    origin.last("/upload").body.len() == 8
                 });
             }
             gate.passes(&origin.url("/next"));

@@ -105,13 +105,9 @@ fn every_kind_of_decision_is_proven_from_what_the_program_kept() {
     gate.wait();
     let told = verified(&gate, true);
     // The records of the overrides are the commands' own, and the program's log has them, too.
-    assert_eq!(told["events"]["override_added"], 2);
-    assert_eq!(told["records"], gate.log_lines().len());
+    has!(told, {"events.override_added": 2, "records": gate.log_lines().len()});
     assert_eq!(told["signed"], told["records"], "signed at its end");
-    assert_eq!(
-        (&told["proven"], &told["attested"]),
-        (&gate.records().len().into(), &serde_json::json!({}))
-    );
+    has!(told, {"proven": gate.records().len(), "attested": {}});
 
     // The program's own log and the store hold the same decisions.
     let (_, listed, _) = gate.beside("log", &["--all", "--format", "jsonl"]);

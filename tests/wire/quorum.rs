@@ -21,10 +21,7 @@ fn a_checkpoint_is_witnessed_once_the_quorum_has_cosigned() {
     let origin = Origin::with_rules(RULES);
     let (id, _) = cosigned_denial(&gate, &origin, "/private/a");
     let status = gate.api("/status");
-    assert_eq!(
-        (&status["quorum"], &status["witnessed_size"]),
-        (&2.into(), &Value::Null)
-    );
+    has!(status, {"quorum": 2, "witnessed_size": null});
     let (code, text, error) = gate.beside("audit", &["checkpoint", "--cosigned"]);
     assert_eq!((code, text.as_str()), (Some(1), ""), "{error}");
     says!(error, "no checkpoint is cosigned by 2 of the 2");
@@ -32,10 +29,9 @@ fn a_checkpoint_is_witnessed_once_the_quorum_has_cosigned() {
     says!(told, "witnessed not yet by 2 of 2\n");
     let page = gate.get(&format!("/decisions/{id}")).text();
     says!(page, "This checkpoint is not witnessed: 1 of 2");
-    assert!(
-        gate.get("/")
-            .text()
-            .contains("The log is not witnessed yet: fewer than 2 of 2")
+    says!(
+        gate.get("/").text(),
+        "The log is not witnessed yet: fewer than 2 of 2"
     );
 
     second.trust(&vkey(&gate));
@@ -55,9 +51,5 @@ fn a_checkpoint_is_witnessed_once_the_quorum_has_cosigned() {
     let told: Value = serde_json::from_str(&told).unwrap();
     assert_eq!(told["witnessed"]["quorum"], 2, "{told}");
     assert!(told["witnessed"]["size"].as_u64() >= Some(size), "{told}");
-    assert!(
-        gate.get("/")
-            .text()
-            .contains("at least 2 of 2 have cosigned")
-    );
+    says!(gate.get("/").text(), "at least 2 of 2 have cosigned");
 }

@@ -1,6 +1,6 @@
 //! Report mode: the gate decides and records everything, and denies nothing. Page: `docs/overrides.md`.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::overrides::proven;
 use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Setup};
@@ -8,12 +8,7 @@ use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Setup};
 /// Asserts the outcome under enforcement, and the actual outcome.
 #[track_caller]
 fn reported(record: &Value, verdict: &str, reason: &str, status: u16) {
-    assert_eq!(
-        (&record["mode"], &record["verdict"], &record["reason"]),
-        (&json!("report"), &json!(verdict), &json!(reason)),
-        "{record}"
-    );
-    assert_eq!(record["status"], status, "{record}");
+    has!(record, {"mode": "report", "verdict": verdict, "reason": reason, "status": status});
     assert!(record["upstream"].is_string(), "{record}");
     assert!(record["error"].is_null(), "{record}");
 }
@@ -68,8 +63,7 @@ fn prohibited_addresses_stay_prohibited_in_report_mode() {
     let origin = Origin::with_rules(RULES);
     let mut wire = gate.connect();
     let answer = wire.exchange("GET /origin-form HTTP/1.1\r\nHost: x\r\n\r\n");
-    let record = gate.refused(&answer, 400, "bad_request");
-    assert_eq!(record["mode"], "enforce", "no report: {record}");
+    has!(gate.refused(&answer, 400, "bad_request"), {"mode": "enforce"}, "no report");
     let mut wire = gate.intercept("site.test:443", "site.test");
     let answer = wire.exchange("GET / HTTP/1.1\r\nHost: other.test\r\n\r\n");
     gate.refused(&answer, 421, "misdirected");
@@ -92,8 +86,7 @@ fn an_origin_or_a_client_may_be_in_report_mode_alone() {
         "robots_disallow",
         200,
     );
-    let record = gate.denied(&gate.get(&enforced.url("/private")));
-    assert_eq!(record["mode"], "enforce", "{record}");
+    has!(gate.denies(&enforced.url("/private")), {"mode": "enforce"});
     assert_eq!(enforced.seen_but_robots(), [""; 0]);
 
     for (networks, goes_out) in [("[\"127.0.0.0/8\"]", true), ("[\"10.0.0.0/8\"]", false)] {
@@ -169,11 +162,7 @@ fn a_tunnel_that_cannot_be_judged_opens_all_the_same() {
     drop((wire, theirs));
     let record = gate.record("what was spoken", |record| record["port"] == port);
     reported(&record, "deny", "opaque_tunnel", 200);
-    assert_eq!(
-        (&record["bytes_in"], &record["bytes_out"]),
-        (&json!(6), &json!(6)),
-        "{record}"
-    );
+    has!(record, {"bytes_in": 6, "bytes_out": 6});
 }
 
 #[test]
@@ -183,7 +172,7 @@ fn a_reload_ends_report_mode() {
     let url = origin.url("/private");
     gate.get(&url).is_origins(200, "page /private");
     gate.reload(|setup| setup.set("policy", "mode", "\"enforce\""));
-    gate.denied(&gate.get(&url));
+    gate.denies(&url);
     assert_eq!(origin.seen_but_robots(), ["GET /private"]);
 }
 

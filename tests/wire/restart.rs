@@ -109,8 +109,8 @@ fn restarts_under_socket_activation_break_no_connection() {
     for _ in 0..RESTARTS {
         let before = served.load(Ordering::Relaxed);
         // The gate must be in the middle of some work when the signal comes.
-        crate::support::eventually("some load", || {
-            (served.load(Ordering::Relaxed) >= before + 60).then_some(())
+        crate::support::wait_until("some load", || {
+            served.load(Ordering::Relaxed) >= before + 60
         });
         gate.signal(Signal::TERM);
         assert_eq!(gate.wait().code(), Some(0), "{}", gate.said());

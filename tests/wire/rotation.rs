@@ -110,11 +110,7 @@ fn a_running_gate_takes_a_new_key_over() {
     // So it is after a restart, and after the gate takes over a key that was replaced while it ran.
     gate.process.signal(Signal::TERM);
     assert!(gate.process.wait().success(), "{}", gate.said());
-    assert!(
-        !gate.said().contains("no checkpoint of the log"),
-        "{}",
-        gate.said()
-    );
+    lacks!(gate.said(), "no checkpoint of the log");
     gate.process.start_again();
     let gate = AdminGate::of(gate.process);
     cosigned_denial(&gate, &origin, "/private/c");
@@ -180,7 +176,7 @@ fn a_kill_at_any_step_of_a_rotation_leaves_one_key() {
     }
     let mut gate = CrawlgateProcess::with(|setup| setup.set("admin", "address", "\"127.0.0.1:0\""));
     let origin = Origin::with_rules(RULES);
-    gate.denied(&gate.get(&origin.url("/private/a")));
+    gate.denies(&origin.url("/private/a"));
     let old = vkey(&gate);
     gate.signal(Signal::TERM);
     assert!(gate.wait().success(), "{}", gate.said());

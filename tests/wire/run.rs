@@ -140,11 +140,7 @@ fn check_decides_without_sending() {
             text(&output.stderr)
         );
         if code == 1 {
-            assert!(
-                text(&output.stdout).contains("Disallow: /private"),
-                "{url}: {}",
-                text(&output.stdout)
-            );
+            says!(text(&output.stdout), "Disallow: /private"; "{url}");
         }
     }
     let origin = Origin::with_rules(RULES);
@@ -192,31 +188,14 @@ fn a_run_that_saw_no_request_says_so_and_may_be_made_to_fail() {
     let origin = Origin::with_rules(RULES);
     let open = origin.url("/open");
     let denied = origin.url("/private");
+    #[rustfmt::skip] // one row, one case
     let cases: [Unseen<'_>; 6] = [
         ("said", &[], &["true"], 0, true),
         ("also without a summary", &["--quiet"], &["true"], 0, true),
         ("demanded", &["--require-traffic"], &["true"], 3, true),
-        (
-            "the command's own failure counts",
-            &["--require-traffic"],
-            &["sh", "-c", "exit 7"],
-            7,
-            true,
-        ),
-        (
-            "a request",
-            &["--require-traffic"],
-            &["curl", "-s", &open],
-            0,
-            false,
-        ),
-        (
-            "a denied one",
-            &["--require-traffic"],
-            &["curl", "-s", &denied],
-            0,
-            false,
-        ),
+        ("the command's own failure counts", &["--require-traffic"], &["sh", "-c", "exit 7"], 7, true),
+        ("a request", &["--require-traffic"], &["curl", "-s", &open], 0, false),
+        ("a denied one", &["--require-traffic"], &["curl", "-s", &denied], 0, false),
     ];
     for (name, options, command, code, is_told) in cases {
         let mut run = setup.command("run");
@@ -241,23 +220,14 @@ fn a_denied_request_may_be_made_to_fail_the_run() {
     let origin = Origin::with_rules(RULES);
     let (open, denied) = (origin.url("/open"), origin.url("/private"));
     let fails = format!("curl -s {denied}; exit 7");
+    #[rustfmt::skip] // one row, one case
     let cases: [Ending<'_>; 6] = [
         ("not asked for", &[], &["curl", "-s", &denied], 0),
         ("denied", &["--fail-on-denied"], &["curl", "-s", &denied], 4),
         ("allowed", &["--fail-on-denied"], &["curl", "-s", &open], 0),
         ("no request", &["--fail-on-denied"], &["true"], 0),
-        (
-            "the command's own failure counts",
-            &["--fail-on-denied"],
-            &["sh", "-c", &fails],
-            7,
-        ),
-        (
-            "nothing is denied in report mode",
-            &["--fail-on-denied", "--report"],
-            &["curl", "-s", &denied],
-            0,
-        ),
+        ("the command's own failure counts", &["--fail-on-denied"], &["sh", "-c", &fails], 7),
+        ("nothing is denied in report mode", &["--fail-on-denied", "--report"], &["curl", "-s", &denied], 0),
     ];
     for (name, options, command, code) in cases {
         let mut run = setup.command("run");
@@ -287,11 +257,7 @@ fn a_run_writes_its_summary_for_programs() {
     let facts = json(line);
     assert_eq!((code, &facts["exit_code"]), (Some(4), &4.into()), "{said}");
     assert!(!said.contains("most disallowed origins"), "{said}");
-    assert_eq!(facts["format"], "crawlgate-run@1");
-    assert_eq!(
-        (&facts["requests"], &facts["forwarded"]),
-        (&2.into(), &1.into())
-    );
+    has!(facts, {"format": "crawlgate-run@1", "requests": 2, "forwarded": 1});
     let denied = serde_json::json!({"count": 1, "codes": {"robots_disallow": 1}});
     assert_eq!(facts["denied"], denied);
     for none in ["deferred", "failed", "reported"] {
@@ -300,15 +266,10 @@ fn a_run_writes_its_summary_for_programs() {
     assert_eq!(facts["origins"][0]["denied"], 1);
     assert_eq!(facts["origins"][0]["grounds"]["Disallow: /private"], 1);
     let first = &facts["first_denials"][0];
-    assert_eq!(first["url"], origin.url("/private?q=1"));
-    assert_eq!(
-        (&first["rule"], &first["line"]),
-        (&"Disallow: /private".into(), &3.into())
-    );
-    assert_eq!(
-        (&first["reason"], &first["enforced"]),
-        (&"robots_disallow".into(), &true.into())
-    );
+    has!(first, {
+        "url": origin.url("/private?q=1"), "rule": "Disallow: /private", "line": 3,
+        "reason": "robots_disallow", "enforced": true,
+    });
     // The id leads to the record.
     let id = first["id"].as_str().unwrap();
     let shown = setup
@@ -316,11 +277,7 @@ fn a_run_writes_its_summary_for_programs() {
         .args(["show", id, "--json"])
         .output()
         .unwrap();
-    let record = json(&text(&shown.stdout));
-    assert_eq!(
-        (&record["id"], &record["url"]),
-        (&first["id"], &first["url"])
-    );
+    has!(json(&text(&shown.stdout)), {"id": first["id"], "url": first["url"]});
 
     let file = setup.dir().join("summary.json");
     std::fs::write(&file, "an older one").unwrap();
@@ -329,11 +286,7 @@ fn a_run_writes_its_summary_for_programs() {
     assert_eq!(code, Some(0), "{said}");
     says!(said, "most disallowed origins, had it been enforced");
     let facts = json(&std::fs::read_to_string(&file).unwrap());
-    assert_eq!(
-        (&facts["forwarded"], &facts["reported"]),
-        (&2.into(), &denied)
-    );
-    assert_eq!(facts["first_denials"][0]["enforced"], false);
+    has!(facts, {"forwarded": 2, "reported": denied, "first_denials.0.enforced": false});
 }
 
 #[test]
@@ -414,9 +367,5 @@ fn a_run_is_judged_as_the_agent_that_it_names() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        text(&output.stderr).contains("--agent"),
-        "{}",
-        text(&output.stderr)
-    );
+    says!(text(&output.stderr), "--agent");
 }

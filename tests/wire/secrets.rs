@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::Stdio;
 
-use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Response, Setup, Wire, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, Reply, Response, Setup, Wire, wait_until};
 
 /// The secret. Each place adds its own ending, so that a find shows where the secret came from.
 const SECRET: &str = "s3cr3tc4n4ry";
@@ -234,10 +234,10 @@ fn what_is_confided_stands_in_no_answer_message_record_or_file() {
         );
         let fields = format!("Location: {to}\r\nSet-Cookie: {SECRET}\r\n");
         led.script("/robots.txt", [Reply::with(302, &fields, SECRET)]);
-        gate.denied(&gate.get(&led.url(&format!("/private/{number}"))));
+        gate.denies(&led.url(&format!("/private/{number}")));
     }
     // The words that must be found.
-    gate.denied(&gate.get(&plain.url(&format!("/private/{CONTROL}"))));
+    gate.denies(&plain.url(&format!("/private/{CONTROL}")));
 
     for (what, answer) in &answers {
         assert_tells_nothing(&format!("the answer to {what}"), &answer.head.raw);
@@ -313,14 +313,11 @@ fn the_password_of_a_client_stays_its_own() {
         assert_tells_nothing("407", &answer.body);
     }
     assert_eq!(origin.seen_but_robots(), [""; 0]);
-    eventually("the records", || (gate.records().len() >= 4).then_some(()));
+    wait_until("the records", || gate.records().len() >= 4);
     search(&gate, CONTROL);
     for (name, octets) in kept(&gate) {
         let text = String::from_utf8_lossy(&octets).into_owned();
-        assert!(
-            !text.contains(&hash),
-            "the hash of the password stands in {name}"
-        );
+        lacks!(text, &hash; "the hash of the password stands in {name}");
     }
     let (_, shown, _) = gate.beside("config", &[]);
     assert!(!shown.contains(&hash), "{shown}");

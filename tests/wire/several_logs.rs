@@ -97,16 +97,10 @@ fn the_decisions_of_all_logs_are_one_list_by_time() {
     assert!(cells.starts_with("log,seq,time,id,"), "{cells}");
     says!(cells, "\nlogs.example/fra-1,");
     let (alone, _) = fleet.run("log", &["--log", "ams"], 0);
-    assert!(
-        !alone.contains("LOG") && !alone.contains(b.as_str()),
-        "{alone}"
-    );
+    lacks!(alone, "LOG", b.as_str());
     let (counts, _) = fleet.run("log", &["--log", "*", "--summary", "--json"], 0);
     let counts: Value = serde_json::from_str(counts.lines().next().unwrap()).unwrap();
-    assert_eq!(
-        (&counts["reason"], &counts["count"]),
-        (&"robots_disallow".into(), &3.into())
-    );
+    has!(counts, {"reason": "robots_disallow", "count": 3});
     let (events, _) = fleet.run("log", &["--log", "*", "--events", "--json"], 0);
     for log in [ams, fra] {
         let started = format!("{{\"log\":\"{log}\",\"time\":");
@@ -174,14 +168,9 @@ fn each_log_is_verified_and_all_are_reported_together() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     assert_eq!(lines.len(), 2);
-    assert_eq!(
-        (&lines[0]["log"], &lines[1]["log"]),
-        (&"logs.example/ams".into(), &"logs.example/fra-1".into())
-    );
-    assert_eq!(
-        (&lines[0]["proven"], &lines[1]["proven"]),
-        (&2.into(), &1.into())
-    );
+    has!(lines, {
+        "0.log": "logs.example/ams", "1.log": "logs.example/fra-1", "0.proven": 2, "1.proven": 1,
+    });
     let (_, kept, _) = fleet.gates[1].beside("audit", &["checkpoint"]);
     let place = fleet.collector.folder.path().join("kept");
     fs::write(&place, kept).unwrap();
@@ -201,13 +190,9 @@ fn each_log_is_verified_and_all_are_reported_together() {
     let words = ["--log", "*", "--since", "1h", "--json", "-"];
     let (said, _) = fleet.run("report", &words, 0);
     let report: Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(report["summary"]["denied"], 3);
-    assert_eq!(report["rules"][0]["count"], 3);
-    assert_eq!(report["exceptions"]["without_end"], 2);
+    has!(report, {"summary.denied": 3, "rules.0.count": 3, "exceptions.without_end": 2});
     for (log, proven) in [(0, 2), (1, 1)] {
-        let log = &report["logs"][log];
-        assert_eq!(log["verification"]["ok"], true, "{log}");
-        assert_eq!(log["verification"]["proven"], proven, "{log}");
+        has!(report["logs"][log], {"verification.ok": true, "verification.proven": proven});
     }
     let (page, _) = fleet.run("report", &["--log", "*", "--since", "1h", "-o", "-"], 0);
     let not_shown = page.find("Claims that the log does not prove").unwrap();
@@ -283,8 +268,7 @@ fn a_damaged_copy_is_named_and_the_others_are_read() {
     let (said, error) = fleet.run("report", &words, 1);
     says!(error, "logs.example/fra-1: ");
     let report: Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(report["summary"]["denied"], 2);
-    assert_eq!(report["logs"][0]["verification"]["ok"], true);
+    has!(report, {"summary.denied": 2, "logs.0.verification.ok": true});
     assert!(report["logs"][1]["unread"].is_string(), "{said}");
     let file = fleet.collector.folder.path().join("all.db");
     let words = ["--log", "*", "--format", "sqlite", "-o"];

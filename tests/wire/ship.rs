@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::support::admin_gate::AdminGate;
 use crate::support::collector::{Collector, deny};
 use crate::support::peer::{Peer, program};
-use crate::support::{CrawlgateProcess, Origin, RULES, Setup, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, Setup, eventually, wait_until};
 
 /// The message of a process that ends before all is shipped.
 const LATE: &str = "the last records are not shipped yet";
@@ -101,12 +101,10 @@ fn kills_in_the_middle_leave_a_log_that_is_continued() {
     for (round, origin) in origins.iter().enumerate() {
         let before = names(&there).len();
         for n in 0..20 {
-            gate.denied(&gate.get(&origin.url(&format!("/private/{round}/{n}"))));
+            gate.denies(&origin.url(&format!("/private/{round}/{n}")));
         }
         // Each round has a text, its state, entries and a checkpoint to ship, at least.
-        eventually("more files", || {
-            (names(&there).len() >= before + round % 5).then_some(())
-        });
+        wait_until("more files", || names(&there).len() >= before + round % 5);
         gate.restart(Signal::KILL);
     }
     for leftover in names(&there) {
@@ -129,19 +127,13 @@ fn a_place_that_is_away_holds_no_request_up_and_loses_nothing() {
     let there = gate.setup.dir().join("there");
     deny(&gate, &origin, &["/private/a", "/private/b"]);
     let told = "the decision log is not shipped";
-    eventually("the failure to be told", || {
-        gate.said().contains(told).then_some(())
-    });
+    wait_until("the failure to be told", || gate.said().contains(told));
     let status = gate.api("/status")["ship"].clone();
     assert!(status["pending"].as_u64().unwrap() > 0, "{status}");
     let failure = status["failure"].as_str().unwrap();
     assert!(failure.contains("there is no such directory"), "{status}");
     assert_eq!(status["shipped_at"], Value::Null);
-    assert!(
-        gate.get("/metrics")
-            .text()
-            .contains("\ncrawlgate_ship_failing 1\n")
-    );
+    says!(gate.get("/metrics").text(), "\ncrawlgate_ship_failing 1\n");
     let said = gate.succeeds("store", &["size"]);
     assert!(said.ends_with("shipped    up to record 0\n"), "{said}");
     assert!(
@@ -149,13 +141,9 @@ fn a_place_that_is_away_holds_no_request_up_and_loses_nothing() {
         "a directory that may be a mount is not made"
     );
     fs::create_dir(&there).unwrap();
-    eventually("the log to be shipped", || {
-        (shipped(&there) > 0).then_some(())
-    });
-    eventually("the end of the failure to be told", || {
-        gate.said()
-            .contains("the decision log is shipped again")
-            .then_some(())
+    wait_until("the log to be shipped", || shipped(&there) > 0);
+    wait_until("the end of the failure to be told", || {
+        gate.said().contains("the decision log is shipped again")
     });
     assert_eq!(gate.said().matches(told).count(), 1, "once");
     let status = gate.api("/status")["ship"].clone();
@@ -178,8 +166,8 @@ fn a_place_that_is_away_holds_no_request_up_and_loses_nothing() {
     let away = gate.setup.dir().join("away");
     fs::rename(&there, &away).unwrap();
     deny(&gate, &origin, &["/private/c"]);
-    eventually("the second failure to be told", || {
-        (gate.said().matches(told).count() == 2).then_some(())
+    wait_until("the second failure to be told", || {
+        gate.said().matches(told).count() == 2
     });
     fs::rename(&away, &there).unwrap();
     equals_an_export_by_hand(&mut gate.process, &there);
@@ -286,12 +274,12 @@ fn three_gates_ship_to_one_service_and_the_collection_has_the_sum_of_their_store
     };
     for (number, gate) in gates.iter().enumerate() {
         for n in 0..=number {
-            gate.denied(&gate.get(&origin.url(&format!("/private/{number}/{n}"))));
+            gate.denies(&origin.url(&format!("/private/{number}/{n}")));
         }
     }
     // A token is for only one log.
     let mut stranger = start("a-not", "t0ken-a");
-    stranger.denied(&stranger.get(&origin.url("/private/stranger")));
+    stranger.denies(&origin.url("/private/stranger"));
     eventually("the refusal to be told", || {
         let said = stranger.said();
         (said.contains("it refuses the token (403") && said.contains("[ship] token_file"))
@@ -301,13 +289,12 @@ fn three_gates_ship_to_one_service_and_the_collection_has_the_sum_of_their_store
     stranger.wait();
     assert!(!there("a-not").exists());
 
-    eventually("each log to be shipped", || {
-        let all = ["a", "b", "c"].iter().all(|name| shipped(&there(name)) > 0);
-        all.then_some(())
+    wait_until("each log to be shipped", || {
+        ["a", "b", "c"].iter().all(|name| shipped(&there(name)) > 0)
     });
     // One of them is killed, and starts again.
     gates[1].restart(Signal::KILL);
-    gates[1].denied(&gates[1].get(&origin.url("/private/again")));
+    gates[1].denies(&origin.url("/private/again"));
     for (gate, name) in gates.iter_mut().zip(["a", "b", "c"]) {
         equals_an_export_by_hand(gate, &there(name));
     }
@@ -353,9 +340,7 @@ fn three_gates_ship_to_one_service_and_the_collection_has_the_sum_of_their_store
     let file = file.unwrap().clone();
     fs::remove_file(&file).unwrap();
     gates[0].start_again();
-    eventually("the log to be shipped again", || {
-        (shipped(&lost) > 0).then_some(())
-    });
+    wait_until("the log to be shipped again", || shipped(&lost) > 0);
     fs::remove_dir_all(gates[0].setup.dir().join("by-hand")).unwrap();
     equals_an_export_by_hand(&mut gates[0], &lost);
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::opaque::{SWITCH, upgrade};
-use crate::support::{CrawlgateProcess, Origin, Reply, Wire, eventually};
+use crate::support::{CrawlgateProcess, Origin, Reply, Wire, eventually, wait_until};
 
 /// Opens a WebSocket to an echo, and sends a message.
 #[track_caller]
@@ -74,12 +74,11 @@ fn what_says_nothing_ends() {
             record["via"] == "tunnel" && record["port"] == port
         }),
     ] {
-        assert_eq!(record["error"], "connection_read_timeout", "{record}");
-        assert_eq!(record["verdict"], "allow", "{record}");
+        has!(record, {"error": "connection_read_timeout", "verdict": "allow"});
     }
     // The origins' connections end, too: those of each robots.txt, and the silent ones.
-    eventually("the connections to end", || {
-        (plain.ended() == 2 && tls.ended() >= 3).then_some(())
+    wait_until("the connections to end", || {
+        plain.ended() == 2 && tls.ended() >= 3
     });
 }
 
@@ -112,11 +111,7 @@ fn makes_room_at(limit: &str) {
         (gate.get(&page.url("/page")).status == 200).then_some(())
     });
     assert!(first.is_closed(), "{limit}");
-    let record = gate.record_of(&one.url("/socket"));
-    assert_eq!(
-        record["error"], "connection_limit_reached",
-        "{limit}: {record}"
-    );
+    has!(gate.record_of(&one.url("/socket")), {"error": "connection_limit_reached"}, "{limit}");
     // The connection that was active last is still there.
     says(&mut second);
 }

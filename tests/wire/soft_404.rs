@@ -99,11 +99,7 @@ fn the_probe_is_a_fetch_like_that_of_robots_txt_and_leaves_its_trace() {
     let said = gate.beside_until("origins", &words, |said| said.contains("history"));
     let shown: Value = serde_json::from_str(&said).unwrap();
     let fetch = &shown["history"][0];
-    assert_eq!(
-        (&fetch["cause"], &fetch["status"]),
-        (&"not_found_behind_500".into(), &500.into()),
-        "{said}"
-    );
+    has!(fetch, {"cause": "not_found_behind_500", "status": 500}, "{said}");
     let trace = format!("{}: it answered 500, as robots.txt", origin.url(target));
     assert_eq!(fetch["fields"]["(probe)"], *trace, "{said}");
 }
@@ -124,8 +120,7 @@ fn a_missing_page_for_one_name_alone_lifts_nothing() {
         panic!("{agents:?}");
     };
     assert!(named.contains("TestBot") && !own.contains("TestBot"));
-    let record = gate.record_of(&origin.url("/private"));
-    assert_eq!(record["robots"]["user_agent"], **own, "{record}");
+    has!(gate.record_of(&origin.url("/private")), {"robots.user_agent": **own});
 }
 
 #[test]

@@ -30,14 +30,9 @@ fn answering(octets: &'static [u8]) -> u16 {
 #[test]
 fn a_robots_txt_that_no_tls_session_fetches_is_unreachable_for_a_cause_that_is_told_everywhere() {
     let gate = CrawlgateProcess::start();
+    #[rustfmt::skip] // one row, one case
     let rows: [(&str, &'static [u8], &str, &str, &str); 4] = [
-        (
-            "plain HTTP",
-            b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
-            "tls_not_spoken",
-            "it does not speak TLS at this port",
-            "",
-        ),
+        ("plain HTTP", b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", "tls_not_spoken", "it does not speak TLS at this port", ""),
         (
             "an alert",
             &[0x15, 3, 3, 0, 2, 2, 40],
@@ -52,13 +47,7 @@ fn a_robots_txt_that_no_tls_session_fetches_is_unreachable_for_a_cause_that_is_t
             "alert protocol_version (70): it accepts neither TLS 1.2 nor TLS 1.3",
             "alert-id=70; alert-message=\"protocol_version\"",
         ),
-        (
-            "nothing",
-            b"",
-            "tls_closed",
-            "it closed the connection in the TLS handshake",
-            "",
-        ),
+        ("nothing", b"", "tls_closed", "it closed the connection in the TLS handshake", ""),
     ];
     for (name, octets, code, words, alert) in rows {
         let url = format!("https://127.0.0.1:{}/page", answering(octets));
@@ -69,11 +58,7 @@ fn a_robots_txt_that_no_tls_session_fetches_is_unreachable_for_a_cause_that_is_t
         assert!(detail.contains(words), "{name}: {detail}");
         let status = answer.field("proxy-status").unwrap();
         assert!(status.contains(alert), "{name}: {status}");
-        let record = gate.record_of(&url);
-        assert_eq!(
-            record["robots"]["unreachable"]["cause"], code,
-            "{name}: {record}"
-        );
+        has!(gate.record_of(&url), {"robots.unreachable.cause": code}, "{name}");
         let (_, said, _) = gate.beside("check", &[&url]);
         assert!(said.contains(words), "{name}: {said}");
         let origin = url.trim_end_matches("/page");
@@ -128,7 +113,7 @@ fn a_self_signed_certificate_in_extra_roots_is_trusted_though_it_is_made_as_a_ca
         setup.set("tls", "extra_roots", "[\"origin.pem\"]");
     });
     gate.passes(&origin.url("/page"));
-    gate.denied(&gate.get(&origin.url("/private")));
+    gate.denies(&origin.url("/private"));
     // Its name still counts.
     let answer = gate.get(&origin.url_as("other.test", "/page"));
     let detail = answer.problem()["detail"].as_str().unwrap().to_owned();
@@ -153,11 +138,7 @@ fn a_host_that_no_tls_session_can_name_is_refused_with_that_cause() {
         let detail = problem["detail"].as_str().unwrap();
         says!(detail, words);
         let record = gate.record(host, |record| record["host"] == host);
-        assert_eq!(record["verdict"], "deny", "{record}");
-        assert_eq!(
-            record["robots"]["unreachable"]["cause"], "tls_server_name",
-            "{record}"
-        );
+        has!(record, {"verdict": "deny", "robots.unreachable.cause": "tls_server_name"});
         let (_, said, _) = gate.beside("check", &[&url]);
         says!(said, words);
     }

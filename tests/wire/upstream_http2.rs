@@ -65,9 +65,7 @@ fn requests_at_once_share_one_connection() {
     assert_eq!(origin.connections(), 1);
     assert_eq!(origin.seen().len(), 21);
     for url in &urls {
-        let record = gate.record_of(url);
-        assert_eq!(record["upstream_version"], "2", "{record}");
-        assert_eq!(record["status"], 200, "{record}");
+        has!(gate.record_of(url), {"upstream_version": "2", "status": 200});
     }
 }
 
@@ -142,8 +140,7 @@ fn requests_that_find_no_place_in_time_are_refused_and_slow_nothing() {
         let first = scope.spawn(|| gate.get(&urls[0]));
         origin.wait_pages(1);
         for answer in at_once(&gate, &late, || {}) {
-            let record = gate.refused(&answer, 503, "overloaded");
-            assert_eq!(record["error"], "connection_limit_reached", "{record}");
+            has!(gate.refused(&answer, 503, "overloaded"), {"error": "connection_limit_reached"});
         }
         holds.let_pass(1);
         are_pages(&[first.join().unwrap()]);
@@ -161,8 +158,7 @@ fn answers_that_had_to_wait_for_a_place_are_not_slow() {
     let (origin, urls) = holding(Http2Origin::start(), &holds, 1);
     // Enough for the usual time of an answer.
     for number in 0..20 {
-        let answer = gate.get(&origin.url(&format!("/fast{number}")));
-        assert_eq!(answer.status, 200, "{answer:?}");
+        gate.answers(&origin.url(&format!("/fast{number}")), 200);
     }
     // Four slow answers in a row would slow the origin's pace.
     let late: Vec<_> = (0..6)
@@ -190,8 +186,7 @@ fn an_origin_without_http2_is_asked_as_ever() {
     for path in ["/one", "/two"] {
         let answer = gate.get(&origin.url(path));
         answer.is_origins(200, &format!("page {path}"));
-        let record = gate.record_of(&origin.url(path));
-        assert_eq!(record["upstream_version"], "1.1", "{record}");
+        has!(gate.record_of(&origin.url(path)), {"upstream_version": "1.1"});
     }
     assert_eq!(
         origin.last("/one").connection,
@@ -240,12 +235,7 @@ fn a_page_passes_by_http2_on_both_sides() {
     for path in ["/one", "/two"] {
         let answer = crawler.get(&origin.url(path));
         answer.is_origins(200, &format!("page {path}"));
-        let record = gate.record_of(&origin.url(path));
-        assert_eq!(
-            (&record["version"], &record["upstream_version"]),
-            (&"2".into(), &"2".into()),
-            "{record}"
-        );
+        has!(gate.record_of(&origin.url(path)), {"version": "2", "upstream_version": "2"});
         let via = origin.last(path).fields["via"].to_str().unwrap().to_owned();
         assert!(via.starts_with("2.0 crawlgate-"), "{via}");
     }
@@ -256,7 +246,7 @@ fn a_page_passes_by_http2_on_both_sides() {
 fn a_denial_by_a_robots_txt_that_came_by_http2_reaches_no_origin() {
     let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start().robots(RULES);
-    let record = gate.denied(&gate.get(&origin.url("/private/page")));
+    let record = gate.denies(&origin.url("/private/page"));
     assert!(record["upstream_version"].is_null(), "{record}");
     gate.passes(&origin.url("/private/open"));
     let paths: Vec<_> = origin

@@ -25,11 +25,7 @@ fn a_websocket_gets_a_connection_by_http1() {
     assert_eq!(wire.read(5), b"hello");
     drop(wire);
     assert_eq!(origin.last("/socket").version, "1.1");
-    let record = gate.record_of(&origin.url("/socket"));
-    assert_eq!(
-        (&record["status"], &record["upstream_version"]),
-        (&101.into(), &"1.1".into())
-    );
+    has!(gate.record_of(&origin.url("/socket")), {"status": 101, "upstream_version": "1.1"});
     gate.passes(&origin.url("/after"));
     assert_eq!(origin.last("/after").version, "2");
 }
@@ -108,16 +104,7 @@ fn a_websocket_goes_on_a_stream_where_the_origin_takes_them() {
     }
     assert_eq!(seen.fields["sec-websocket-version"], "13");
     let record = gate.record_of(&origin.url("/socket"));
-    assert_eq!(
-        (
-            &record["method"],
-            &record["status"],
-            &record["upstream_version"],
-            &record["bytes_out"]
-        ),
-        (&"GET".into(), &101.into(), &"2".into(), &10.into()),
-        "{record}"
-    );
+    has!(record, {"method": "GET", "status": 101, "upstream_version": "2", "bytes_out": 10});
     gate.denied(&handshake(&gate, &origin, "/private").response("GET"));
     handshake(&gate, &origin, "/gone")
         .response("GET")
@@ -162,21 +149,7 @@ fn a_websocket_passes_by_http2_on_both_sides() {
         assert_eq!(octets.unwrap(), "");
     }
     let record = gate.record_of(&origin.url("/socket"));
-    assert_eq!(
-        (
-            &record["version"],
-            &record["upstream_version"],
-            &record["status"],
-            &record["error"]
-        ),
-        (
-            &"2".into(),
-            &"2".into(),
-            &101.into(),
-            &serde_json::Value::Null
-        ),
-        "{record}"
-    );
+    has!(record, {"version": "2", "upstream_version": "2", "status": 101, "error": null});
     assert_eq!(origin.last("/socket").method, "CONNECT");
 }
 
@@ -192,12 +165,8 @@ fn a_websocket_to_an_origin_with_http2_alone_is_refused_in_words() {
         origin.authority()
     ));
     assert_eq!(answer.status, 502, "{answer:?}");
-    assert!(
-        answer.text().contains("does not speak HTTP/1.1"),
-        "{answer:?}"
-    );
-    let record = gate.record_of(&origin.url("/socket"));
-    assert_eq!(record["error"], "tls_alert_received", "{record}");
+    says!(answer.text(), "does not speak HTTP/1.1");
+    has!(gate.record_of(&origin.url("/socket")), {"error": "tls_alert_received"});
     assert!(origin.seen_of("/socket").is_empty());
     gate.passes(&origin.url("/after"));
     assert_eq!(

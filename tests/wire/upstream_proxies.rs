@@ -141,8 +141,7 @@ fn pages_and_robots_txt_go_by_the_same_proxy() {
         let socks = Proxy::socks5(origin.port(), "ada:sesame");
         for (proxy, kind) in [(&connect, "http"), (&socks, "socks5")] {
             let gate = behind(&format!("{kind}://ada:sesame@{}", proxy.address));
-            let answer = gate.get(&format!("{scheme}://far.test:{port}/private"));
-            gate.denied(&answer);
+            gate.denies(&format!("{scheme}://far.test:{port}/private"));
             let url = format!("{scheme}://www.far.test:{port}/open");
             let before = origin.seen().len();
             assert_eq!(gate.get(&url).text(), "page /open");
@@ -176,15 +175,11 @@ fn http2_goes_through_a_proxy() {
     let (_, port) = authority.rsplit_once(':').unwrap();
     let proxy = Proxy::http(port.parse().unwrap(), opens);
     let gate = behind(&format!("http://{}", proxy.address));
-    gate.denied(&gate.get("https://far.test:443/private"));
+    gate.denies("https://far.test:443/private");
     let answer = gate.get("https://far.test:443/open");
     answer.is_origins(200, "page /open");
     let record = gate.record("the page", |record| record["reason"] == "robots_allow");
-    assert_eq!(
-        (&record["upstream"], &record["upstream_version"]),
-        (&json!(proxy.address.to_string()), &json!("2")),
-        "{record}"
-    );
+    has!(record, {"upstream": proxy.address.to_string(), "upstream_version": "2"});
     let seen = origin.pages();
     let seen: Vec<_> = seen
         .iter()
@@ -207,15 +202,10 @@ fn the_other_hosts_are_reached_directly() {
 #[test]
 fn what_a_proxy_says_itself_is_never_taken_for_a_robots_txt() {
     let origin = Origin::with_rules(RULES);
+    #[rustfmt::skip] // one row, one case
     let answers: [(&str, Says); 4] = [
-        (
-            "the proxy forbids",
-            |_| "HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n",
-        ),
-        (
-            "the proxy does not find the host",
-            |_| "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n",
-        ),
+        ("the proxy forbids", |_| "HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"),
+        ("the proxy does not find the host", |_| "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"),
         ("the proxy requires credentials", opens_to_ada),
         ("the proxy disconnects", |_| ""),
     ];

@@ -9,11 +9,8 @@ use crate::support::{CrawlgateProcess, Origin, RULES};
 fn a_disallowed_url_gets_a_403_with_its_rule_and_an_allowed_one_arrives_plain_and_intercepted() {
     let gate = CrawlgateProcess::start();
     for origin in [Origin::http().robots(RULES), Origin::https().robots(RULES)] {
-        let record = gate.denied(&gate.get(&origin.url("/private/diary?day=1")));
-        assert_eq!(
-            record["rule"],
-            json!({"group": "*", "text": "Disallow: /private", "line": 3})
-        );
+        let record = gate.denies(&origin.url("/private/diary?day=1"));
+        has!(record, {"rule": {"group": "*", "text": "Disallow: /private", "line": 3}});
         gate.passes(&origin.url("/private/open"));
         gate.passes(&origin.url("/elsewhere"));
         assert_eq!(
@@ -34,7 +31,7 @@ fn a_record_says_everything_about_an_exchange() {
     for (origin, via) in [(Origin::http(), "plain"), (Origin::https(), "intercepted")] {
         let origin = origin.robots(RULES);
         let url = origin.url("/private?q=1");
-        gate.denied(&gate.get(&url));
+        gate.denies(&url);
         let record = gate.record_of(&url);
         let robots_url = origin.url("/robots.txt");
         for (key, expected) in [
@@ -63,21 +60,10 @@ fn a_record_says_everything_about_an_exchange() {
         );
         assert_eq!(record["agent"]["chain"], json!(["TestBot"]));
         let robots = &record["robots"];
-        assert_eq!(
-            (&robots["url"], &robots["final_url"]),
-            (&json!(robots_url), &json!(robots_url)),
-            "{record}"
-        );
-        assert_eq!(
-            (&robots["state"], &robots["status"]),
-            (&json!("successful"), &json!(200)),
-            "{record}"
-        );
-        assert_eq!(
-            (&robots["bytes"], &robots["truncated"]),
-            (&json!(RULES.len()), &json!(false)),
-            "{record}"
-        );
+        has!(robots, {
+            "url": robots_url, "final_url": robots_url, "state": "successful", "status": 200,
+            "bytes": RULES.len(), "truncated": false,
+        }, "{record}");
         assert_eq!(robots["sha256"].as_str().unwrap().len(), 64, "{record}");
         assert!(
             record["time"].as_str().unwrap().ends_with('Z') && record["duration_ms"].is_number(),
@@ -87,16 +73,9 @@ fn a_record_says_everything_about_an_exchange() {
         let url = origin.url("/open");
         gate.get(&url);
         let record = gate.record_of(&url);
-        assert_eq!(
-            (&record["verdict"], &record["status"]),
-            (&json!("allow"), &json!(200)),
-            "{record}"
-        );
-        assert_eq!(
-            record["upstream"],
-            json!(format!("127.0.0.1:{}", origin.port())),
-            "{record}"
-        );
+        has!(record, {
+            "verdict": "allow", "status": 200, "upstream": format!("127.0.0.1:{}", origin.port()),
+        });
         assert!(
             record["bytes_out"].as_u64().unwrap() >= "page /open".len() as u64,
             "{record}"
@@ -127,12 +106,7 @@ fn every_allowed_request_has_one_record_with_its_reason() {
             answer.status == 200 && !answer.is_ours(),
             "{case}: {answer:?}"
         );
-        let record = gate.record_of(&url);
-        assert_eq!(
-            (&record["verdict"], &record["reason"]),
-            (&json!("allow"), &json!(reason)),
-            "{case}: {record}"
-        );
+        has!(gate.record_of(&url), {"verdict": "allow", "reason": reason}, "{case}");
     }
 }
 
@@ -157,8 +131,7 @@ fn the_product_tokens_of_the_user_agent_choose_the_group() {
                 origin.url(path)
             )
         };
-        let record = gate.denied(&wire.exchange(ask(path)));
-        assert_eq!(record["rule"]["group"], group, "{case}");
+        has!(gate.denied(&wire.exchange(ask(path))), {"rule.group": group}, "{case}");
         for other in ["/a", "/b", "/c"].iter().filter(|other| **other != path) {
             assert_eq!(wire.exchange(ask(other)).status, 200, "{case}: {other}");
         }
@@ -170,7 +143,7 @@ fn a_configured_identity_outranks_the_user_agent() {
     let gate =
         CrawlgateProcess::with(|setup| setup.set("agent", "product_tokens", "[\"DeepBot\"]"));
     let origin = Origin::with_rules("User-agent: deepbot\nDisallow: /b\n");
-    let record = gate.denied(&gate.get(&origin.url("/b")));
+    let record = gate.denies(&origin.url("/b"));
     assert_eq!(record["agent"]["chain"], json!(["DeepBot"]));
     assert_ne!(record["agent"]["source"], "user_agent");
 }

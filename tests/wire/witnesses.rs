@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::python::python_with;
 use crate::support::pki::untrusted_ca_pem;
 use crate::support::witness::{Conduct, Witness};
-use crate::support::{AdminGate, CrawlgateProcess, Origin, RULES, Setup, eventually};
+use crate::support::{AdminGate, CrawlgateProcess, Origin, RULES, Setup, eventually, wait_until};
 
 /// The name of the witness in the configuration.
 pub(super) const NAME: &str = "notary";
@@ -93,12 +93,7 @@ fn a_witness_cosigns_each_checkpoint_and_proofs_say_so() {
     assert_eq!(metric(&gate, &series), second);
     let series = format!("crawlgate_witness_pending{{witness=\"{NAME}\"}}");
     assert_eq!(metric(&gate, &series), 0);
-    let state = status(&gate);
-    assert_eq!(
-        (&state["name"], &state["failure"], &state["ahead"]),
-        (&NAME.into(), &Value::Null, &Value::Null),
-        "{state}"
-    );
+    has!(status(&gate), {"name": NAME, "failure": null, "ahead": null});
     let page = gate.get("/").text();
     says!(page, "Witnesses of the decision log");
     let page = gate.get(&format!("/decisions/{id}")).text();
@@ -184,8 +179,8 @@ fn a_witness_that_has_forgotten_the_log_is_asked_again_from_the_size_it_states()
             (is_stated && is_cosigned).then_some(())
         });
         // Until the cosignature is kept, the next record could share its checkpoint.
-        eventually("the cosignature in the store", || {
-            (status(&gate)["pending"] == false).then_some(())
+        wait_until("the cosignature in the store", || {
+            status(&gate)["pending"] == false
         });
     }
 }
@@ -216,8 +211,7 @@ fn a_witness_that_does_not_cosign_delays_nothing_and_is_told() {
         let id = gate.deny(&origin, "/private/b");
         gate.wait_said(why);
         let state = status(&gate);
-        assert_eq!(state["pending"], true, "{name}: {state}");
-        assert_eq!(state["cosigned_size"], first, "{name}: {state}");
+        has!(state, {"pending": true, "cosigned_size": first}, "{name}");
         let said = state["failure"].as_str().unwrap();
         assert!(said.contains(why), "{name}: {said}");
         let series =
@@ -275,9 +269,10 @@ fn a_witness_that_is_away_gets_the_newest_checkpoint_later() {
     gate.process.setup.tables(&back.section("back"));
     gate.process.start_again();
     let gate = AdminGate::of(gate.process);
-    eventually("the cosignature of the new witness", || {
-        let state = status(&gate);
-        (state["cosigned_size"].as_u64()? >= newest).then_some(())
+    wait_until("the cosignature of the new witness", || {
+        status(&gate)["cosigned_size"]
+            .as_u64()
+            .is_some_and(|size| size >= newest)
     });
 }
 

@@ -66,10 +66,7 @@ fn the_overview_says_nothing_that_its_figures_contradict() {
         overview,
         &format!("<span class=\"count\">15</span> {counted}")
     );
-    assert!(
-        !overview.contains("No request that was kept back"),
-        "{overview}"
-    );
+    lacks!(overview, "No request that was kept back");
     gate.process.restart(rustix::process::Signal::TERM);
     let gate = AdminGate::of(gate.process);
     let overview = page(&gate, "/");

@@ -4,7 +4,7 @@ use http::Version;
 
 use super::forms::{csrf, post};
 use crate::support::ftp::FtpServer;
-use crate::support::{AdminGate, Origin, RULES, Response, eventually};
+use crate::support::{AdminGate, Origin, RULES, Response, eventually, wait_until};
 
 pub const BROWSER: &str = "Accept: text/html,application/xhtml+xml\r\n";
 
@@ -94,7 +94,7 @@ fn a_decision_about_ftp_is_shown_as_any_other() {
     let server = FtpServer::with_rules(RULES).file("open", "x");
     let (open, closed) = (server.url("/open"), server.url("/private"));
     gate.process.get(&open).is_origins(200, "x");
-    let denied = gate.process.denied(&gate.process.get(&closed));
+    let denied = gate.process.denies(&closed);
     let allowed = gate.process.record_of(&open);
     // An answer over FTP has no version of HTTP.
     #[rustfmt::skip] // one row, one case
@@ -129,10 +129,8 @@ fn every_page_is_whole_and_says_what_it_should() {
     let name = origin.url("");
     let name = name.trim_end_matches('/');
     let of = encoded(name);
-    eventually("what was allowed to be kept", || {
-        page(&gate, "/denials?verdict=any")
-            .contains("/open")
-            .then_some(())
+    wait_until("what was allowed to be kept", || {
+        page(&gate, "/denials?verdict=any").contains("/open")
     });
     let overview = page(&gate, "/");
     says!(
@@ -273,9 +271,12 @@ fn all_results_of_a_filter_are_exported() {
     assert_eq!(cells.lines().count(), 2, "{cells}");
     assert!(cells.starts_with("seq,time,id,"), "{cells}");
     says!(cells, &ids[0]);
-    eventually("what was allowed to be kept, too", || {
-        let all = gate.get("/denials/export?format=jsonl&verdict=any").text();
-        (all.lines().count() == 4).then_some(())
+    wait_until("what was allowed to be kept, too", || {
+        gate.get("/denials/export?format=jsonl&verdict=any")
+            .text()
+            .lines()
+            .count()
+            == 4
     });
 }
 

@@ -28,11 +28,7 @@ fn a_client_that_uses_the_proxy_gets_an_answer_without_a_record() {
     assert_eq!(tunnel.tunnel(&format!("{HOST}:443")).status, 200);
     let inside = tunnel.tls(HOST, &ca).get_inside(HOST, "/");
     assert_eq!(inside.status, 200);
-    assert!(
-        inside.text().contains("You trust its CA"),
-        "{}",
-        inside.text()
-    );
+    says!(inside.text(), "You trust its CA");
 
     // The next request is recorded, so records of earlier ones would be there.
     let origin = crate::support::Origin::with_rules("User-agent: *\nDisallow: /\n");

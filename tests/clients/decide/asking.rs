@@ -57,11 +57,7 @@ impl AdminGate {
             let theirs = record.pointer(theirs).unwrap_or(&Value::Null);
             assert_eq!(&document[ours], theirs, "{ours}: {document} {record}");
         }
-        assert_eq!(
-            (&record["via"], &record["status"], &record["upstream"]),
-            (&"decide".into(), &status.into(), &Value::Null),
-            "{record}"
-        );
+        has!(record, {"via": "decide", "status": status, "upstream": null});
         let same = self.process.records();
         let same = same.iter().filter(|record| record["id"] == id.as_str());
         assert_eq!(same.count(), 1, "recorded twice");

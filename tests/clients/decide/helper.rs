@@ -91,8 +91,7 @@ fn each_line_gets_its_answer() {
         if heard.contains("tag=\"robots_disallow\"") {
             let (_, id) = heard.trim_end().rsplit_once("log=\"").unwrap();
             let id = id.trim_end_matches('"');
-            let record = gate.process.record(name, |record| record["id"] == id);
-            assert_eq!(record["via"], "decide");
+            has!(gate.process.record(name, |record| record["id"] == id), {"via": "decide"});
         }
     }
     let (code, rest) = helper.end();
@@ -237,12 +236,10 @@ fn an_instance_with_a_certificate_is_asked_over_tls_and_no_other_is_believed() {
         "[admin]\naddress = \"{}\"\ntoken_file = \"admin.token\"\ncert = \"console.pem\"\nkey = \"console.key\"\n",
         gate.address
     );
+    #[rustfmt::skip] // one row, one case
     let [file, named, misnamed] = [
         ("helper.toml", ""),
-        (
-            "named.toml",
-            "hosts = [\"gate.example\", \"other.example\"]\n",
-        ),
+        ("named.toml", "hosts = [\"gate.example\", \"other.example\"]\n"),
         ("misnamed.toml", "hosts = \"other.example\"\n"),
     ]
     .map(|(name, hosts)| {

@@ -5,7 +5,7 @@ use std::path::Path;
 use crawlgate_config::TokenDigest;
 
 use crate::support::peer::{Peer, program};
-use crate::support::{AdminGate, Latch, Origin, RULES, Reply, eventually};
+use crate::support::{AdminGate, Latch, Origin, RULES, Reply, wait_until};
 
 /// The set-up of the documentation, with the settings that a test needs to run nginx anywhere.
 fn set_up(gate: &AdminGate, port: u16, dir: &Path) -> String {
@@ -87,8 +87,8 @@ fn auth_request_is_answered_200_or_403_and_nothing_else() {
         ))
     };
     // The rules for this crawler are cached before any request that may be late.
-    eventually("the rules", || {
-        (asked(&whole(&origin.url("/open"))).status == 200).then_some(())
+    wait_until("the rules", || {
+        asked(&whole(&origin.url("/open"))).status == 200
     });
     #[rustfmt::skip] // one row, one case
     let cases = [
@@ -103,8 +103,7 @@ fn auth_request_is_answered_200_or_403_and_nothing_else() {
     for (name, fields, status, reason) in cases {
         let answer = asked(&fields);
         let record = gate.decided(&answer, status, reason);
-        assert_eq!(record["method"], "POST", "{name}");
-        assert_eq!(record["agent"]["chain"][0], "TestBot", "{name}");
+        has!(record, {"method": "POST", "agent.chain.0": "TestBot"}, "{name}");
         assert_eq!(
             answer.field("retry-after").is_some(),
             reason == "robots_pending",
@@ -177,11 +176,7 @@ fn nginx_fetches_what_is_allowed_and_nothing_else() {
         answer.field_is("x-crawlgate-reason", Some(reason));
         let id = answer.field("x-crawlgate-decision").expect("a decision");
         let record = gate.process.record(name, |record| record["id"] == id);
-        assert_eq!(
-            (&record["url"], &record["method"], &record["via"]),
-            (&url.into(), &method.into(), &"decide".into()),
-            "{name}"
-        );
+        has!(record, {"url": url, "method": method, "via": "decide"}, "{name}");
     }
     assert_eq!(origin.seen_but_robots(), ["GET /open?a=%70"]);
     // Without the gate no request goes out.

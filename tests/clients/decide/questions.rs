@@ -141,10 +141,7 @@ fn head_is_answered_alike_without_a_body() {
         );
         answer.field_is("x-crawlgate-verdict", Some(verdict));
         let record = gate.process.record_of(&url);
-        assert_eq!(
-            record["method"], "GET",
-            "the method is the request's, not the question's"
-        );
+        has!(record, {"method": "GET"}, "the method is the request's, not the question's");
         assert_eq!(
             record["id"].as_str(),
             answer.field("x-crawlgate-decision").as_deref()
@@ -240,8 +237,7 @@ fn a_question_without_a_client_has_the_general_purposes_also_after_a_reload() {
     let train = |setup: &mut Setup| setup.set("policy", "purposes", "\"train-ai\"");
     gate.process.reload_until(train, "policy.purposes");
     let answer = gate.decide(&url, "");
-    let record = gate.decided(&answer, 403, "usage_disallow");
-    assert_eq!(record["usage"]["refused"][0], "train-ai", "{record}");
+    has!(gate.decided(&answer, 403, "usage_disallow"), {"usage.refused.0": "train-ai"});
     assert_eq!(answer.problem()["usage"]["refused"][0], "train-ai");
     assert_eq!(origin.seen_but_robots(), [""; 0]);
 }

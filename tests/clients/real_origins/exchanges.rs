@@ -38,7 +38,7 @@ fn passes(server: &Server, version: &str) {
     known.is_origins(304, "");
     known.field_is("etag", Some(ETAG));
     upload(&gate, server);
-    gate.denied(&gate.get(&server.url("/private")));
+    gate.denies(&server.url("/private"));
     for path in ["/page", "/large", "/trailers", "/known", "/upload"] {
         let record = gate.record_of(&server.url(path));
         assert_eq!(record["upstream_version"], version, "{record}");

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::servers::Server;
-use crate::support::{CrawlgateProcess, Wire, eventually};
+use crate::support::{CrawlgateProcess, Wire, wait_until};
 
 /// Requests that the backend has to see between two restarts.
 const BETWEEN: usize = 100;
@@ -73,14 +73,14 @@ fn loses_nothing(server: &Server) {
         let crawlers: Vec<_> = readers.chain(writers).collect();
         for _ in 0..RESTARTS {
             let goal = server.backend.seen().len() + BETWEEN;
-            eventually("requests between two restarts", || {
-                (server.backend.seen().len() >= goal).then_some(())
+            wait_until("requests between two restarts", || {
+                server.backend.seen().len() >= goal
             });
             server.peer.signal(Signal::HUP);
         }
         let goal = server.backend.seen().len() + BETWEEN;
-        eventually("requests after the last restart", || {
-            (server.backend.seen().len() >= goal).then_some(())
+        wait_until("requests after the last restart", || {
+            server.backend.seen().len() >= goal
         });
         is_over.store(true, Ordering::SeqCst);
         crawlers

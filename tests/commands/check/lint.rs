@@ -27,11 +27,7 @@ fn a_family_speaks_for_those_that_are_not_named_and_utf_16_is_decoded() {
     for (agent, verdict, told) in rows {
         let (code, said, error) = check(&[url, "--robots", "-", "--agent", agent], &utf16);
         assert_eq!(code, Some(verdict), "{agent}: {error}");
-        assert!(said.contains(told), "{agent}: {said}");
-        assert!(
-            said.contains("the file is UTF-16 and is decoded first"),
-            "{agent}: {said}"
-        );
+        says!(said, told, "the file is UTF-16 and is decoded first"; "{agent}");
     }
     let (_, said, _) = check(
         &[
@@ -115,15 +111,11 @@ sitemap: https://site.test/map.xml (line 15)
     let (exit, stdout, _) = check(&["--robots", "-", "--json"], FILE.as_bytes());
     let document: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!((exit, stdout.lines().count()), (Some(0), 1));
-    assert_eq!(
-        document["groups"][0]["user_agents"][1],
-        json!({"value": "OtherBot", "line": 2})
-    );
-    assert_eq!(
-        document["groups"][0]["fields"],
-        json!([{"field": "crawl-delay", "value": "5", "line": 3}])
-    );
-    assert_eq!(document["fields"][0]["field"], "sitemap");
+    has!(document, {
+        "groups.0.user_agents.1": {"value": "OtherBot", "line": 2},
+        "groups.0.fields": [{"field": "crawl-delay", "value": "5", "line": 3}],
+        "fields.0.field": "sitemap",
+    });
     let kinds: Vec<&Value> = document["notes"]
         .as_array()
         .unwrap()

@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::check_in;
-use crate::support::{Latch, Origin, Reply, Setup, eventually};
+use crate::support::{Latch, Origin, Reply, Setup, wait_until};
 
 #[path = "../../support/signals.rs"]
 mod signals;
@@ -147,8 +147,7 @@ fn a_line_that_asks_about_no_use_is_answered_as_ever() {
     );
     let answer = String::from_utf8(output.stdout).unwrap();
     let answer: Value = serde_json::from_str(answer.lines().next().unwrap()).unwrap();
-    assert_eq!(answer["reason"], "usage_disallow", "{answer}");
-    assert_eq!(answer["usage"]["refused"], json!(["train-ai"]));
+    has!(answer, {"reason": "usage_disallow", "usage.refused": ["train-ai"]});
 }
 
 const TDMREP: &str = "/.well-known/tdmrep.json";
@@ -205,8 +204,7 @@ fn a_line_without_files_is_judged_by_the_tdmrep_json_of_the_origin() {
     );
     let verdicts: Vec<_> = found.iter().map(|answer| &answer["verdict"]).collect();
     assert_eq!(verdicts, ["deny", "deny", "allow", "allow"], "{found:?}");
-    assert_eq!(found[1]["reason"], "usage_disallow");
-    assert_eq!(found[0]["usage"]["preferences"][0]["entry"], 1);
+    has!(found, {"1.reason": "usage_disallow", "0.usage.preferences.0.entry": 1});
     for origin in [&reserved, &down] {
         assert_eq!(origin.seen_but_robots(), [format!("GET {TDMREP}")]);
     }
@@ -217,9 +215,8 @@ fn a_line_is_not_judged_if_its_tdmrep_json_is_late() {
     let latch = Latch::new();
     let late = Origin::http().on(TDMREP, [Reply::ok(RESERVED).held(&latch)]);
     let lines = [asks(&late, "/art/1", "tdm")];
-    eventually("robots.txt to come in time", || {
-        let error = enforced("300ms", &lines).remove(0)["error"].take();
-        (error == "tdmrep.json did not arrive in time").then_some(())
+    wait_until("robots.txt to come in time", || {
+        enforced("300ms", &lines).remove(0)["error"].take() == "tdmrep.json did not arrive in time"
     });
     latch.open();
 }
@@ -281,8 +278,7 @@ fn each_statement_is_shown_with_its_place_and_what_follows() {
         "{told}"
     );
     assert_eq!(told["usage"]["refused"], json!(["search"]));
-    assert_eq!(told["usage"]["preferences"][2]["field"], "content-usage");
-    assert_eq!(told["rule"], Value::Null);
+    has!(told, {"usage.preferences.2.field": "content-usage", "rule": null});
 
     let (code, told) = run(&["--json"]);
     let told: Value = serde_json::from_str(&told).unwrap();

@@ -272,10 +272,7 @@ fn what_a_checkpoint_proves_is_mended_and_nothing_else() {
         // The log is the same one: its checkpoint and its key are there.
         let said = db.run(&["audit", "verify", "--all"]);
         assert_eq!(said.code, *left, "{name}: {said:?}");
-        assert!(
-            db.run(&["audit", "checkpoint"]).out.contains("\n300\n"),
-            "{name}"
-        );
+        says!(db.run(&["audit", "checkpoint"]).out, "\n300\n"; "{name}");
         let code = db.run(&["store", "check"]).code;
         assert_eq!(code, i32::from(name.starts_with("an entry")), "{name}");
     }

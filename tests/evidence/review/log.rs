@@ -312,10 +312,7 @@ fn new_decisions_are_followed() {
     assert!(next().contains(&ids[4]), "the latest denial first");
     for round in 0..3 {
         let new = db.put(&some_cases()[..2]);
-        assert!(
-            next().contains(&new[0]),
-            "then each new one, and no allowance: round {round}"
-        );
+        says!(next(), &new[0]; "then each new one, and no allowance: round {round}");
     }
     child.kill().unwrap();
     child.wait().unwrap();

@@ -33,19 +33,14 @@ fn a_decision_is_proven_and_its_evidence_shown() {
             .out
             .contains("1  # of the site")
     );
-    assert!(
-        !said.out.contains('\u{1b}'),
-        "no colours where no terminal is"
-    );
+    lacks!(said.out, '\u{1b}'; "no colours where no terminal is");
 
     let json = db
         .run(&["audit", "verify", &ids[0].to_lowercase(), "--json"])
         .json();
-    assert_eq!(
-        (&json["outcome"], &json["ok"], &json["seq"], &json["signed"]),
-        (&"proven".into(), &true.into(), &1.into(), &6.into())
-    );
-    assert_eq!(json["record"]["id"], ids[0].as_str());
+    has!(json, {
+        "outcome": "proven", "ok": true, "seq": 1, "signed": 6, "record.id": ids[0].as_str(),
+    });
     assert!(
         json["robots_txt"]
             .as_str()
@@ -73,11 +68,7 @@ fn each_kind_of_decision_says_how_far_it_is_proven() {
         first_lines[5]
     );
     assert!(heads.iter().all(|said| said.code == 0), "{heads:?}");
-    assert!(
-        heads[0]
-            .out
-            .contains("record 1; no checkpoint covers it yet")
-    );
+    says!(heads[0].out, "record 1; no checkpoint covers it yet");
 }
 
 #[test]
@@ -106,10 +97,7 @@ fn every_record_is_counted() {
             "2026-11-20T12:00:03Z",
         ])
         .json();
-    assert_eq!(
-        (&json["records"], &json["proven"], &json["not_replayed"]),
-        (&8.into(), &2.into(), &5.into())
-    );
+    has!(json, {"records": 8, "proven": 2, "not_replayed": 5});
 }
 
 #[test]
@@ -141,10 +129,7 @@ fn an_empty_store_is_whole() {
     db.ask(async |_| ());
     let said = db.run(&["audit", "verify", "--all"]);
     assert_eq!(said.code, 0, "{said:?}");
-    assert!(
-        said.out.contains("log       no records, whole\n"),
-        "{said:?}"
-    );
+    says!(said.out, "log       no records, whole\n");
 }
 
 #[test]
@@ -187,12 +172,12 @@ fn retention_is_no_fault() {
     assert_eq!(said.code, 0, "{said:?}");
     // The entry that tells of the dropped ones is the last.
     let kept = "log       65 records, 257 to 321, whole\n";
-    assert!(said.out.contains(kept), "{said:?}");
-    assert!(
-        said.out.contains("3 checkpoints agree, 0 do not"),
-        "{said:?}"
+    says!(
+        said.out,
+        kept,
+        "3 checkpoints agree, 0 do not",
+        "events    1 dropped\n"
     );
-    assert!(said.out.contains("events    1 dropped\n"), "{said:?}");
     for (id, code) in [(&ids[255], 1), (&ids[256], 0)] {
         assert_eq!(db.run(&["audit", "verify", id]).code, code);
     }
@@ -224,8 +209,11 @@ fn lines_about_the_log_itself_are_proven_and_no_decisions() {
     db.ask(async |store| store.write(batch).await).unwrap();
     let said = db.run(&["audit", "verify", "--all"]);
     assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.out.contains("events    1 records_lost\n"), "{said:?}");
-    assert!(said.out.contains("7 records, 1 to 7, whole\n"), "{said:?}");
+    says!(
+        said.out,
+        "events    1 records_lost\n",
+        "7 records, 1 to 7, whole\n"
+    );
 }
 
 #[test]
@@ -259,10 +247,7 @@ fn many_records_are_walked_page_by_page() {
     let (db, _) = TestStore::with(&many);
     db.sign(NOON);
     let json = db.run(&["audit", "verify", "--all", "--json"]).json();
-    assert_eq!(
-        (&json["records"], &json["signed"], &json["wrong"]),
-        (&2_500.into(), &2_500.into(), &0.into())
-    );
+    has!(json, {"records": 2_500, "signed": 2_500, "wrong": 0});
 }
 
 /// Not a test but a measurement: `cargo test --release --test evidence review:: -- --ignored --nocapture`.

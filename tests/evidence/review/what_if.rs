@@ -250,33 +250,15 @@ new.txt, as the robots.txt of https://site.example, for requests since 2026-11-2
     ] {
         assert_eq!(told[name], count, "{name}: {told}");
     }
-    assert_eq!(
-        told["aside"],
-        json!({"without_robots": 1, "unreachable": 1, "redacted": 1})
-    );
+    has!(told, {"aside": {"without_robots": 1, "unreachable": 1, "redacted": 1}});
     let group = &told["groups"][0];
-    assert_eq!(
-        group["rule"],
-        json!({"group": "*", "text": "Disallow: /archive/", "line": 2})
-    );
-    assert_eq!(
-        (
-            &group["to"],
-            &group["reason"],
-            &group["count"],
-            &group["was"]
-        ),
-        (
-            &json!("deny"),
-            &json!("robots_disallow"),
-            &json!(4),
-            &Value::Null
-        )
-    );
-    assert_eq!(
-        told["groups"][2]["was"],
-        json!({"reason": "robots_disallow", "rule": "Disallow: /private/", "exempt": null})
-    );
+    has!(group, {
+        "rule": {"group": "*", "text": "Disallow: /archive/", "line": 2}, "to": "deny",
+        "reason": "robots_disallow", "count": 4, "was": null,
+    });
+    has!(told, {
+        "groups.2.was": {"reason": "robots_disallow", "rule": "Disallow: /private/", "exempt": null},
+    });
 
     let said = ask(
         &db,
@@ -288,14 +270,10 @@ new.txt, as the robots.txt of https://site.example, for requests since 2026-11-2
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     assert_eq!((said.code, changes.len()), (1, 6), "{said:?}");
-    assert_eq!(
-        changes[0]["from"],
-        json!({"verdict": "allow", "reason": "robots_allow", "rule": null, "exempt": null})
-    );
-    assert_eq!(
-        changes[0]["to"],
-        json!({"verdict": "deny", "reason": "robots_disallow", "rule": group["rule"], "exempt": null})
-    );
+    has!(changes, {
+        "0.from": {"verdict": "allow", "reason": "robots_allow", "rule": null, "exempt": null},
+        "0.to": {"verdict": "deny", "reason": "robots_disallow", "rule": group["rule"], "exempt": null},
+    });
     let id = changes[3]["id"].as_str().unwrap();
     let shown: Value = serde_json::from_str(&db.run(&["log", "show", id, "--json"]).out).unwrap();
     assert_eq!(shown["url"], changes[3]["url"]);

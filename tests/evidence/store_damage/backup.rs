@@ -7,7 +7,7 @@ use std::thread;
 
 use rustix::process::Signal;
 
-use crate::support::{CrawlgateProcess, Origin, RULES, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, wait_until};
 
 /// Ends the crawler, after a failure, too: the test would wait for it.
 struct AtTheEnd<'a>(&'a AtomicBool);
@@ -48,8 +48,8 @@ fn a_store_is_copied_whole_while_it_is_written() {
         let _ends = AtTheEnd(&ends);
         let mut before = 0;
         for name in ["one.db", "two.db", "three.db"] {
-            eventually("more records", || {
-                (count(&gate, "crawlgate.db") > before + 20).then_some(())
+            wait_until("more records", || {
+                count(&gate, "crawlgate.db") > before + 20
             });
             let said = gate.succeeds("store", &["backup", name]);
             says!(said, "crawlgate.log.key");
@@ -112,9 +112,7 @@ fn a_restored_copy_goes_on_unless_it_lacks_signed_records() {
     let mut gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES);
     assert_eq!(gate.get(&origin.url("/private/first")).status, 403);
-    eventually("a record", || {
-        (count(&gate, "crawlgate.db") == 1).then_some(())
-    });
+    wait_until("a record", || count(&gate, "crawlgate.db") == 1);
     gate.signal(Signal::TERM);
     gate.wait();
     let (code, _, failed) = gate.beside("store", &["backup", "copy.db"]);
@@ -128,9 +126,7 @@ fn a_restored_copy_goes_on_unless_it_lacks_signed_records() {
     assert_eq!(count(&gate, "crawlgate.db"), 1);
 
     assert_eq!(gate.get(&origin.url("/private/second")).status, 403);
-    eventually("a record", || {
-        (count(&gate, "crawlgate.db") == 2).then_some(())
-    });
+    wait_until("a record", || count(&gate, "crawlgate.db") == 2);
     gate.signal(Signal::TERM);
     gate.wait();
     fs::copy(&copy, &store).unwrap();

@@ -5,17 +5,10 @@ use super::place::{Serve, Whole, no_panic};
 #[test]
 fn a_lost_robots_txt_is_reported_for_every_record_that_needs_it() {
     let whole = Whole::new();
+    #[rustfmt::skip] // one row, one case
     let cases = [
-        (
-            "decisions alone",
-            "DELETE FROM origin; DELETE FROM fetch; DELETE FROM snapshot",
-            "object: 1 name a robots.txt that is not there\n",
-        ),
-        (
-            "a fetch, too",
-            "UPDATE origin SET sha256 = NULL; DELETE FROM snapshot",
-            "fetch: 1 have got a robots.txt that is not there\n",
-        ),
+        ("decisions alone", "DELETE FROM origin; DELETE FROM fetch; DELETE FROM snapshot", "object: 1 name a robots.txt that is not there\n"),
+        ("a fetch, too", "UPDATE origin SET sha256 = NULL; DELETE FROM snapshot", "fetch: 1 have got a robots.txt that is not there\n"),
     ];
     for (name, change, want) in cases {
         let place = whole.copy();
@@ -80,8 +73,7 @@ fn a_lack_of_descriptors_is_reported_as_such() {
     for limit in [4, 5] {
         let (code, said) = check(limit);
         assert_eq!(code, Some(2), "{limit}: {said}");
-        assert!(said.contains("no descriptor left"), "{limit}: {said}");
-        assert!(said.contains("ulimit -n"), "{limit}: {said}");
+        says!(said, "no descriptor left", "ulimit -n"; "{limit}");
     }
     let (code, said) = check(64);
     assert_eq!(code, Some(0), "{said}");

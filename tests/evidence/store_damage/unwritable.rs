@@ -28,8 +28,7 @@ fn ended(signal: Signal) -> Option<CrawlgateProcess> {
         CrawlgateProcess::with(|setup| setup.set("store", "path", "\"disk/crawlgate.db\""));
     let origin = Origin::with_rules(RULES);
     for number in 0..DECISIONS {
-        let answer = gate.get(&origin.url(&format!("/private/{number}")));
-        assert_eq!(answer.status, 403, "{answer:?}");
+        gate.answers(&origin.url(&format!("/private/{number}")), 403);
     }
     let count = ["--format", "csv", "SELECT count(*) FROM denials"];
     gate.beside_until("sql", &count, |said| said.contains(&DECISIONS.to_string()));
@@ -66,16 +65,14 @@ fn on_disk(gate: &CrawlgateProcess, first: &str, words: &[&str], last: &str) -> 
 #[test]
 fn an_intact_store_is_read_where_nothing_can_be_written() {
     let gate = or_skip!(ended(Signal::TERM));
+    #[rustfmt::skip] // one row, one case
     let cases: [(&[&str], &str); 6] = [
         (&["log", "--limit", "1"], "/private/149"),
         (&["log", "--summary"], "150  "),
         (&["audit", "verify", "--all"], ""),
         (&["store", "check"], "in order"),
         (&["store", "size"], "decisions  "),
-        (
-            &["sql", "--format", "csv", "SELECT count(*) FROM denials"],
-            "150",
-        ),
+        (&["sql", "--format", "csv", "SELECT count(*) FROM denials"], "150"),
     ];
     for place in [READ_ONLY, FULL] {
         for (words, want) in cases {
@@ -109,11 +106,7 @@ fn records_in_the_log_of_a_killed_process_are_read_or_missed_aloud() {
         match code {
             0 => assert!(said.contains("/private/149"), "{first}, {place}: {said}"),
             2 => {
-                assert!(
-                    said.contains("crawlgate.db-wal"),
-                    "{first}, {place}: {said}"
-                );
-                assert!(said.contains("copy both files"), "{first}, {place}: {said}");
+                says!(said, "crawlgate.db-wal", "copy both files"; "{first}, {place}");
             }
             code => panic!("{first}, {place}: {code}: {said}"),
         }
@@ -136,11 +129,8 @@ fn a_rebuild_without_room_says_so_and_leaves_the_store_as_it_is() {
             &format!("{sum}\nls disk"),
         );
         assert_eq!(code, 2, "{room}: {said}");
-        assert!(
-            said.contains("no room is left on the disk"),
-            "{room}: {said}"
-        );
-        assert!(!said.contains("saved"), "{room}: {said}");
+        says!(said, "no room is left on the disk"; "{room}");
+        lacks!(said, "saved"; "{room}");
         let sums: Vec<&str> = said.lines().filter(|line| line.ends_with("  -")).collect();
         assert_eq!(sums.len(), 2, "{room}: {said}");
         assert_eq!(sums[0], sums[1], "{room}");

@@ -116,6 +116,18 @@ impl CrawlgateProcess {
         record
     }
 
+    /// GETs a URL, and asserts [`CrawlgateProcess::refused`] for its answer.
+    #[track_caller]
+    pub(crate) fn refuses(&self, url: &str, status: u16, reason: &str) -> Value {
+        self.refused(&self.get(url), status, reason)
+    }
+
+    /// GETs a URL, and asserts [`CrawlgateProcess::denied`] for its answer.
+    #[track_caller]
+    pub(crate) fn denies(&self, url: &str) -> Value {
+        self.denied(&self.get(url))
+    }
+
     /// Asserts [`CrawlgateProcess::refused`] for a denial by a rule.
     #[track_caller]
     pub(crate) fn denied(&self, answer: &Response) -> Value {

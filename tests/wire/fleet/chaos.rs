@@ -20,9 +20,7 @@ pub(super) use self::crawl::request;
 use self::crawl::{Crawl, Order};
 use super::{Ends, failover, joined, member};
 use crate::ship::{equals_an_export_by_hand, shipping};
-use crate::support::{
-    CrawlgateProcess, Engine, Origin, Seen, Sentinels, Setup, StoredLog, eventually,
-};
+use crate::support::{CrawlgateProcess, Engine, Origin, Seen, Sentinels, Setup, StoredLog};
 
 /// The directory to which an instance ships its log.
 const SHIPPED: &str = "shipped";
@@ -172,9 +170,7 @@ fn chaos(mut ground: Ground, mut gates: Vec<CrawlgateProcess>) {
     for order in orders.iter().filter(|order| order.is_certain) {
         let want = if order.removed.is_some() { 200 } else { 403 };
         for gate in &gates {
-            eventually(&format!("{order:?} to hold at all, seed {seed}"), || {
-                (gate.get(&free.url(&order.path)).status == want).then_some(())
-            });
+            gate.until(want, &free.url(&order.path));
         }
     }
     // The overrides are about the free origin.

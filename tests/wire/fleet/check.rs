@@ -327,9 +327,7 @@ fn the_engine_is_named_by_a_url_as_other_programs_have_it() {
         setup.set("fleet", "engine", &format!("{url:?}"));
         setup.write();
         let (_, said) = setup.ends(2, "fleet", &["check"]);
-        assert!(
-            said.contains(says) && !said.contains("sesame"),
-            "{url}: {said}"
-        );
+        says!(said, says; "{url}");
+        lacks!(said, "sesame"; "{url}");
     }
 }

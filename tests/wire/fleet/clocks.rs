@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::overrides::{denied_at_all, deny, wait_late};
 use super::pace::{crawl, is_within};
 use super::{Ends, engine_and_link, instances, logs_are_whole, member};
-use crate::support::{CrawlgateProcess, Engine, Origin, RULES, Setup, eventually, with_clock};
+use crate::support::{CrawlgateProcess, Engine, Origin, RULES, Setup, wait_until, with_clock};
 
 /// The pause of a crawler after a refusal, which leaves this machine to the others.
 const BREATH: Duration = Duration::from_millis(5);
@@ -95,8 +95,8 @@ fn a_clock_of_the_engine_that_is_set_lets_few_turns_go_early_and_stops_no_crawl(
         for apart in ["+3600", "+0", "-3600", "+0"] {
             let before = pages();
             engine.set_clock(apart);
-            eventually(&format!("the crawl to go on at {apart}"), || {
-                (pages() > before + 4).then_some(())
+            wait_until(&format!("the crawl to go on at {apart}"), || {
+                pages() > before + 4
             });
         }
         drop(ends);

@@ -10,7 +10,7 @@ use super::overrides::{denied_at_all, deny, listed};
 use super::pace::is_within;
 use super::{Ends, engine_and_link, instance, instances, joined, logs_are_whole, member};
 use crate::support::{
-    Engine, EngineLink, Latch, Origin, RULES, Reply, Setup, Transfer, eventually,
+    Engine, EngineLink, Latch, Origin, RULES, Reply, Setup, Transfer, eventually, wait_until,
 };
 
 /// The pace of these tests, as a value of `requests_per_second`, and as an interval.
@@ -56,8 +56,8 @@ fn crawl_within(
     }
     let (id, _) = deny(&gates[0], &origin.url(""), "/denied");
     for gate in &gates {
-        eventually("the override at both", || {
-            listed(gate).iter().any(|one| one["id"] == id).then_some(())
+        wait_until("the override at both", || {
+            listed(gate).iter().any(|one| one["id"] == id)
         });
     }
     let is_over = AtomicBool::new(false);
@@ -84,12 +84,10 @@ fn crawl_within(
             }
         }
         let pages = || origin.seen_but_robots().len();
-        eventually("the crawl", || (pages() > 4).then_some(()));
+        wait_until("the crawl", || pages() > 4);
         accident(engine);
         let before = pages();
-        eventually("the crawl to go on", || {
-            (pages() > before + 4).then_some(())
-        });
+        wait_until("the crawl to go on", || pages() > before + 4);
         drop(ends);
     });
     let seen = origin.seen();
@@ -189,8 +187,7 @@ fn an_engine_without_memory_ends_in_nothing_at_all_and_comes_back() {
         gate.wait_said("cut off from its fleet");
         gate.wait_said("OOM");
         let before = origin.seen().len();
-        let answer = gate.get(&origin.url("/page"));
-        gate.refused(&answer, 503, "fleet_cut");
+        gate.refuses(&origin.url("/page"), 503, "fleet_cut");
         assert_eq!(origin.seen().len(), before, "nothing reaches the origin");
         assert_eq!(engine.ask(&["CONFIG", "SET", "maxmemory", "0"]), "+OK\r\n");
         gate.until(200, &origin.url("/page"));
@@ -230,8 +227,7 @@ fn an_engine_that_is_restored_from_an_old_dump_takes_nothing_back() {
         let listed = listed(gate);
         assert_eq!(listed.len(), 1, "{listed:?}");
         assert_eq!(listed[0]["id"], denied);
-        let answer = gate.get(&origin.url("/page"));
-        gate.refused(&answer, 403, "robots_disallow");
+        gate.refuses(&origin.url("/page"), 403, "robots_disallow");
     }
     assert_eq!(origin.seen_but_robots(), before);
     // An instance has asked the origin again, so one that joins judges by its rules.
@@ -244,8 +240,7 @@ fn an_engine_that_is_restored_from_an_old_dump_takes_nothing_back() {
             return least > began - 1000000 and 1 or 0";
         (engine.ask(&["EVAL", script, "0"]) == ":1\r\n").then_some(())
     });
-    let answer = late.get(&origin.url("/page"));
-    late.refused(&answer, 403, "robots_disallow");
+    late.refuses(&origin.url("/page"), 403, "robots_disallow");
     assert_eq!(origin.robots_fetches(), fetches + 1, "one for all");
     assert_eq!(origin.seen_but_robots(), before);
     drop(late);
@@ -284,17 +279,12 @@ fn a_fetch_that_outlives_its_engine_is_the_only_one_and_permits_nothing_before_t
         setup.set("fleet", "patience", "\"60s\"");
         setup.set("robots", "hold", "\"2s\"");
     });
-    let asked = ["/private", "/page"].map(|path| {
-        let mut wire = gates[0].connect();
-        wire.ask(&origin.url(path));
-        wire
-    });
+    let asked = ["/private", "/page"].map(|path| gates[0].asks(&origin.url(path)));
     latch.arrivals(1);
     engine.kill();
     for gate in &gates {
         gate.wait_said("the fleet's engine does not answer");
-        let answer = gate.get(&unknown.url("/page"));
-        assert_eq!(answer.status, 503, "{}", answer.text());
+        gate.answers(&unknown.url("/page"), 503);
     }
     assert_eq!(unknown.seen().len(), 0, "an unknown origin gets nothing");
     latch.open();

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use super::overrides::{denied_at_all, deny};
 use super::{Ends, KEY, joined, logs_are_whole};
-use crate::support::{CrawlgateProcess, Origin, RULES, Sentinels, Setup, eventually};
+use crate::support::{CrawlgateProcess, Origin, RULES, Sentinels, Setup, eventually, wait_until};
 
 /// The time after a failover in which the new primary grants no turn.
 const QUIET: Duration = Duration::from_secs(5);
@@ -173,8 +173,8 @@ fn another_primary_takes_over_and_the_old_one_is_left_when_it_wakes() {
                 let answer = gate.get(&unpaced.url(&path));
                 assert_eq!(answer.problem()["override"], id, "{}", answer.text());
             }
-            eventually("the paced crawl to go on", || {
-                (paced.seen_but_robots().len() > pages + 3).then_some(())
+            wait_until("the paced crawl to go on", || {
+                paced.seen_but_robots().len() > pages + 3
             });
             // No turn between the takeover and the end of the quiet time, in which an old primary that wakes may still
             // grant some.
@@ -233,7 +233,7 @@ fn an_old_primary_that_is_parted_from_the_others_permits_nothing_beside_the_new_
             &is_over,
         );
         let pages = || origin.seen_but_robots().len();
-        eventually("the crawl", || (pages() > 6).then_some(()));
+        wait_until("the crawl", || pages() > 6);
         assert_eq!(lab.part_primary(), old);
         gates[0].wait_said("cut off from its fleet");
         let denied = eventually("an override at the new primary", || {
@@ -243,15 +243,14 @@ fn an_old_primary_that_is_parted_from_the_others_permits_nothing_beside_the_new_
         });
         let added = Instant::now();
         let before = pages();
-        eventually("the crawl to go on at the new primary", || {
-            (pages() > before + 4).then_some(())
+        wait_until("the crawl to go on at the new primary", || {
+            pages() > before + 4
         });
         drop(ends);
         (denied, added)
     });
     let before = origin.seen().len();
-    let answer = gates[0].get(&origin.url("/page"));
-    gates[0].refused(&answer, 503, "fleet_cut");
+    gates[0].refuses(&origin.url("/page"), 503, "fleet_cut");
     assert_eq!(origin.seen().len(), before, "nothing reaches the origin");
     denied_at_all(&gates[1..], &origin, "/denied", &denied);
     let seen = origin.seen();
@@ -286,12 +285,10 @@ fn an_old_primary_that_may_write_without_a_replica_grants_beside_the_new_one() {
             let seen = seen.filter(|seen| now.duration_since(seen.at) < WINDOW);
             seen.count()
         };
-        eventually("the crawl", || (latest() > 4).then_some(()));
+        wait_until("the crawl", || latest() > 4);
         assert_eq!(lab.part_primary(), old);
         // One primary grants six in that time, and the first one.
-        eventually("the turns of two primaries", || {
-            (latest() > 9).then_some(())
-        });
+        wait_until("the turns of two primaries", || latest() > 9);
         drop(ends);
     });
     let leaks = origin.seen_but_robots();

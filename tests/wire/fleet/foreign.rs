@@ -4,7 +4,7 @@ use crawlgate_turns::fleet::FleetKey;
 
 use super::overrides::{denied_at_all, deny, fleet};
 use super::{engine_and_link, instance, logs_are_whole};
-use crate::support::{CrawlgateProcess, Engine, Origin, RULES, eventually};
+use crate::support::{CrawlgateProcess, Engine, Origin, RULES, eventually, wait_until};
 
 /// Returns octets as a text of Lua.
 fn lua(octets: &[u8]) -> String {
@@ -52,16 +52,10 @@ fn an_override_of_another_version_stops_the_instances_that_cannot_read_it() {
         }
         put("overrides", "override", newer);
         for gate in &gates {
-            eventually("the instance to be cut off", || {
-                let answer = gate.get(&origin.url("/page"));
-                (answer.status == 503).then_some(())
-            });
-            assert!(
-                gate.said().contains(&format!(
-                    "another version wrote the override {id}, which this one cannot read"
-                )),
-                "{}",
-                gate.said()
+            gate.until(503, &origin.url("/page"));
+            says!(
+                gate.said(),
+                &format!("another version wrote the override {id}, which this one cannot read")
             );
         }
         let before = origin.seen().len();
@@ -71,9 +65,7 @@ fn an_override_of_another_version_stops_the_instances_that_cannot_read_it() {
         // While nothing changes, it is not read again. An instance that has lost an answer may read once more.
         eventually("ten heartbeats without another reading", || {
             let (reads, heartbeats) = (calls(&engine, "hgetall"), calls(&engine, "zadd") + 10);
-            eventually("ten heartbeats", || {
-                (calls(&engine, "zadd") >= heartbeats).then_some(())
-            });
+            wait_until("ten heartbeats", || calls(&engine, "zadd") >= heartbeats);
             (calls(&engine, "hgetall") == reads).then_some(())
         });
         way_out();
@@ -204,8 +196,7 @@ fn a_state_of_another_version_is_fetched_anew() {
     let origin = Origin::with_rules(RULES);
     let start = |name: &str| instance(&link, name, |_| ());
     let private = |gate: &CrawlgateProcess| {
-        let answer = gate.get(&origin.url("/private"));
-        gate.refused(&answer, 403, "robots_disallow");
+        gate.refuses(&origin.url("/private"), 403, "robots_disallow");
     };
     private(&start("a1"));
     let key = engine.ask(&["EVAL", "return redis.call('KEYS', '*:state:*')[1]", "0"]);

@@ -7,7 +7,9 @@ use rustix::process::Signal;
 
 use super::overrides::{denied_at_all, deny};
 use super::{engine_and_link, instance, instances, logs_are_whole, member};
-use crate::support::{CrawlgateProcess, Engine, Latch, Origin, RULES, Reply, Transfer, eventually};
+use crate::support::{
+    CrawlgateProcess, Engine, Latch, Origin, RULES, Reply, Transfer, eventually, wait_until,
+};
 
 /// The time after which an instance without its engine forwards nothing, in these tests.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -51,8 +53,7 @@ fn an_instance_without_its_link_forwards_for_no_longer_than_its_patience() {
         let later = last.checked_duration_since(added).unwrap_or_default();
         assert!(later < PATIENCE, "{transfer:?}: {later:?}");
         let before = origin.seen().len();
-        let answer = gates[1].get(&origin.url("/other"));
-        gates[1].refused(&answer, 503, "fleet_cut");
+        gates[1].refuses(&origin.url("/other"), 503, "fleet_cut");
         // What was sent before arrives now, and nothing of it permits anything.
         other.set(Transfer::Open(Duration::ZERO));
         eventually("a2 to have the denial", || {
@@ -84,7 +85,7 @@ fn a_turn_in_hand_is_not_used_while_the_engine_may_have_forgotten_it() {
     let seen = origin.seen().len();
     thread::scope(|scope| {
         let held = scope.spawn(|| gates[1].get(&origin.url("/held")));
-        eventually("a2 to have a turn", || (last() != before).then_some(()));
+        wait_until("a2 to have a turn", || last() != before);
         other.set(Transfer::Hole);
         assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
         // The engine knows nothing of the turn of a2.
@@ -105,13 +106,11 @@ fn another_instance_fetches_when_the_one_with_the_lease_dies() {
         [Reply::ok("User-agent: *\n").held(&latch), Reply::ok(RULES)],
     );
     let mut gates = instances(&link, ["a1", "a2"], |_| ());
-    let mut wire = gates[0].connect();
-    wire.ask(&origin.url("/private"));
+    let _wire = gates[0].asks(&origin.url("/private"));
     latch.arrivals(1);
     gates[0].signal(Signal::KILL);
     gates[0].wait();
-    let answer = gates[1].get(&origin.url("/private"));
-    gates[1].refused(&answer, 403, "robots_disallow");
+    gates[1].refuses(&origin.url("/private"), 403, "robots_disallow");
     latch.open();
     gates[0].start_again();
     gates[0].until(403, &origin.url("/private"));
@@ -131,8 +130,7 @@ fn the_slots_and_turns_of_a_killed_instance_are_waited_for() {
     for gate in &gates {
         assert_eq!(gate.get(&origin.url("/first")).status, 200);
     }
-    let mut wire = gates[0].connect();
-    wire.ask(&origin.url("/slow"));
+    let _wire = gates[0].asks(&origin.url("/slow"));
     latch.arrivals(1);
     gates[0].signal(Signal::KILL);
     gates[0].wait();
@@ -184,8 +182,7 @@ fn instances_that_read_files_differently_share_no_state() {
         })
     });
     assert_eq!(gates[0].get(&origin.url("/late")).status, 200);
-    let answer = gates[1].get(&origin.url("/late"));
-    gates[1].refused(&answer, 403, "robots_disallow");
+    gates[1].refuses(&origin.url("/late"), 403, "robots_disallow");
     assert_eq!(gates[0].get(&origin.url("/late")).status, 200);
     assert_eq!(origin.robots_fetches(), 2, "one by each");
 }
@@ -286,15 +283,12 @@ fn a_second_instance_of_one_name_is_cut_off_until_the_first_one_is_gone() {
     );
     assert_eq!(first.get(&origin.url("/page")).status, 200);
     let before = origin.seen().len();
-    let answer = second.get(&origin.url("/page"));
-    second.refused(&answer, 503, "fleet_cut");
+    second.refuses(&origin.url("/page"), 503, "fleet_cut");
     assert_eq!(origin.seen().len(), before);
     // As a process does that follows a killed one under its name.
     first.signal(Signal::KILL);
     first.wait();
-    eventually("the second one to have the name", || {
-        (second.get(&origin.url("/page")).status == 200).then_some(())
-    });
+    second.until(200, &origin.url("/page"));
 }
 
 #[test]
@@ -325,15 +319,11 @@ fn an_instance_with_another_key_is_cut_off_and_no_member() {
     ];
     let (out, said) = first.ends(0, "override", &words);
     assert!(!format!("{out}{said}").contains("a2"), "{out}{said}");
-    let answer = first.get(&url);
-    first.refused(&answer, 403, "operator_deny");
-    let answer = second.get(&url);
-    second.refused(&answer, 503, "fleet_cut");
+    first.refuses(&url, 403, "operator_deny");
+    second.refuses(&url, 503, "fleet_cut");
     assert_eq!(origin.seen_but_robots(), [""; 0]);
     // Once no member has the old key, the new one is that of the fleet.
     first.signal(Signal::TERM);
     first.wait();
-    eventually("the second one to join", || {
-        (second.get(&url).status == 200).then_some(())
-    });
+    second.until(200, &url);
 }

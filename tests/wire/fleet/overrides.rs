@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::pace::bound;
 use super::{engine_and_link, instance, instances, joined, member};
 use crate::support::{
-    CrawlgateProcess, Engine, EngineLink, Origin, RULES, Setup, Transfer, eventually,
+    CrawlgateProcess, Engine, EngineLink, Origin, RULES, Setup, Transfer, eventually, wait_until,
 };
 
 /// The longest time after which an override that was added is in force everywhere.
@@ -124,9 +124,8 @@ fn a_denial_added_at_one_instance_holds_at_all_whatever_the_engine_forgets() {
         assert!(slowest < SOON * bound(3, 15), "{slowest:?}");
         assert!(late <= bound(0, 5), "late in {late} of 20 rounds");
         // The instances have filled the engine again, and one that joins now learns of all.
-        eventually("the engine to hold all overrides again", || {
-            let count = engine.ask(&["HLEN", "crawlgate:{fleet}:overrides"]);
-            (count == ":20\r\n").then_some(())
+        wait_until("the engine to hold all overrides again", || {
+            engine.ask(&["HLEN", "crawlgate:{fleet}:overrides"]) == ":20\r\n"
         });
         let late = instance(&link, "a4", |_| ());
         for (path, id) in &ids {
@@ -158,9 +157,8 @@ fn an_override_removed_at_another_instance_holds_nowhere() {
         }
         // Nothing brings it back: not the loss of the engine, not a restart.
         assert_eq!(engine.ask(&["FLUSHALL"]), "+OK\r\n");
-        eventually("the removal to be in the engine again", || {
-            let count = engine.ask(&["HLEN", "crawlgate:{fleet}:overrides_removed"]);
-            (count == ":1\r\n").then_some(())
+        wait_until("the removal to be in the engine again", || {
+            engine.ask(&["HLEN", "crawlgate:{fleet}:overrides_removed"]) == ":1\r\n"
         });
         for gate in &gates {
             assert_eq!(listed(gate), Vec::<Value>::new());
@@ -246,10 +244,7 @@ fn an_override_added_without_the_engine_holds_here_and_reaches_the_others_later(
     says!(said, "in force only on a1: the engine does not answer");
     denied_at_all(std::slice::from_ref(&near), &origin, "/page", &id);
     link.open();
-    eventually("the denial to reach the other instance", || {
-        let answer = far.get(&origin.url("/page"));
-        (answer.status == 403).then_some(())
-    });
+    far.until(403, &origin.url("/page"));
     assert_eq!(listed(&far)[0]["id"], id);
 }
 

@@ -12,7 +12,9 @@ use rustix::process::Signal;
 
 use super::chaos::request;
 use super::{Ends, engine_and_link, instance};
-use crate::support::{CrawlgateProcess, Engine, EngineLink, Origin, RULES, Reply, eventually};
+use crate::support::{
+    CrawlgateProcess, Engine, EngineLink, Origin, RULES, Reply, eventually, wait_until,
+};
 
 /// The most by which the arrivals of two requests may come nearer than they were sent: as promised, and on a machine that
 /// runs other tests.
@@ -243,7 +245,7 @@ fn crawl_through_kills(
         }
         let goes_on = |what: &str| {
             let before = origin.seen().len();
-            eventually(what, || (origin.seen().len() > before + 12).then_some(()));
+            wait_until(what, || origin.seen().len() > before + 12);
         };
         goes_on("the crawl");
         engine.kill();
@@ -310,7 +312,7 @@ fn a_retry_after_at_one_instance_stops_all() {
                     }
                 });
             }
-            eventually("all to crawl", || (origin.seen().len() > 60).then_some(()));
+            wait_until("all to crawl", || origin.seen().len() > 60);
             assert_eq!(gates[0].get(&origin.url("/refused")).status, 429);
             // The rest begins after that.
             let refused = origin.last("/refused").at;

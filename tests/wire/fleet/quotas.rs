@@ -101,8 +101,7 @@ fn a_rate_holds_over_all_instances_and_nothing_goes_without_the_engine() {
     is_within(&times, Duration::from_millis(250), 2, "the client");
     engine.kill();
     // Held until the instance is cut off.
-    let answer = gates[0].get(&origin.url("/cut"));
-    gates[0].refused(&answer, 503, "fleet_cut");
+    gates[0].refuses(&origin.url("/cut"), 503, "fleet_cut");
     assert_eq!(origin.seen_but_robots().len(), before + 12);
 }
 
@@ -152,6 +151,5 @@ fn an_instance_that_is_killed_takes_no_more_than_its_part_of_a_quota_with_it() {
         (is_spent && pages() >= QUOTA - LOST).then_some(())
     });
     assert!(pages() <= QUOTA, "{}", pages());
-    let answer = gates[1].get(&origin.url("/rest"));
-    gates[1].refused(&answer, 429, "quota_spent");
+    gates[1].refuses(&origin.url("/rest"), 429, "quota_spent");
 }

@@ -50,8 +50,7 @@ fn many_first_requests_at_all_instances_cause_one_fetch() {
         assert_eq!(origin.robots_fetches(), 1, "one for all instances");
         assert_eq!(origin.seen_but_robots(), [""; 0]);
         for gate in &gates {
-            let answer = gate.get(&origin.url("/private"));
-            let record = gate.refused(&answer, 403, "robots_disallow");
+            let record = gate.refuses(&origin.url("/private"), 403, "robots_disallow");
             assert!(record["robots"]["sha256"].is_string(), "{record}");
             gate.succeeds("audit", &["verify", "--all"]);
         }
@@ -100,12 +99,10 @@ fn the_late_result_of_an_instance_that_was_stopped_is_refused() {
         [Reply::ok("User-agent: *\n").held(&latch), Reply::ok(RULES)],
     );
     let gates = instances(&engine.link(), ["a1", "a2"], |_| ());
-    let mut wire = gates[0].connect();
-    wire.ask(&origin.url("/private"));
+    let mut wire = gates[0].asks(&origin.url("/private"));
     latch.arrivals(1);
     gates[0].signal(Signal::STOP);
-    let answer = gates[1].get(&origin.url("/private"));
-    gates[1].refused(&answer, 403, "robots_disallow");
+    gates[1].refuses(&origin.url("/private"), 403, "robots_disallow");
     assert_eq!(origin.robots_fetches(), 2, "the lease has run out");
     eventually("a silence of ten seconds", || {
         let members = status(&gates[1])["members"].clone();
@@ -117,8 +114,7 @@ fn the_late_result_of_an_instance_that_was_stopped_is_refused() {
     gates[0].signal(Signal::CONT);
     latch.open();
     gates[0].refused(&wire.response("GET"), 403, "robots_disallow");
-    let answer = gates[0].get(&origin.url("/private"));
-    gates[0].refused(&answer, 403, "robots_disallow");
+    gates[0].refuses(&origin.url("/private"), 403, "robots_disallow");
     let counts = eventually("the late result to be refused", || {
         let counts = status(&gates[0])["counts"].clone();
         let refused = ["leases_lost", "results_refused"].map(|name| counts[name].as_u64().unwrap());
@@ -140,8 +136,7 @@ fn a_planted_state_permits_nothing() {
         redis.call('SET', key, '9000000000000000' .. string.sub(head, string.find(head, ' '), -1)) n = n + 1 end return n";
     let planted = engine.ask(&["EVAL", script, "0"]);
     assert!(planted.starts_with(':') && planted != ":0\r\n", "{planted}");
-    let answer = gates[1].get(&origin.url("/private"));
-    gates[1].refused(&answer, 403, "robots_disallow");
+    gates[1].refuses(&origin.url("/private"), 403, "robots_disallow");
     assert_eq!(origin.robots_fetches(), 2, "fetched anew");
     assert_eq!(origin.seen_but_robots(), [""; 0]);
     gates[1].wait_said("this fleet has not made");

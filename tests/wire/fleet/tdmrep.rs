@@ -54,8 +54,7 @@ fn a_tdmrep_json_that_cannot_be_had_reserves_nothing_at_any_instance() {
         let url = origin.url("/art/1");
         gate.get(&url).is_origins(200, "page /art/1");
         let record = gate.record("the page", |record| record["url"] == url);
-        let file = &record["usage"]["tdmrep"];
-        assert_eq!(file["state"], "unreachable", "{record}");
+        has!(record["usage"]["tdmrep"], {"state": "unreachable"}, "{record}");
     }
     assert_eq!((fetches(&origin), origin.robots_fetches()), (1, 1));
     logs_are_whole(&gates);

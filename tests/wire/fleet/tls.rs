@@ -61,7 +61,7 @@ fn an_instance_joins_by_tls_with_a_certificate_of_its_own() {
     let origin = Origin::with_rules(RULES);
     let gate = super::joined(|setup| member(setup, &engine));
     assert_eq!(gate.get(&origin.url("/page")).status, 200);
-    gate.denied(&gate.get(&origin.url("/private")));
+    gate.denies(&origin.url("/private"));
     let out = gate.succeeds("fleet", &["check"]);
     says!(out, "tls                    TLS 1.3");
 }
@@ -87,23 +87,12 @@ fn the_check_tells_what_is_wrong_with_a_certificate() {
     let no = "\"\"";
     // What is set, the engine, and the words of the finding.
     type Row<'r> = (&'r [(&'r str, &'r str, &'r str)], &'r Peer, &'r str);
+    #[rustfmt::skip] // one row, one case
     let rows: [Row<'_>; 4] = [
         (&[roots], &right, "issued under CN=test origins' CA"),
         (&[], &stranger, "for elsewhere.test, not for it"),
-        (
-            &[("fleet", "cert", no), ("fleet", "key", no)],
-            &right,
-            "ertificate",
-        ),
-        (
-            &[
-                ("fleet", "tls", "false"),
-                ("fleet", "cert", no),
-                ("fleet", "key", no),
-            ],
-            &right,
-            "reachable",
-        ),
+        (&[("fleet", "cert", no), ("fleet", "key", no)], &right, "ertificate"),
+        (&[("fleet", "tls", "false"), ("fleet", "cert", no), ("fleet", "key", no)], &right, "reachable"),
     ];
     for (settings, engine, words) in rows {
         let mut setup = Setup::new();

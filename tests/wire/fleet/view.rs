@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{engine_and_link, instance, joined, member};
-use crate::support::{AdminGate, CrawlgateProcess, Origin, RULES, Setup, eventually};
+use crate::support::{AdminGate, CrawlgateProcess, Origin, RULES, Setup, eventually, wait_until};
 
 /// Returns the fleet as the process of this gate sees it.
 #[track_caller]
@@ -49,16 +49,12 @@ fn the_command_shows_link_engine_members_and_counts() {
     assert!(told["generation_age_ms"].is_u64(), "{view:#}");
     // The pace of one of them is another one.
     assert_eq!(view["members"][0]["differs"], serde_json::json!([]));
-    assert_eq!(view["members"][1]["differs"], serde_json::json!(["pace"]));
-    assert_eq!(view["members"][1]["version"], env!("CARGO_PKG_VERSION"));
+    has!(view, {"members.1.differs": ["pace"], "members.1.version": env!("CARGO_PKG_VERSION")});
     assert!(view["members"][1]["since"].is_string(), "{view:#}");
     gate.wait_said("have other settings than this instance");
     let counts = &view["counts"];
     assert_eq!(counts["leases_acquired"], 1, "{view:#}");
-    assert_eq!(
-        (&counts["leases_held"], &counts["leases_lost"]),
-        (&Value::from(0), &Value::from(0))
-    );
+    has!(counts, {"leases_held": 0, "leases_lost": 0});
     let turns = |name: &str| counts[name].as_u64().unwrap();
     assert!(turns("turns_granted") >= 1, "{view:#}");
     assert!(turns("turns_asked") >= turns("turns_granted"), "{view:#}");
@@ -73,11 +69,8 @@ fn the_command_shows_link_engine_members_and_counts() {
         let view = status(&other);
         (names(&view) == ["a1"]).then_some(view)
     });
-    assert_eq!(view["instance"], Value::Null);
-    assert_eq!(view["members"][0]["differs"], serde_json::json!(["pace"]));
-    eventually("a1 to see it", || {
-        (names(&status(&gate)) == ["a1"]).then_some(())
-    });
+    has!(view, {"instance": null, "members.0.differs": ["pace"]});
+    wait_until("a1 to see it", || names(&status(&gate)) == ["a1"]);
     engine.kill();
     let view = eventually("the silence of the engine", || {
         let view = status(&gate);
@@ -105,9 +98,7 @@ fn the_api_the_console_and_the_metrics_show_the_same_fleet() {
     gate.process.wait_said("the fleet's engine answers");
     assert_eq!(gate.process.get(&origin.url("/page")).status, 200);
     let view = gate.api("/fleet");
-    assert_eq!(view["instance"], "a1", "{view:#}");
-    assert_eq!(view["engine"]["memory_limit"], 64 << 20, "{view:#}");
-    assert_eq!(view["counts"]["leases_acquired"], 1, "{view:#}");
+    has!(view, {"instance": "a1", "engine.memory_limit": 64 << 20, "counts.leases_acquired": 1});
     let page = gate.get("/fleet").text();
     says!(
         page,
@@ -135,13 +126,10 @@ fn the_api_the_console_and_the_metrics_show_the_same_fleet() {
         "crawlgate_fleet_script_calls_total{script=\"acquire_fetch\",outcome=\"lost\"} 0\n",
         "crawlgate_fleet_refused_total 0\n"
     );
-    assert!(
-        !metrics.contains("crawlgate_fleet_engine_memory_bytes 0\n"),
-        "{metrics}"
-    );
-    assert!(
-        !metrics.contains("crawlgate_fleet_round_trip_seconds_count 0\n"),
-        "{metrics}"
+    lacks!(
+        metrics,
+        "crawlgate_fleet_engine_memory_bytes 0\n",
+        "crawlgate_fleet_round_trip_seconds_count 0\n"
     );
 }
 

@@ -102,8 +102,8 @@ fn a_session_takes_one_turn_of_the_pace() {
     for _ in 0..2 {
         gate.get(&server.url("/open")).is_origins(200, "x");
     }
-    gate.refused(&gate.get(&server.url("/open")), 429, "paced");
-    gate.denied(&gate.get(&server.url("/private")));
+    gate.refuses(&server.url("/open"), 429, "paced");
+    gate.denies(&server.url("/private"));
     assert_eq!(server.sessions(), 3);
 }
 
@@ -124,7 +124,7 @@ fn the_third_descriptor_of_a_session_is_counted() {
         wire.send(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n"));
     }
     latch.arrivals(10);
-    gate.refused(&gate.get(&url), 503, "overloaded");
+    gate.refuses(&url, 503, "overloaded");
     assert_eq!(server.sessions(), 11, "one was for robots.txt");
     latch.open();
     for wire in &mut wires {

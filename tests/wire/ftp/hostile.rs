@@ -7,7 +7,7 @@ use std::thread;
 use crate::address_policy::{default_policy, prohibited};
 use crate::streaming::{ROOM, at_rest};
 use crate::support::ftp::{Act, FtpServer, Sending};
-use crate::support::{CrawlgateProcess, RULES, eventually};
+use crate::support::{CrawlgateProcess, RULES, wait_until};
 
 /// Starts a gate with time-outs of this section that a stalled server uses up quickly, and a busy one does not.
 pub(super) fn impatient(section: &str, keys: [&str; 3]) -> CrawlgateProcess {
@@ -22,8 +22,7 @@ pub(super) fn impatient(section: &str, keys: [&str; 3]) -> CrawlgateProcess {
 #[track_caller]
 pub(super) fn unreachable(gate: &CrawlgateProcess, server: &FtpServer, cause: &str) {
     let answer = gate.get(&server.url("/open"));
-    let record = gate.unreachable(&answer);
-    assert_eq!(record["robots"]["unreachable"]["cause"], cause, "{record}");
+    has!(gate.unreachable(&answer), {"robots.unreachable.cause": cause});
     assert_eq!(server.named(), [""; 0]);
 }
 
@@ -85,8 +84,7 @@ fn a_listing_without_end_is_broken_off() {
         let answer = gate.get(&server.url("/"));
         assert!(answer.status == 200 && !answer.whole);
         assert!(!answer.text().contains("</html>"), "it does not look whole");
-        let record = gate.record_of(&server.url("/"));
-        assert_eq!(record["error"], "http_response_body_size", "{record}");
+        has!(gate.record_of(&server.url("/")), {"error": "http_response_body_size"});
     }
 }
 
@@ -102,8 +100,7 @@ pub(super) fn files() -> FtpServer {
 fn is_late(gate: &CrawlgateProcess, server: &FtpServer, step: &str, path: &str, fields: &str) {
     let answer = gate.request("GET", &server.url(path), fields);
     assert_eq!(answer.status, 504, "{step} {path}: {answer:?}");
-    let record = gate.record_of(&server.url(path));
-    assert_eq!(record["error"], "http_response_timeout", "{record}");
+    has!(gate.record_of(&server.url(path)), {"error": "http_response_timeout"});
     let seen = server.seen();
     let last = seen.last().unwrap();
     assert!(last.starts_with(step), "{step} {path}: {seen:?}");
@@ -165,8 +162,7 @@ fn a_server_that_stalls_at_any_step_is_left() {
                     let server = files().sends(name, sending);
                     let answer = pages.get(&server.url(path));
                     assert!(answer.status == 200 && !answer.whole, "{answer:?}");
-                    let record = pages.record_of(&server.url(path));
-                    assert_eq!(record["error"], "http_response_timeout", "{record}");
+                    has!(pages.record_of(&server.url(path)), {"error": "http_response_timeout"});
                 });
             }
         }
@@ -217,7 +213,7 @@ fn a_server_that_waits_for_the_other_close_is_not_waited_for() {
     gate.get(&server.url("/open")).is_origins(200, "0123456789");
     let page = gate.get(&server.url("/"));
     assert!(page.status == 200 && page.whole, "{page:?}");
-    gate.denied(&gate.get(&server.url("/private/x")));
+    gate.denies(&server.url("/private/x"));
 }
 
 #[test]
@@ -246,10 +242,7 @@ fn a_page_that_is_cut_short_is_seen_to_be() {
                 "{sending:?}: {answer:?}"
             );
             let record = gate.record_of(&server.url("/open"));
-            assert_eq!(
-                record["error"], "http_response_incomplete",
-                "{sending:?}: {record}"
-            );
+            has!(record, {"error": "http_response_incomplete"}, "{sending:?}");
         }
     }
 }
@@ -262,14 +255,14 @@ fn only_the_first_octets_of_a_robots_txt_are_read() {
         "#\n".repeat(1 << 20)
     );
     let server = FtpServer::with_rules(&rules).file("open", "x");
-    gate.denied(&gate.get(&server.url("/private")));
+    gate.denies(&server.url("/private"));
     gate.get(&server.url("/open")).is_origins(200, "x");
     let endless = FtpServer::with_rules("").says("SIZE", "500 what?");
     let endless = endless.sends(
         "robots.txt",
         Sending::Endless("User-agent: *\nDisallow: /\n"),
     );
-    gate.denied(&gate.get(&endless.url("/open")));
+    gate.denies(&endless.url("/open"));
 }
 
 #[test]
@@ -299,8 +292,7 @@ fn a_listing_without_end_takes_no_memory() {
         let grown = gate.resident().saturating_sub(before);
         assert!(grown < 32 << 20, "{grown} octets more");
         drop(crawler);
-        let record = gate.record_of(&url);
-        assert_eq!(record["error"], "client_closed", "{record}");
+        has!(gate.record_of(&url), {"error": "client_closed"});
     }
 }
 
@@ -317,9 +309,7 @@ fn a_crawler_that_does_not_read_holds_an_ftp_server_back() {
         let (before, earlier) = (gate.resident(), server.sent());
         let url = server.url(path);
         let crawler = asking(&gate, &url);
-        eventually("the transfer to begin", || {
-            (server.sent() > earlier).then_some(())
-        });
+        wait_until("the transfer to begin", || server.sent() > earlier);
         let sent = at_rest(|| server.sent() as u64) - earlier as u64;
         assert!(
             sent < ROOM,
@@ -328,8 +318,7 @@ fn a_crawler_that_does_not_read_holds_an_ftp_server_back() {
         let grown = gate.resident().saturating_sub(before);
         assert!(grown < ROOM, "{path}: {grown} octets more");
         drop(crawler);
-        let record = gate.record_of(&url);
-        assert_eq!(record["error"], "client_closed", "{record}");
+        has!(gate.record_of(&url), {"error": "client_closed"});
     }
 }
 
@@ -381,8 +370,7 @@ fn a_page_without_its_data_connection_is_recorded_as_sent() {
     let own = format!("229 extended (|||{}|)", gate.address().port());
     let server = server.says("EPSV", &own);
     for path in ["/later", "/"] {
-        let answer = gate.get(&server.url(path));
-        assert_eq!(answer.status, 502, "{answer:?}");
+        gate.answers(&server.url(path), 502);
         let record = gate.record_of(&server.url(path));
         let found = ["verdict", "reason", "error"].map(|field| record[field].as_str());
         let expected = [
@@ -413,14 +401,11 @@ fn decisions_about_ftp_are_proven_from_the_store() {
     gate.get(&server.url("/open;type=i")).is_origins(200, "x");
     gate.get(&server.url("/private/open;type=a"))
         .is_origins(200, "y");
-    gate.denied(&gate.get(&server.url("/private/x;type=i")));
+    gate.denies(&server.url("/private/x;type=i"));
     let refused = FtpServer::start().says("greeting", "421 no");
     unreachable(&gate, &refused, "ftp_421:no");
     gate.wait_records(4);
     let said = gate.succeeds("audit", &["verify", "--all", "--json"]);
     let told: serde_json::Value = serde_json::from_str(&said).unwrap();
-    assert_eq!(
-        (&told["proven"], &told["attested"]),
-        (&4.into(), &serde_json::json!({}))
-    );
+    has!(told, {"proven": 4, "attested": {}});
 }

@@ -33,9 +33,7 @@ fn what_is_forbidden_before_its_transfer_is_not_transferred() {
         latch.open();
         let answer = wire.response("GET");
         assert_eq!(answer.status, status, "{path}: {answer:?}");
-        let record = gate.record_of(&url);
-        assert_eq!(record["reason"], reason, "{path}: {record}");
-        assert_eq!(record["status"], status, "{path}: {record}");
+        has!(gate.record_of(&url), {"reason": reason, "status": status}, "{path}");
         let transfers = ["RETR later", "MLSD", "LIST"];
         let seen = server.seen();
         assert!(

@@ -17,9 +17,8 @@ fn the_anonymous_user_in_a_url_is_no_other_url() {
     for user in ["anonymous@", "ftp@"] {
         let named = |path: &str| server.url(path).replace("://", &format!("://{user}"));
         gate.get(&named("/open")).is_origins(200, "x");
-        let record = gate.record_of(&server.url("/open"));
-        assert_eq!(record["url"], server.url("/open"), "{record}");
-        gate.denied(&gate.get(&named("/private/x")));
+        has!(gate.record_of(&server.url("/open")), {"url": server.url("/open")});
+        gate.denies(&named("/private/x"));
         let setup = &gate.setup;
         assert_eq!(setup.run("check", &[&named("/private/x")]).0, Some(1));
     }
@@ -116,8 +115,7 @@ fn the_control_connection_ends_a_transfer() {
             let server = files().sends(name, sending);
             let answer = gate.get(&server.url(path));
             assert!(answer.status == 200 && !answer.whole, "{answer:?}");
-            let record = gate.record_of(&server.url(path));
-            assert_eq!(record["error"], "http_response_incomplete", "{record}");
+            has!(gate.record_of(&server.url(path)), {"error": "http_response_incomplete"});
         }
     }
     // A confirmation that comes first ends nothing.
@@ -126,7 +124,7 @@ fn the_control_connection_ends_a_transfer() {
         .sends("robots.txt", Sending::Confirmed)
         .sends("open", Sending::Confirmed)
         .sends("/", Sending::Confirmed);
-    gate.denied(&gate.get(&early.url("/private")));
+    gate.denies(&early.url("/private"));
     gate.get(&early.url("/open")).is_origins(200, "0123456789");
     assert!(gate.get(&early.url("/")).whole);
 }
@@ -143,11 +141,7 @@ fn a_refusal_is_told_as_the_server_says_it() {
     says!(detail, &format!("its FTP server replied {told}"));
     let cause = &record["robots"]["unreachable"]["cause"];
     assert_eq!(*cause, format!("ftp_530:{}", &told[4..]), "{record}");
-    assert_eq!(
-        record["robots"]["status"],
-        serde_json::Value::Null,
-        "{record}"
-    );
+    has!(record, {"robots.status": null});
     for (command, words) in [
         ("check", vec![server.url("/open")]),
         ("origins", vec!["show".to_owned(), server.url("")]),

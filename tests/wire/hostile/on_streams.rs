@@ -10,7 +10,7 @@ use super::Outcome::{
 use super::Way::{self, Bare, Plain, Tls};
 use super::{Row, fill, reasons};
 use crate::support::http2_frames::{End, Frames, block, flag, kind};
-use crate::support::{CrawlgateProcess, Origin, Response, eventually};
+use crate::support::{CrawlgateProcess, Origin, Response, eventually, wait_until};
 
 type Field = (String, String);
 
@@ -202,9 +202,7 @@ pub fn check(gate: &CrawlgateProcess, place: SocketAddr, plain: &Origin, tls: &O
             let begun = origin.connections();
             request.begin(&mut frames, 1);
             // An upload has a separate connection.
-            eventually("the upload", || {
-                (origin.connections() > begun).then_some(())
-            });
+            wait_until("the upload", || origin.connections() > begun);
             request.end(&mut frames, 1);
             let record = eventually("its record", || {
                 gate.records().into_iter().nth(recorded_before)

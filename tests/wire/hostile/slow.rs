@@ -12,34 +12,15 @@ fn what_comes_too_slowly_is_ended() {
     });
     let (plain, tls) = (Origin::with_rules(RULES), Origin::https().robots(RULES));
     let (url, host) = (plain.url("/open"), plain.authority());
+    #[rustfmt::skip] // one row, one case
     let cases: [(&str, Way, String, Option<u16>); 7] = [
         ("nothing at all", Plain, String::new(), None),
-        (
-            "half a request line",
-            Plain,
-            "GET http://si".to_owned(),
-            Some(408),
-        ),
-        (
-            "a head without end",
-            Plain,
-            format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n"),
-            Some(408),
-        ),
-        (
-            "a head without end inside",
-            Tls,
-            "GET /open HTTP/1.1\r\nHost: ".to_owned(),
-            Some(408),
-        ),
+        ("half a request line", Plain, "GET http://si".to_owned(), Some(408)),
+        ("a head without end", Plain, format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n"), Some(408)),
+        ("a head without end inside", Tls, "GET /open HTTP/1.1\r\nHost: ".to_owned(), Some(408)),
         ("nothing inside", Tls, String::new(), None),
         ("nothing in a tunnel", Bare, String::new(), None),
-        (
-            "half a ClientHello",
-            Bare,
-            "\x16\x03\x01\x00\x40\x01".to_owned(),
-            None,
-        ),
+        ("half a ClientHello", Bare, "\x16\x03\x01\x00\x40\x01".to_owned(), None),
     ];
     // All at once: each connection has its own time.
     let wires: Vec<Wire> = cases

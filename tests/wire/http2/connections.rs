@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 
 use http::Request;
 use rustix::process::Signal;
-use serde_json::json;
 
 use super::{TLS, inside, limited, listening};
 use crate::support::http2::get;
 use crate::support::http2_frames::{End, Frames, flag, get_fields, kind};
 use crate::support::{
-    CrawlgateProcess, Http2, Latch, Origin, RULES, Reply, Wire, client_config, eventually,
+    CrawlgateProcess, Http2, Latch, Origin, RULES, Reply, Wire, client_config, wait_until,
 };
 
 #[test]
@@ -105,8 +104,8 @@ fn a_stop_lets_streams_end() {
     let pending = http2.begin(get(&origin.url("/held")), true).unwrap();
     latch.arrivals(1);
     gate.signal(Signal::TERM);
-    eventually("the listener to close", || {
-        TcpStream::connect(gate.address()).is_err().then_some(())
+    wait_until("the listener to close", || {
+        TcpStream::connect(gate.address()).is_err()
     });
     latch.open();
     http2.answer(pending).unwrap().is_origins(200, "ok");
@@ -126,8 +125,7 @@ fn a_stop_is_announced_and_cuts_a_stream_that_outlasts_its_grace() {
     gate.signal(Signal::TERM);
     assert_eq!(frames.end(1), End::GoAway(0), "NO_ERROR");
     gate.wait();
-    let record = gate.record_of(&origin.url("/held"));
-    assert_eq!(record["error"], "proxy_stopped", "{record}");
+    has!(gate.record_of(&origin.url("/held")), {"error": "proxy_stopped"});
     while let Some((kind, stream, _)) = frames.frame() {
         assert_ne!((kind, stream), (kind::HEADERS, 1), "an answer");
     }
@@ -177,11 +175,7 @@ fn a_listener_with_tls_is_a_proxy_on_http_2() {
     let (plain, tls) = (Origin::http().robots(RULES), Origin::https().robots(RULES));
     let mut http2 = Http2::to(place, "127.0.0.1", &gate.ca_pem());
     http2.get(&plain.url("/open")).is_origins(200, "page /open");
-    let record = gate.denied(&http2.get(&plain.url("/private")));
-    assert_eq!(
-        (&record["version"], &record["via"]),
-        (&json!("2"), &json!("plain"))
-    );
+    has!(gate.denied(&http2.get(&plain.url("/private"))), {"version": "2", "via": "plain"});
     assert_eq!(plain.seen_but_robots(), ["GET /open"]);
 
     let connect = Request::builder()
@@ -191,11 +185,7 @@ fn a_listener_with_tls_is_a_proxy_on_http_2() {
         .unwrap();
     let mut inner = http2.tunnel(connect, "site.test", &gate.ca_pem());
     inner.get(&tls.url("/open")).is_origins(200, "page /open");
-    let record = gate.denied(&inner.get(&tls.url("/private")));
-    assert_eq!(
-        (&record["version"], &record["via"]),
-        (&json!("2"), &json!("intercepted"))
-    );
+    has!(gate.denied(&inner.get(&tls.url("/private"))), {"version": "2", "via": "intercepted"});
     assert_eq!(tls.seen_but_robots(), ["GET /open"]);
 }
 
@@ -232,13 +222,7 @@ fn http_2_without_tls_is_refused_by_its_name() {
     wire.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     let answer = wire.response("PRI");
     gate.refused(&answer, 505, "bad_request");
-    assert!(
-        answer.problem()["detail"]
-            .as_str()
-            .unwrap()
-            .contains("HTTP/2"),
-        "{answer:?}"
-    );
+    says!(answer.problem()["detail"].as_str().unwrap(), "HTTP/2");
     assert!(wire.is_closed());
     gate.wait_said("HTTP/2 without TLS");
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::clients::{PASSWORD, basic, entry};
 use crate::support::http2::get;
-use crate::support::{AdminGate, Http2, Latch, Origin, RULES, Reply, eventually};
+use crate::support::{AdminGate, Http2, Latch, Origin, RULES, Reply, wait_until};
 
 /// Adds the credentials of this client.
 fn by<T>(mut request: Request<T>, user: &str, password: &str) -> Request<T> {
@@ -31,11 +31,9 @@ fn each_stream_of_a_connection_has_its_own_client() {
     // While one client's stream is open, the other's is judged, counted and recorded as its own.
     let shop = http2.exchange(by(get(&open), "shop", PASSWORD));
     shop.is_origins(200, "page /open");
-    let record = gate.record("the page", |record| record["status"] == 200);
-    assert_eq!(record["client"]["name"], "shop");
+    has!(gate.record("the page", |record| record["status"] == 200), {"client.name": "shop"});
     let news = http2.exchange(by(get(&open), "news", PASSWORD));
-    let record = gate.refused(&news, 429, "client_limit");
-    assert_eq!(record["client"]["name"], "news");
+    has!(gate.refused(&news, 429, "client_limit"), {"client.name": "news"});
     gate.refused(&http2.get(&open), 407, "unauthenticated");
     let wrong = http2.exchange(by(get(&open), "shop", "wrong"));
     gate.refused(&wrong, 407, "unauthenticated");
@@ -102,8 +100,8 @@ fn clients_on_streams_take_turns_at_an_origin() {
     for (waiting, (path, user)) in news.chain(shop).enumerate() {
         pending.push(begin(&path, user));
         let line = format!("\ncrawlgate_paced_requests {}\n", waiting + 1);
-        eventually("the request to wait for its turn", || {
-            gate.get("/metrics").text().contains(&line).then_some(())
+        wait_until("the request to wait for its turn", || {
+            gate.get("/metrics").text().contains(&line)
         });
     }
     latch.open();

@@ -4,7 +4,7 @@ use super::{TLS, inside, limited, listening};
 use crate::clients::{PASSWORD, basic, entry};
 use crate::support::http2::get;
 use crate::support::http2_frames::{Frames, kind};
-use crate::support::{CrawlgateProcess, Http2, Latch, Origin, Reply, eventually};
+use crate::support::{CrawlgateProcess, Http2, Latch, Origin, Reply, eventually, wait_until};
 
 /// Sends a request on a connection beyond a limit, and asserts that it is refused and that its connection ends behind
 /// the answer.
@@ -102,8 +102,8 @@ fn a_stream_in_progress_counts_as_a_request() {
             assert_eq!(http2.answer(pending).unwrap().status, 204, "{key}");
         }
         // The connection continues.
-        eventually("a place to be free", || {
-            (http2.get(&origin.url("/fourth")).status == 200).then_some(())
+        wait_until("a place to be free", || {
+            http2.get(&origin.url("/fourth")).status == 200
         });
         let seen = origin.seen_but_robots();
         assert_eq!(seen, ["GET /held", "GET /held", "GET /fourth"], "{key}");

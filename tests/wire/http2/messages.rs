@@ -3,12 +3,11 @@
 use bytes::Bytes;
 use h2::Reason;
 use http::HeaderMap;
-use serde_json::json;
 
 use super::inside;
 use crate::support::http2::{get, request};
 use crate::support::http2_frames::{End, block, get_fields, kind};
-use crate::support::{CrawlgateProcess, Latch, Origin, Reply, eventually};
+use crate::support::{CrawlgateProcess, Latch, Origin, Reply, wait_until};
 
 #[test]
 fn bodies_trailers_and_cookies_arrive_whole() {
@@ -135,8 +134,7 @@ fn a_body_that_is_not_whole_is_never_passed_on_as_whole() {
         (answer.status, answer.text().as_str(), answer.whole),
         (200, "half", false)
     );
-    let record = gate.record_of(&origin.url("/short"));
-    assert_eq!(record["error"], "http_response_incomplete", "{record}");
+    has!(gate.record_of(&origin.url("/short")), {"error": "http_response_incomplete"});
 
     for (name, reset) in [
         ("fewer octets than announced", None),
@@ -151,9 +149,7 @@ fn a_body_that_is_not_whole_is_never_passed_on_as_whole() {
         }
         let mut pending = http2.begin(post, false).unwrap();
         // A request with a body has a connection to itself.
-        eventually("the upload", || {
-            (origin.connections() > begun).then_some(())
-        });
+        wait_until("the upload", || origin.connections() > begun);
         pending
             .body
             .send_data(Bytes::from_static(b"half"), reset.is_none())
@@ -162,9 +158,7 @@ fn a_body_that_is_not_whole_is_never_passed_on_as_whole() {
             pending.body.send_reset(reason);
         }
         drop(http2.answer(pending));
-        eventually("the origin's connection to end", || {
-            (origin.ended() > ended).then_some(())
-        });
+        wait_until("the origin's connection to end", || origin.ended() > ended);
         for seen in origin
             .seen()
             .iter()
@@ -186,11 +180,7 @@ fn a_reset_by_the_crawler_ends_the_request_to_the_origin() {
     let mut pending = http2.begin(get(&origin.url("/slow")), true).unwrap();
     latch.arrivals(1);
     pending.body.send_reset(Reason::CANCEL);
-    let record = gate.record_of(&origin.url("/slow"));
-    assert_eq!(
-        (&record["error"], &record["status"]),
-        (&json!("client_closed"), &json!(null))
-    );
+    has!(gate.record_of(&origin.url("/slow")), {"error": "client_closed", "status": null});
     latch.open();
     http2
         .get(&origin.url("/page"))

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use http::Request;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
-use serde_json::json;
 
 use super::websocket::websocket;
 use super::{TLS, inside, listening};
@@ -57,8 +56,7 @@ fn each_tunnel_on_a_stream_counts_and_makes_room_on_its_own() {
     latch.arrivals(2);
 
     let refused = http2.exchange(connect(&origin));
-    let record = gate.refused(&refused, 503, "overloaded");
-    assert_eq!(record["method"], "CONNECT");
+    has!(gate.refused(&refused, 503, "overloaded"), {"method": "CONNECT"});
     assert!(refused.field("retry-after").is_some(), "{refused:?}");
     // The connection and its other tunnels go on.
     latch.open();
@@ -117,13 +115,9 @@ fn a_silent_websocket_on_a_busy_connection_makes_room() {
 
     // Both slots are taken until the WebSocket has been silent for some time.
     let plain = Origin::http();
-    gate.refused(&gate.get(&plain.url("/page")), 503, "overloaded");
+    gate.refuses(&plain.url("/page"), 503, "overloaded");
     gate.until(200, &plain.url("/page"));
-    let record = gate.record_of(&url);
-    assert_eq!(
-        (&record["status"], &record["error"]),
-        (&json!(101), &json!("connection_limit_reached"))
-    );
+    has!(gate.record_of(&url), {"status": 101, "error": "connection_limit_reached"});
     latch.open();
     assert_eq!(http2.answer(held).unwrap().status, 204);
 }
@@ -143,8 +137,7 @@ fn an_answer_that_breaks_off_in_a_tunnel_resets_its_stream_and_no_other() {
     let inside = format!("GET /short HTTP/1.0\r\nHost: {authority}\r\n\r\n");
     frames.send(kind::DATA, 0, 1, inside.as_bytes());
     assert_eq!(frames.end(1), End::Reset(10), "CONNECT_ERROR");
-    let record = gate.record_of(&origin.url("/short"));
-    assert_eq!(record["error"], "http_response_incomplete", "{record}");
+    has!(gate.record_of(&origin.url("/short")), {"error": "http_response_incomplete"});
     let page = [
         (":method", "GET"),
         (":scheme", "http"),
@@ -170,11 +163,7 @@ fn an_opaque_tunnel_on_a_stream_carries_octets_as_they_are() {
     http2.get(&plain.url("/page")).is_origins(200, "page /page");
     drop(bank);
     let record = gate.record("the tunnel", |record| record["via"] == "tunnel");
-    assert_eq!(
-        (&record["method"], &record["version"], &record["host"]),
-        (&json!("CONNECT"), &json!("2"), &json!("bank.test")),
-        "{record}"
-    );
+    has!(record, {"method": "CONNECT", "version": "2", "host": "bank.test"});
     assert_eq!(origin.last("/inside").version, "2");
 }
 
@@ -199,7 +188,6 @@ fn an_opaque_tunnel_on_a_stream_without_a_window_ends() {
     frames.send(kind::DATA, 0, 1, &hello);
     let port = origin.port();
     let record = gate.record("the tunnel", |record| record["port"] == port);
-    assert_eq!(record["error"], "tls_protocol_error", "{record}");
-    assert_eq!(record["reason"], "misdirected", "{record}");
+    has!(record, {"error": "tls_protocol_error", "reason": "misdirected"});
     assert_eq!(origin.seen_but_robots(), [""; 0]);
 }

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use h2::RecvStream;
 use h2::ext::Protocol;
 use http::Request;
-use serde_json::json;
 
 use super::{TLS, listening};
 use crate::opaque::SWITCH;
@@ -56,16 +55,7 @@ fn a_websocket_on_a_stream_is_judged_and_relayed() {
     }
     assert_eq!(http2.run(body.data()).unwrap().unwrap(), "hello");
     pending.body.send_data(Bytes::new(), true).unwrap();
-    let record = gate.record_of(&url);
-    assert_eq!(
-        (
-            &record["method"],
-            &record["status"],
-            &record["version"],
-            &record["bytes_out"]
-        ),
-        (&json!("GET"), &json!(101), &json!("2"), &json!(5)),
-    );
+    has!(gate.record_of(&url), {"method": "GET", "status": 101, "version": "2", "bytes_out": 5});
 
     let denied = http2.exchange(websocket(&strict.url("/private"), "websocket"));
     assert_eq!(gate.denied(&denied)["method"], "GET");
@@ -79,11 +69,7 @@ fn a_websocket_on_a_stream_is_judged_and_relayed() {
         "answered as a GET"
     );
     for url in [strict.url("/open"), strict.url("/page")] {
-        let record = gate.record_of(&url);
-        assert_eq!(
-            (&record["status"], &record["error"]),
-            (&json!(502), &json!("http_upgrade_failed"))
-        );
+        has!(gate.record_of(&url), {"status": 502, "error": "http_upgrade_failed"});
     }
     let other = http2.exchange(websocket(&strict.url("/other"), "connect-udp"));
     gate.refused(&other, 501, "bad_request");
@@ -106,11 +92,7 @@ fn an_open_websocket_on_a_stream_ends_when_its_request_would_be_denied() {
     let why = ["--until", "1d", "--by", "Ada", "--reason", "a letter"];
     gate.succeeds("override", &[&words[..], &why].concat());
     let record = gate.record_of(&origin.url("/socket"));
-    assert_eq!(
-        (&record["status"], &record["version"], &record["error"]),
-        (&json!(101), &json!("2"), &json!("http_request_denied")),
-        "{record}"
-    );
+    has!(record, {"status": 101, "version": "2", "error": "http_request_denied"});
     let end = http2.run(async {
         let mut octets = Vec::new();
         while let Some(Ok(data)) = ended.theirs.data().await {

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustls::{ServerConnection, StreamOwned};
 
-use crate::support::{Certificate, Head, eventually, pki};
+use crate::support::{Certificate, Head, pki, wait_until};
 
 /// One request as the origin received it.
 #[derive(Clone, Debug)]
@@ -101,8 +101,8 @@ impl LoginOrigin {
     /// Waits until so many of its connections have ended, that of robots.txt among them.
     #[track_caller]
     pub(super) fn wait_ended(&self, count: usize) {
-        eventually(&format!("the end of {count} connections"), || {
-            (self.0.ended.load(Ordering::SeqCst) >= count).then_some(())
+        wait_until(&format!("the end of {count} connections"), || {
+            self.0.ended.load(Ordering::SeqCst) >= count
         });
     }
 }

@@ -17,8 +17,7 @@ fn a_record_says_how_its_request_was_signed() {
     let record = |path: &str| gate.record("a request", |one| one["url"].to_string().contains(path));
     for path in ["/page", "/gone"] {
         let signed = record(path)["signed"].clone();
-        assert_eq!(signed["as"], "news", "{path}: {signed}");
-        assert_eq!(signed["keyid"], **key.thumbprint(), "{path}: {signed}");
+        has!(signed, {"as": "news", "keyid": **key.thumbprint()}, "{path}");
         let all = by_http1(&origin);
         let sent = all.iter().rfind(|sent| sent.url.ends_with(path)).unwrap();
         assert_eq!(signed["created"].to_string(), sent.parameter("created"));

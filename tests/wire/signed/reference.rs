@@ -37,15 +37,13 @@ fn verifier() -> Option<Command> {
 #[test]
 fn the_reference_verifier_takes_the_string_form() {
     let refused = "no: Error: invalid signature";
-    for (more, with_query, without) in [
+    #[rustfmt::skip] // one row, one case
+    let rows = [
         ("form = 'string'", "verified", refused),
-        (
-            "form = 'string'\ncover = 'authority'",
-            "verified",
-            "verified",
-        ),
+        ("form = 'string'\ncover = 'authority'", "verified", "verified"),
         ("", refused, refused),
-    ] {
+    ];
+    for (more, with_query, without) in rows {
         let verifier = or_skip!(verifier());
         let (gate, key) = signing_gate(more);
         let origin = Origin::https();

@@ -45,8 +45,7 @@ fn is_reserved(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> Value {
     let answer = gate.get(&origin.url(path));
     assert_eq!(answer.status, 403, "{answer:?}");
     let record = recorded(gate, &answer);
-    assert_eq!(record["reason"], "usage_disallow", "{record}");
-    assert_eq!(record["usage"]["preferences"][0]["entry"], 1, "{record}");
+    has!(record, {"reason": "usage_disallow", "usage.preferences.0.entry": 1});
     let asked = format!("GET {path}");
     assert!(!origin.seen_but_robots().contains(&asked), "{record}");
     record
@@ -68,15 +67,9 @@ fn an_entry_refuses_before_the_request_and_the_record_names_the_file() {
     });
     let record = is_reserved(&gate, &origin, "/art/1");
     let file = &record["usage"]["tdmrep"];
-    assert_eq!(file["url"], origin.url(PATH), "{record}");
-    assert_eq!(
-        (&file["state"], &file["status"]),
-        (&json!("successful"), &json!(200)),
-        "{record}"
-    );
+    has!(file, {"url": origin.url(PATH), "state": "successful", "status": 200}, "{record}");
     assert!(file["sha256"].is_string() && file["fetched_at"].is_string());
-    let record = passes(&gate, &origin, "/text");
-    assert_eq!(record["usage"]["tdmrep"]["sha256"], file["sha256"]);
+    has!(passes(&gate, &origin, "/text"), {"usage.tdmrep.sha256": file["sha256"]});
     assert_eq!(fetches(&origin), 1);
     let fetch = origin.last(PATH);
     let robots = origin.last("/robots.txt");
@@ -170,8 +163,7 @@ fn a_file_that_is_late_defers_only_the_crawlers_that_it_concerns() {
     assert_eq!(record["usage"]["tdmrep"]["state"], "pending", "{record}");
     assert_eq!(enforced.seen_but_robots().len(), 1, "the file alone");
     let recording = gate("record", hold);
-    let record = passes(&recording, &kept, "/art/1");
-    assert_eq!(record["usage"]["tdmrep"]["state"], "pending", "{record}");
+    has!(passes(&recording, &kept, "/art/1"), {"usage.tdmrep.state": "pending"});
     latch.open();
     proven(&enforcing);
     proven(&recording);
@@ -237,12 +229,7 @@ fn a_reload_begins_and_ends_the_enforcement() {
 fn report_mode_and_an_override_of_use_let_the_page_pass() {
     let origin = Origin::http().on(PATH, [Reply::ok(RESERVED)]);
     let reporting = gate("enforce", |setup| setup.set("policy", "mode", "\"report\""));
-    let record = passes(&reporting, &origin, "/art/1");
-    assert_eq!(
-        (&record["verdict"], &record["reason"]),
-        (&json!("deny"), &json!("usage_disallow")),
-        "{record}"
-    );
+    has!(passes(&reporting, &origin, "/art/1"), {"verdict": "deny", "reason": "usage_disallow"});
     proven(&reporting);
     let lifting = gate("enforce", |setup| {
         setup.tables(&format!(
@@ -338,8 +325,7 @@ fn a_tdmrep_json_is_asked_for_with_a_signature() {
         made = Some(key);
     });
     let origin = Origin::https().on(PATH, [Reply::ok(RESERVED)]);
-    let answer = gate.get(&origin.url("/art/1"));
-    assert_eq!(answer.status, 403, "{answer:?}");
+    gate.answers(&origin.url("/art/1"), 403);
     let all = by_http1(&origin);
     let [robots, file] = all.as_slice() else {
         panic!("{all:?}");

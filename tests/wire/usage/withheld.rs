@@ -3,7 +3,7 @@
 use super::{is_withheld, training, withheld};
 use crate::metrics::wait;
 use crate::overrides::proven;
-use crate::support::{Latch, Origin, Reply, eventually};
+use crate::support::{Latch, Origin, Reply, wait_until};
 
 #[test]
 fn the_connection_of_a_withheld_page_stays_if_its_body_is_short() {
@@ -43,8 +43,6 @@ fn an_upload_ends_with_the_page_that_is_withheld() {
     let answer = wire.send(head + "half").response("POST");
     is_withheld(&gate, &answer);
     // The connection of the robots.txt, and that of the upload, which brought half of it.
-    eventually("the end of the upload", || {
-        (origin.ended() == 2).then_some(())
-    });
+    wait_until("the end of the upload", || origin.ended() == 2);
     proven(&gate);
 }

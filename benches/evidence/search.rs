@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crawlgate_block::Block;
 use crawlgate_store::search::{GroupCounts, Search};
-use crawlgate_store::segment::{SegmentKeys, SegmentKeysBuilder};
 use crawlgate_store::segment::sums::{Sums, SumsBuilder};
+use crawlgate_store::segment::{SegmentKeys, SegmentKeysBuilder};
 use crawlgate_store::{DecisionQuery, GroupBy};
 use crawlgate_system::clock::Moment;
 

@@ -48,7 +48,11 @@ impl Bounds {
     /// Returns the bounds for a decision with this reason.
     #[must_use]
     pub fn of(reason: &str) -> Self {
-        if is_of_unknown_client(reason) { Self::STRANGERS } else { Self::CLIENTS }
+        if is_of_unknown_client(reason) {
+            Self::STRANGERS
+        } else {
+            Self::CLIENTS
+        }
     }
 
     /// The bounds for unidentified clients.

@@ -310,7 +310,11 @@ impl<'a> Reader<'a> {
 
     /// Reads the head of an array, and refuses another number of items than `count`.
     pub(crate) fn array_of(&mut self, count: usize, other: &'static str) -> Result<(), Malformed> {
-        if self.array()? == count { Ok(()) } else { Err(Malformed(other)) }
+        if self.array()? == count {
+            Ok(())
+        } else {
+            Err(Malformed(other))
+        }
     }
 
     /// Reads the head of a map, and refuses more pairs than octets follow.

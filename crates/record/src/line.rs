@@ -117,7 +117,13 @@ fn write_decision(
 ) {
     let time = decision.time();
     let decided_at = time.saturating_add_signed(decision.decided_after);
-    let most_of = |most: usize| if is_of_unknown_client(decision.reason) { most.min(most::OF_STRANGERS) } else { most };
+    let most_of = |most: usize| {
+        if is_of_unknown_client(decision.reason) {
+            most.min(most::OF_STRANGERS)
+        } else {
+            most
+        }
+    };
     let mut line = Object::open(out);
     line.plain(f::TIME, &stamp(time));
     line.plain(f::ID, &DecisionId::from_octets(decision.id).text());

@@ -112,7 +112,11 @@ pub fn id_of(octets: &[u8]) -> Option<&[u8; 16]> {
         reader.uint().ok()?;
         next = keys.next(&mut reader).ok()??;
     }
-    if next == u64::from(key::ID) { reader.fixed().ok() } else { None }
+    if next == u64::from(key::ID) {
+        reader.fixed().ok()
+    } else {
+        None
+    }
 }
 
 /// Returns the time of an entry of any kind, in milliseconds since the epoch; 0 if the octets are no entry.
@@ -179,7 +183,11 @@ impl<'a> Decision<'a> {
         if is_url && (is_path || Url::of(self.url.parts, self.origin).follows) {
             return Err(Malformed("a URL that follows its origin"));
         }
-        if is_url && octets.is_empty() { Err(Malformed("a default that is written")) } else { Ok(()) }
+        if is_url && octets.is_empty() {
+            Err(Malformed("a default that is written"))
+        } else {
+            Ok(())
+        }
     }
 
     /// Enters the numbers of octets cut off.

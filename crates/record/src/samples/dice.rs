@@ -39,7 +39,13 @@ impl Dice {
         let length = self.below(longest + 1);
         let is_plain = !self.one_in(4);
         (0..length)
-            .map(|_| if is_plain { self.of(b"abcdefghij/-._0123456789?=&") } else { self.next() as u8 })
+            .map(|_| {
+                if is_plain {
+                    self.of(b"abcdefghij/-._0123456789?=&")
+                } else {
+                    self.next() as u8
+                }
+            })
             .collect()
     }
 
@@ -48,7 +54,11 @@ impl Dice {
     }
 
     fn address(&mut self) -> SocketAddr {
-        let ip = if self.one_in(3) { IpAddr::from((u128::from(self.next()) << 64 | 7).to_be_bytes()) } else { IpAddr::from([192, 0, 2, self.below(20) as u8]) };
+        let ip = if self.one_in(3) {
+            IpAddr::from((u128::from(self.next()) << 64 | 7).to_be_bytes())
+        } else {
+            IpAddr::from([192, 0, 2, self.below(20) as u8])
+        };
         SocketAddr::new(ip, self.next() as u16)
     }
 
@@ -190,7 +200,11 @@ pub fn with_event(dice: &mut Dice, to: impl FnOnce(&Event<'_>)) {
     let names: Vec<&str> = (0..dice.below(4)).map(|_| &*name).collect();
     let rows: Vec<Row<'_>> = (0..dice.below(5))
         .map(|_| Row {
-            client: if dice.one_in(2) { RowClient::Named((&*name).into()) } else { RowClient::At(dice.address().ip()) },
+            client: if dice.one_in(2) {
+                RowClient::Named((&*name).into())
+            } else {
+                RowClient::At(dice.address().ip())
+            },
             count: dice.number(),
         })
         .collect();
@@ -272,6 +286,10 @@ pub fn with_event(dice: &mut Dice, to: impl FnOnce(&Event<'_>)) {
 /// Returns an entry at random: one of twenty is no decision.
 pub fn entry(dice: &mut Dice) -> Vec<u8> {
     let mut out = Vec::new();
-    if dice.one_in(20) { with_event(dice, |event| event.encode(&mut out)) } else { with_decision(dice, |decision, bounds| decision.encode(bounds, &mut out)) }
+    if dice.one_in(20) {
+        with_event(dice, |event| event.encode(&mut out))
+    } else {
+        with_decision(dice, |decision, bounds| decision.encode(bounds, &mut out))
+    }
     out
 }

@@ -11,7 +11,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use super::{Sha256, StoreError, StoreErrorKind};
-use crawlgate_system::atomic_file::{place, replace};
+use crawlgate_system::atomic_file::{lock_in_place, place, replace};
 use crawlgate_system::clock::Moment;
 use crawlgate_text::{from_hex, hex};
 use crawlgate_tlog::EMPTY_ROOT;
@@ -289,18 +289,9 @@ impl StateFile {
 
     /// Opens the file and locks it. `None` if there is none.
     fn lock(&self) -> io::Result<Option<File>> {
-        loop {
-            let file = match File::options().read(true).write(true).open(&self.path) {
-                Ok(file) => file,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                Err(error) => return Err(error),
-            };
-            file.lock()?;
-            // Another process may have replaced the file while this one waited.
-            let (ours, named) = (file.metadata()?, fs::metadata(&self.path));
-            if named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino())) {
-                return Ok(Some(file));
-            }
+        match lock_in_place(&self.path, File::options().read(true).write(true)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            locked => locked.map(Some),
         }
     }
 
@@ -311,6 +302,8 @@ impl StateFile {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     #[test]

@@ -77,7 +77,7 @@ impl Collection {
         &self.folder
     }
 
-    /// Makes the directory if there is none, open to its owner alone, and locks it against a second writer.
+    /// Makes the directory if it is missing, open only to its owner, and locks it against a second writer.
     ///
     /// # Errors
     /// When it cannot be made, or another process writes to it.

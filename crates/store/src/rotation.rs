@@ -2,7 +2,7 @@
 //!
 //! An entry of the log ([`KeyRotated`](EventKind::KeyRotated)) names the old key and the new one. Both sign the checkpoint
 //! right behind it. With that proof, a reader who trusts the old key knows that the new key is the log's. Both keys sign
-//! each checkpoint for [`BOTH`], then the new one signs alone.
+//! each checkpoint for [`BOTH`], then only the new one signs.
 //!
 //! # Steps, and a kill between them
 //!

@@ -1,7 +1,7 @@
 //! The state file: a short note beside the store of how far its log went.
 //!
 //! A database cannot tell that its end is missing: a log that is deleted after a kill, or an older copy in its place,
-//! looks whole. The note lies in a file of its own and names the size and the root of the log after its last write, and at
+//! looks whole. The note lies in a separate file and names the size and the root of the log after its last write, and at
 //! its last checkpoint. It is at most as new as the store: the store commits first. It is made before the key and the first
 //! record, so a store without it has lost it.
 //!
@@ -110,7 +110,7 @@ pub fn state_file(store: &Path) -> PathBuf {
     store.with_extension("log.state")
 }
 
-/// Reads the state file of a store, and the time at which it was last written. `None` if there is none.
+/// Reads the state file of a store, and the time at which it was last written. `None` without one.
 ///
 /// # Errors
 /// When the file cannot be read, or is damaged.
@@ -216,7 +216,7 @@ impl StateFile {
         self.update(true, |state| state.written = end)
     }
 
-    /// Makes the file if there is none, with the record that the store ends with.
+    /// Makes the file if it is missing, with the record that the store ends with.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -287,7 +287,7 @@ impl StateFile {
         }
     }
 
-    /// Opens the file and locks it. `None` if there is none.
+    /// Opens the file and locks it. `None` if it is missing.
     fn lock(&self) -> io::Result<Option<File>> {
         match lock_in_place(&self.path, File::options().read(true).write(true)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

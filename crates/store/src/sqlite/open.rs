@@ -81,7 +81,7 @@ fn remove_old_state_file(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Carries the schema over into the file: with it in the log alone, a lost log would leave a file that looks as if no
+/// Carries the schema over into the file: with it only in the log, a lost log would leave a file that looks as if no
 /// record had ever been written.
 fn checkpoint_schema(connection: &Connection, path: &Path) -> Result<(), Failure> {
     let is_busy: bool = connection.only("PRAGMA wal_checkpoint(TRUNCATE)", [])?;
@@ -295,7 +295,7 @@ pub(super) fn numbered_beyond(version: i32) -> String {
     )
 }
 
-/// Creates the file, and its directory if need be, readable by their owner alone. A file that root creates in the directory
+/// Creates the file, and its directory if need be, readable only by their owner. A file that root creates in the directory
 /// of another user belongs to that user, and the engine gives the files beside it to the same one.
 fn make_file(path: &Path) -> Result<(), StoreError> {
     let error_of = |error: io::Error| {

@@ -9,20 +9,22 @@
 //! new files to that owner. A symbolic link is followed; the checks apply to the opened file.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Read as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{FlockOperation, Gid, OFlags, Uid, fchown, flock},
+    fs::{FlockOperation, Gid, OFlags, Uid, flock},
     process::geteuid,
 };
 
 use super::CaError;
 use crawlgate_config::TlsConfig;
-use crawlgate_system::atomic_file::owner_for;
+use crawlgate_system::atomic_file::{
+    create_private_folder, exposed_mode, fill_and_rename, folder, owner_for,
+};
 use crawlgate_system::clock::Moment;
 
 /// No certificate or key comes near this many octets; a larger file is something else.
@@ -82,7 +84,7 @@ impl<'a> Pair<'a> {
     /// Reads both files.
     pub(super) fn read(&self) -> Result<Contents, CaError> {
         // Best effort: a directory that cannot be locked (read-only, remote) has no writers, either.
-        let _lock = File::open(directory(self.key)).and_then(|directory| {
+        let _lock = File::open(folder(self.key)).and_then(|directory| {
             Ok(flock(&directory, FlockOperation::LockShared).map(|()| directory)?)
         });
         self.read_unlocked()
@@ -143,14 +145,11 @@ impl<'a> Pair<'a> {
     /// Makes the directories and locks the key's. The lock ends with the returned file.
     pub(super) fn lock_to_write(&self) -> Result<File, CaError> {
         for (key, path) in [(CA_CERT, self.certificate), (CA_KEY, self.key)] {
-            let directory = directory(path);
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(directory)
+            let directory = folder(path);
+            create_private_folder(directory)
                 .map_err(|error| CaError::io(key, "create the directory", directory, error))?;
         }
-        let directory = directory(self.key);
+        let directory = folder(self.key);
         let lock =
             File::open(directory).map_err(|error| CaError::io(CA_KEY, "open", directory, error))?;
         flock(&lock, FlockOperation::LockExclusive)
@@ -231,8 +230,7 @@ pub(super) fn read(path: &Path, access: Access) -> Result<(Vec<u8>, Moment), CaE
         return Err(failed(io::Error::other("not a regular file")));
     }
     if matches!(access, Access::Private) {
-        let mode = facts.mode() & 0o777;
-        if mode & 0o077 != 0 {
+        if let Some(mode) = exposed_mode(&facts) {
             return Err(CaError::Exposed {
                 path: path.into(),
                 mode,
@@ -243,7 +241,7 @@ pub(super) fn read(path: &Path, access: Access) -> Result<(Vec<u8>, Moment), CaE
         // directory of the same owner.
         let is_services = || {
             geteuid().is_root()
-                && fs::metadata(directory(path)).is_ok_and(|directory| directory.uid() == owner)
+                && fs::metadata(folder(path)).is_ok_and(|directory| directory.uid() == owner)
         };
         if owner != 0 && owner != geteuid().as_raw() && !is_services() {
             return Err(CaError::Foreign {
@@ -268,25 +266,9 @@ pub fn replace(path: &Path, mode: u32, octets: &[u8]) -> io::Result<()> {
 /// Puts a file in its place in one step, and gives it to `owner`, a user and a group.
 fn replace_for(owner: Option<(Uid, Gid)>, path: &Path, mode: u32, octets: &[u8]) -> io::Result<()> {
     let beside = beside(path)?;
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(&beside)
-        .and_then(|mut file| {
-            file.write_all(octets)?;
-            if let Some((user, group)) = owner {
-                // The open file: a name could have become a link to something else.
-                fchown(&file, Some(user), Some(group))?;
-            }
-            file.sync_all()
-        })
-        .and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        // The first error matters; removing the remains is a courtesy.
-        let _ = fs::remove_file(&beside);
-    }
-    written
+    let mut new = OpenOptions::new();
+    let file = new.write(true).create_new(true).mode(mode).open(&beside)?;
+    fill_and_rename((file, &beside), path, octets, owner)
 }
 
 pub(super) fn write(
@@ -315,11 +297,4 @@ fn beside(path: &Path) -> io::Result<PathBuf> {
 /// Tells whether there is a file at `path`. An invisible one counts as present: opening it gives the reason.
 pub(super) fn is_there(path: &Path) -> bool {
     !matches!(fs::metadata(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
-}
-
-pub(super) fn directory(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }

@@ -29,6 +29,7 @@ use super::{
     text,
 };
 use crawlgate_config::TlsConfig;
+use crawlgate_system::atomic_file::folder;
 use crawlgate_system::clock::{Clock, Moment};
 
 /// Time for which clients can learn of the next authority before it signs.
@@ -249,7 +250,7 @@ fn rename(key: &'static str, from: &Path, to: &Path) -> Result<(), CaError> {
 }
 
 fn sync(key: &'static str, path: &Path) -> Result<(), CaError> {
-    let directory = files::directory(path);
+    let directory = folder(path);
     File::open(directory)
         .and_then(|directory| directory.sync_all())
         .map_err(|error| CaError::io(key, "write", directory, error))

@@ -2,14 +2,15 @@
 //!
 //! One damaged copy harms no other, and each is read as the store of a gate is.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::log_key::log_key_file;
 use super::public_keys::collected_keys_file;
 use super::{StoreError, StoreErrorKind, failed};
+use crawlgate_system::atomic_file::create_private_folder;
 use crawlgate_tlog::KeyName;
 
 /// Maximum octets of a file name without its ending.
@@ -76,15 +77,13 @@ impl Collection {
         &self.folder
     }
 
-    /// Makes the directory if there is none, open to its owner alone, and locks it against a second writer.
+    /// Makes the directory if it is missing, open only to its owner, and locks it against a second writer.
     ///
     /// # Errors
     /// When it cannot be made, or another process writes to it.
     pub fn lock(&self) -> Result<CollectionLock, StoreError> {
         let denied = |error: io::Error| StoreErrorKind::Denied.at(&self.folder, error);
-        let mut made = DirBuilder::new();
-        made.recursive(true).mode(0o700);
-        made.create(&self.folder).map_err(denied)?;
+        create_private_folder(&self.folder).map_err(denied)?;
         let file = File::options()
             .write(true)
             .create(true)

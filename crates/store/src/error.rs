@@ -55,7 +55,7 @@ impl StoreErrorKind {
         }
     }
 
-    /// Returns the failure of this kind of a file, whose name stands before the words.
+    /// Returns the failure of this kind of a file. Its name stands before the words.
     pub(super) fn at(self, path: &Path, words: impl fmt::Display) -> StoreError {
         self.error(format!("{}: {words}", path.display()))
     }

@@ -200,7 +200,7 @@ impl<K: Hash + Ord + Clone> Table<K> {
 pub struct ReasonFigures {
     /// The requests.
     pub sum: Sum,
-    /// The identifier of the first that has a record of its own.
+    /// The identifier of the first that has a record.
     pub example: Option<[u8; 16]>,
 }
 
@@ -232,7 +232,7 @@ pub struct Figures {
     pub unrecorded: u64,
     /// Refusals that were counted without a record of their own. The other figures contain them, too.
     pub repeated: u64,
-    /// Requests that were counted by client alone, in a span that asks for an origin: nothing else contains them.
+    /// Requests that were counted only by client, in a span that asks for an origin: nothing else contains them.
     pub elsewhere: u64,
     /// Requests by day, counted from the epoch.
     pub days: BTreeMap<u64, Sum>,

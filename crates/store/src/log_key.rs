@@ -104,7 +104,7 @@ pub struct LogKey {
 const NAME_LINE: &str = "log: ";
 
 impl LogKey {
-    /// Returns a new key. Without a name of its own, the log is named after the key.
+    /// Returns a new key. Without a name, the log is named after the key.
     ///
     /// # Errors
     /// When the system gives no randomness.
@@ -159,7 +159,7 @@ impl LogKey {
         replace(path, &text)
     }
 
-    /// Loads the key from the file at `path` (PEM, PKCS #8), and creates the file if there is none.
+    /// Loads the key from the file at `path` (PEM, PKCS #8), and creates the file if it is missing.
     ///
     /// # Errors
     /// When the file cannot be read or written, is open to others, or holds no such key.

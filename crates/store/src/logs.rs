@@ -206,7 +206,7 @@ pub fn own_name(config: &Config) -> Option<KeyName> {
 }
 
 impl Logs {
-    /// Returns the log of this gate and all collected ones. The log itself takes the place of its own copy.
+    /// Returns the log of this gate and all collected ones. The log itself takes the place of its copy.
     ///
     /// # Errors
     /// When the collection cannot be read.
@@ -242,7 +242,7 @@ impl Logs {
         })
     }
 
-    /// Returns this log alone.
+    /// Returns only this log.
     #[must_use]
     pub fn one(log: Log) -> Self {
         Self {
@@ -273,7 +273,7 @@ impl Logs {
     /// Returns the log of this name, or of the one name that ends in it behind a slash, or of the one that has it as a part.
     ///
     /// # Errors
-    /// When there is none, or more than one; the message has the names.
+    /// When no log has it, or more than one; the message has the names.
     pub fn named(&self, name: &str) -> Result<&Log, StoreError> {
         let logs = &self.all;
         let end = format!("/{name}");
@@ -323,7 +323,7 @@ impl Logs {
         self.all.is_empty()
     }
 
-    /// Returns the only log, if there is one alone.
+    /// Returns the only log, if there is exactly one.
     #[must_use]
     pub fn only(&self) -> Option<&Log> {
         match &*self.all {
@@ -396,7 +396,7 @@ fn list_names<'l>(logs: impl IntoIterator<Item = &'l Log>) -> String {
     names.join(", ")
 }
 
-/// Returns the failure to run work on a thread of its own.
+/// Returns the failure to run work on a separate thread.
 fn lost(path: &Path) -> StoreError {
     failed(format!("{}: no thread to open it", path.display()))
 }

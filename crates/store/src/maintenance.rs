@@ -302,7 +302,7 @@ mod tests {
         let key = Arc::new(LogKey::generate(None).unwrap());
         let mut maintenance = Maintenance::new(Arc::clone(&store), key);
         let clock = Clock::manual(noon);
-        // The drop is a record of its own, after the checkpoint.
+        // The drop is a separate record, after the checkpoint.
         let cases = [
             ("what was left is signed at once", Duration::ZERO, 256, 1),
             ("not yet", Duration::from_secs(599), 256, 1),

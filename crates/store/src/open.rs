@@ -59,7 +59,7 @@ pub async fn rotate_key(
     Ok(rotation)
 }
 
-/// Returns the key of the configured store's log, and creates it if there is none.
+/// Returns the key of the configured store's log, and creates it if it is missing.
 ///
 /// # Errors
 /// When no store is configured, or the key can neither be read nor made.

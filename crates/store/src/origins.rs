@@ -136,7 +136,7 @@ pub struct FetchSum {
 /// A query for states of origins.
 #[derive(Debug, Clone, Default)]
 pub struct OriginQuery {
-    /// States after this place, as [`StoredOrigin::place`] gives it; an origin alone is the place of its last identity.
+    /// States after this place, as [`StoredOrigin::place`] gives it; only an origin is the place of its last identity.
     pub after: Option<String>,
     /// Part of the origins' names.
     pub containing: Option<String>,
@@ -154,7 +154,7 @@ impl StoredOrigin {
     }
 }
 
-/// Splits a place into origin and identity. For an origin alone, all its identities come before the place.
+/// Splits a place into origin and identity. For an origin without an identity, all its identities come before the place.
 pub(super) fn place(after: &str) -> (&str, &str) {
     after.split_once(' ').unwrap_or((after, "\u{7f}"))
 }

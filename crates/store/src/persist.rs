@@ -143,7 +143,7 @@ impl StoredState {
     ) -> Result<(), BrokenCopy> {
         let mut fetches = fetches.into_iter();
         let Some(latest) = fetches.find(|fetch| fetch.result != "unreachable") else {
-            // Failures alone, up to the number that is kept: they say nothing about a file.
+            // Only failures, up to the number that is kept: they say nothing about a file.
             return Ok(());
         };
         match (self.copy(), latest.sha256) {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The end of the log is fixed at the beginning: decisions that come later are not acknowledged unseen. Each batch is a
-//! transaction of its own, so an interruption leaves whole batches behind, and the same review can be done again: it goes on
+//! separate transaction, so an interruption leaves whole batches behind, and the same review can be done again: it continues
 //! with the rest. A step visits a bounded part of the log, so that other searches get their turn between two steps.
 
 use super::{Acknowledgement, DecisionQuery, GroupBy, Review, Reviewed, Store, StoreError};
@@ -143,7 +143,7 @@ impl<'s> BulkReview<'s> {
                         id: id.copied().unwrap_or_default(),
                         present,
                     }),
-                    // Retention drops what nobody keeps.
+                    // Retention has dropped it.
                     Reviewed::Unknown => {}
                 }
             }

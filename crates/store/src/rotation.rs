@@ -2,7 +2,7 @@
 //!
 //! An entry of the log ([`KeyRotated`](EventKind::KeyRotated)) names the old key and the new one. Both sign the checkpoint
 //! right behind it. With that proof, a reader who trusts the old key knows that the new key is the log's. Both keys sign
-//! each checkpoint for [`BOTH`], then the new one signs alone.
+//! each checkpoint for [`BOTH`], then only the new one signs.
 //!
 //! # Steps, and a kill between them
 //!
@@ -22,7 +22,7 @@ use std::time::Duration;
 use super::log_key::{LogKey, log_key_file, next_key_file};
 use super::{Sha256, StoreError, StoreErrorKind};
 use crawlgate_record::{Entry, EventKind};
-use crawlgate_system::atomic_file::sync_folder;
+use crawlgate_system::atomic_file::{lock_in_place, sync_folder};
 use crawlgate_system::clock::Moment;
 use crawlgate_text::time_text;
 use crawlgate_tlog::{EntryProof, KeyKind, Note, VerifierKey, leaf_hash};
@@ -234,15 +234,7 @@ pub(crate) fn put_in_place(store: &Path, _lock: &File) -> Result<(), StoreError>
 
 /// Locks the file of a key against another rotation.
 pub(crate) fn lock(path: &Path) -> io::Result<File> {
-    loop {
-        let file = File::open(path)?;
-        file.lock()?;
-        // Another process may have replaced the file while this one waited.
-        let (ours, named) = (file.metadata()?, fs::metadata(path)?);
-        if (named.dev(), named.ino()) == (ours.dev(), ours.ino()) {
-            return Ok(file);
-        }
-    }
+    lock_in_place(path, File::options().read(true))
 }
 
 pub(crate) fn unwritable(path: &Path, error: &io::Error) -> StoreError {

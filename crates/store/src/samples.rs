@@ -131,7 +131,7 @@ impl Row<'_> {
         id.to_string()
     }
 
-    /// Returns a batch of this record alone.
+    /// Returns a batch of only this record.
     pub fn batch(&self) -> Batch {
         let mut batch = Batch::default();
         self.file(&mut batch);

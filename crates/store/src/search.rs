@@ -196,7 +196,7 @@ impl Search {
             && query.until.is_none_or(|until| earliest < until.as_millis())
     }
 
-    /// Tells whether acknowledged decisions alone are wanted.
+    /// Tells whether only acknowledged decisions are wanted.
     pub(super) fn is_of_acknowledged(&self) -> bool {
         self.query.acknowledged == Some(true)
     }

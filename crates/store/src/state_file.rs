@@ -1,7 +1,7 @@
 //! The state file: a short note beside the store of how far its log went.
 //!
 //! A database cannot tell that its end is missing: a log that is deleted after a kill, or an older copy in its place,
-//! looks whole. The note lies in a file of its own and names the size and the root of the log after its last write, and at
+//! looks whole. The note lies in a separate file and names the size and the root of the log after its last write, and at
 //! its last checkpoint. It is at most as new as the store: the store commits first. It is made before the key and the first
 //! record, so a store without it has lost it.
 //!
@@ -11,7 +11,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use super::{Sha256, StoreError, StoreErrorKind};
-use crawlgate_system::atomic_file::{place, replace};
+use crawlgate_system::atomic_file::{lock_in_place, place, replace};
 use crawlgate_system::clock::Moment;
 use crawlgate_text::{from_hex, hex};
 use crawlgate_tlog::EMPTY_ROOT;
@@ -110,7 +110,7 @@ pub fn state_file(store: &Path) -> PathBuf {
     store.with_extension("log.state")
 }
 
-/// Reads the state file of a store, and the time at which it was last written. `None` if there is none.
+/// Reads the state file of a store, and the time at which it was last written. `None` without one.
 ///
 /// # Errors
 /// When the file cannot be read, or is damaged.
@@ -216,7 +216,7 @@ impl StateFile {
         self.update(true, |state| state.written = end)
     }
 
-    /// Makes the file if there is none, with the record that the store ends with.
+    /// Makes the file if it is missing, with the record that the store ends with.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -287,20 +287,11 @@ impl StateFile {
         }
     }
 
-    /// Opens the file and locks it. `None` if there is none.
+    /// Opens the file and locks it. `None` if it is missing.
     fn lock(&self) -> io::Result<Option<File>> {
-        loop {
-            let file = match File::options().read(true).write(true).open(&self.path) {
-                Ok(file) => file,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                Err(error) => return Err(error),
-            };
-            file.lock()?;
-            // Another process may have replaced the file while this one waited.
-            let (ours, named) = (file.metadata()?, fs::metadata(&self.path));
-            if named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino())) {
-                return Ok(Some(file));
-            }
+        match lock_in_place(&self.path, File::options().read(true).write(true)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            locked => locked.map(Some),
         }
     }
 
@@ -311,6 +302,8 @@ impl StateFile {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     #[test]

@@ -3,9 +3,9 @@
 //! [`place`] and [`replace`] write small ones that no other process writes at the same time: keys, states, tokens. A
 //! [`NewFile`] takes any content, and has a temporary name until it is in its place. `read_private` reads a secret.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Gid, Uid, fchown};
@@ -48,9 +48,7 @@ pub fn read_private(path: &Path) -> Result<String, PrivateFileError> {
         return Err(PrivateFileError::NotAFile(found.file_type()));
     }
     let file = File::open(path).map_err(unreadable)?;
-    // The mode of the open file, not of the path: the file that is checked is the file that is read.
-    let mode = file.metadata().map_err(unreadable)?.mode() & 0o777;
-    if mode & 0o077 != 0 {
+    if let Some(mode) = exposed_mode(&file.metadata().map_err(unreadable)?) {
         return Err(PrivateFileError::Exposed(mode));
     }
     let mut text = String::new();
@@ -58,6 +56,42 @@ pub fn read_private(path: &Path) -> Result<String, PrivateFileError> {
         .read_to_string(&mut text)
         .map_err(unreadable)?;
     Ok(text)
+}
+
+/// Returns the mode of a file that others than its owner can read or change; `None` for one that they cannot. The facts are
+/// those of the open file, not of its path: the file that is checked is the one that is read.
+#[must_use]
+pub fn exposed_mode(facts: &fs::Metadata) -> Option<u32> {
+    let mode = facts.mode() & 0o777;
+    (mode & 0o077 != 0).then_some(mode)
+}
+
+/// Makes a directory, and those above it, open only to their owner. One that is there stays as it is.
+///
+/// # Errors
+/// When one cannot be made.
+pub fn create_private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Opens and locks the file at `path`, which another process may replace while this one waits: the locked file is the one in
+/// that place.
+///
+/// # Errors
+/// When the file cannot be opened or locked.
+pub fn lock_in_place(path: &Path, open: &OpenOptions) -> io::Result<File> {
+    loop {
+        let file = open.open(path)?;
+        file.lock()?;
+        let ours = file.metadata()?;
+        match fs::metadata(path) {
+            Ok(named) if (named.dev(), named.ino()) == (ours.dev(), ours.ino()) => {
+                return Ok(file);
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
 }
 
 /// Makes a file that only its owner can read. False if there is one already.
@@ -84,20 +118,35 @@ pub fn place(path: &Path, text: &str) -> io::Result<bool> {
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
-    let mut file = create_private(Path::new(&new))?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| {
-        if let Some((user, group)) = owner_for(path) {
+    let new = Path::new(&new);
+    let file = create_private(new)?;
+    fill_and_rename((file, new), path, text.as_bytes(), owner_for(path))?;
+    sync_folder(path)
+}
+
+/// Writes a new file, gives it to `owner`, and puts it in its place after its content is on the disk.
+///
+/// # Errors
+/// When it cannot be written or put there. The new file is gone then.
+pub fn fill_and_rename(
+    (mut file, new): (File, &Path),
+    place: &Path,
+    octets: &[u8],
+    owner: Option<(Uid, Gid)>,
+) -> io::Result<()> {
+    let written = file.write_all(octets).and_then(|()| {
+        if let Some((user, group)) = owner {
             // The open file: a name could have become a link to something else.
             fchown(&file, Some(user), Some(group))?;
         }
         file.sync_all()
     });
-    if let Err(error) = written.and_then(|()| fs::rename(&new, path)) {
-        // The first error matters.
-        let _ = fs::remove_file(&new);
-        return Err(error);
-    }
-    sync_folder(path)
+    written
+        .and_then(|()| fs::rename(new, place))
+        .inspect_err(|_| {
+            // The first error matters.
+            let _ = fs::remove_file(new);
+        })
 }
 
 /// Makes an empty file that only its owner can read. It is never one that was there before, or that a link leads to.
@@ -238,7 +287,8 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder(path))?.sync_all()
 }
 
-fn folder(path: &Path) -> &Path {
+/// Returns the directory of a file.
+pub fn folder(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     folder.unwrap_or(Path::new("."))
 }

@@ -2,13 +2,15 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt as _;
+
 use std::path::{Path, PathBuf};
 
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+
+use crawlgate_system::atomic_file::exposed_mode;
 
 /// Octets of a certificate or key file; a larger file is something else.
 const LARGEST: u64 = 1 << 20;
@@ -78,9 +80,8 @@ fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, PemError> {
         why: error.to_string(),
     };
     let file = File::open(path).map_err(failed)?;
-    // Checked on the open file, not on the path: the checked file is the one that is read.
-    let mode = file.metadata().map_err(failed)?.mode() & 0o777;
-    if key == "key" && mode & 0o077 != 0 {
+    let exposed = exposed_mode(&file.metadata().map_err(failed)?);
+    if let Some(mode) = exposed.filter(|_| key == "key") {
         return Err(PemError::Exposed {
             path: path.to_owned(),
             mode,

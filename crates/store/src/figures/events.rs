@@ -91,7 +91,7 @@ pub enum NotedKind {
         /// The person's reason.
         reason: String,
     },
-    /// The log goes on where another one ended.
+    /// The log continues where another one ended.
     Forked {
         /// The name of the other log.
         log: String,

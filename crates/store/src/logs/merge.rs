@@ -156,7 +156,7 @@ impl<'l> MergedList<'l> {
     /// Returns the next entries, at most `limit`.
     ///
     /// # Errors
-    /// When there is one log alone, and it cannot be read.
+    /// When there is only one log, and it cannot be read.
     pub async fn page(&mut self, limit: usize) -> Result<Vec<Listed>, StoreError> {
         let mut page = Vec::new();
         let (least, most) = CHUNK;
@@ -188,7 +188,7 @@ impl<'l> MergedList<'l> {
     /// Counts the decisions by `key`, most frequent first, at most `limit` groups.
     ///
     /// # Errors
-    /// When there is one log alone, and it cannot be read.
+    /// When there is only one log, and it cannot be read.
     pub async fn count_by(
         &mut self,
         key: GroupBy,
@@ -196,7 +196,7 @@ impl<'l> MergedList<'l> {
     ) -> Result<Vec<GroupCount>, StoreError> {
         let each = match self.parts.len() {
             0 | 1 => limit,
-            // A group may be frequent in all of them together alone.
+            // A group may be frequent only in all of them together.
             _ => usize::MAX,
         };
         let mut groups: HashMap<Vec<String>, GroupCount> = HashMap::new();
@@ -290,7 +290,7 @@ impl<'l> MergedList<'l> {
         })
     }
 
-    /// Fails if there is one log alone, and it cannot be read.
+    /// Fails if there is only one log, and it cannot be read.
     fn alone(&self) -> Result<(), StoreError> {
         match &*self.parts {
             [

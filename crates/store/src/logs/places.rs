@@ -1,4 +1,4 @@
-//! How far each log of a list was read.
+//! The places up to which the logs of a list were read.
 //!
 //! The text of the places leads a reader of pages to the next one. It names logs by a digest: hundreds of names would make
 //! it longer than a URL may be.
@@ -31,7 +31,7 @@ pub enum Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places(BTreeMap<Key, Place>);
 
-/// The error for a text that is none of places.
+/// The error for a text that names no places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is no place in a list; take it from the page before")]
 pub struct UnreadablePlaces;

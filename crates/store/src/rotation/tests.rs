@@ -278,7 +278,7 @@ async fn nothing_is_signed_without_the_new_key() {
         refused.message.contains("signs the log no more"),
         "{refused}"
     );
-    // The way out that the message names: a new key, under a name of its own.
+    // The way out that the message names: a new key, under another name.
     fs::remove_file(place.file("crawlgate.log.key")).unwrap();
     let store = place.open().unwrap();
     let other = place.key();

@@ -228,7 +228,7 @@ impl SumsBuilder {
         Ok(Some([&MAGIC[..], &length.to_be_bytes(), &frame].concat()))
     }
 
-    /// Returns the number of each word of a block here; [`NO_WORD`] for one that is none.
+    /// Returns the number of each word of a block here; [`NO_WORD`] for one without a number.
     fn numbers(
         &mut self,
         block: &Block<'_>,

@@ -1,4 +1,4 @@
-//! What changes the store: each act is one transaction of the thread that writes.
+//! Changes of the store: each act is one transaction of the thread that writes.
 
 use std::sync::Arc;
 
@@ -138,7 +138,7 @@ impl Store {
             .await
     }
 
-    /// Takes an override out of force and keeps it as removed. False if there is none with this identifier.
+    /// Takes an override out of force and keeps it as removed. False if no override has this identifier.
     pub async fn remove_override(
         &self,
         id: OverrideId,
@@ -197,7 +197,7 @@ impl Store {
     /// Drops a part of the data that is older or larger than `retention` allows, in one small step that delays other
     /// writers only briefly. Later writes make their own room within `retention`.
     ///
-    /// Decisions make room for newer decisions alone: the states of origins have a room of their own. The oldest decisions
+    /// Decisions make room only for newer decisions: the states of origins have their own room. The oldest decisions
     /// go first.
     pub async fn prune(&self, retention: Retention, now: Moment) -> Result<Pruned, StoreError> {
         self.on_writer(move |connection, held| {

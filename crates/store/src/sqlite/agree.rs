@@ -1,6 +1,6 @@
 //! The agreement of a database with the files beside it: its write-ahead log, its key and its state file.
 //!
-//! A kill leaves the latest records in the log alone. If the log is deleted, damaged or exchanged afterwards, or an older
+//! A kill leaves the latest records only in the log. If the log is deleted, damaged or exchanged afterwards, or an older
 //! copy takes the place of the database, the database still looks whole. The state file knows better
 //! ([`state_file`](crate::state_file)).
 //!
@@ -41,7 +41,7 @@ const SMALL: u64 = 64 * 1024 * 1024;
 /// Blocks at the end of the log that are read in any case.
 const LATEST: usize = 4;
 
-/// How much of a database an examination reads.
+/// The part of a database that an examination reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
     /// The end of the log, and one block. A process at work carries its log over every few seconds, and all the rest
@@ -336,7 +336,7 @@ fn refused(message: String) -> Failure {
     Failure::Store(StoreErrorKind::Corrupt.error(message))
 }
 
-/// Fails if the log beside a database is not its own: the engine would write such a log into the database. Reads alone,
+/// Fails if the log beside a database belongs to another: the engine would write such a log into the database. Only reads,
 /// and leaves the log where it is.
 pub(super) fn refuse_foreign_log(path: &Path) -> Result<(), Failure> {
     let log = beside(path, "-wal");

@@ -1,7 +1,7 @@
 //! The room of each part of a bounded store.
 //!
-//! Each part has a room of its own. States of origins never take the room of decisions: robots.txt texts make room for
-//! newer ones alone. The file grows page by page and does not shrink by itself, and crawlers write faster than
+//! Each part has its own room. States of origins never take the room of decisions: robots.txt texts make room
+//! only for newer ones. The file grows page by page and does not shrink by itself, and crawlers write faster than
 //! maintenance runs, so each batch makes its room before it is written ([`BatchRetention`](super::prune::BatchRetention)).
 //!
 //! The engine carries the write-ahead log over at a commit, and says nothing when that fails: the log would grow until the
@@ -43,7 +43,7 @@ impl Parts {
         let log = (most / 8).clamp(LEAST_LOG, number(LOG_SIZE) + 8 * 1024 * 1024);
         let content = most.saturating_sub(log);
         let robots = content / 4;
-        // The rest is for data without a room of its own: overrides, hours, checkpoints.
+        // The rest is for data without a room: overrides, hours, checkpoints.
         let decisions = content - robots - content / 32;
         Self {
             log,

@@ -1,4 +1,4 @@
-//! The collected copy of a log of another machine: a store that `crawlgate collect` alone writes, and that has no private
+//! The collected copy of a log of another machine: a store that only `crawlgate collect` writes, and that has no private
 //! key.
 //!
 //! The caller verifies: all that it files is covered by a checkpoint of the log, though a run that was cut off may not have
@@ -440,7 +440,7 @@ fn missing(
     Ok(())
 }
 
-/// Files the row of the segment from `first` on, whose blocks are all there. It has no index: a search reads the blocks.
+/// Files the row of the segment from `first` on. All its blocks are there. It has no index: a search reads the blocks.
 fn segment(transaction: &Transaction<'_>, first: u64) -> Result<(), Failure> {
     let mut bundles: Vec<Hash> = Vec::new();
     let text = "SELECT roots FROM block WHERE first >= ?1 ORDER BY first";

@@ -2,7 +2,7 @@
 //!
 //! New entries rest in the table `tail`, a row for each batch. Once there are enough, whole bundles of 256 become
 //! compressed [blocks](crate::block), and each 65,536 entries are a segment. Of the tree ([`crawlgate_tlog`]) the
-//! database keeps the roots of bundles and segments alone; everything below is computed from the entries, everything
+//! database keeps only the roots of bundles and segments; everything below is computed from the entries, everything
 //! above from the roots. So an entry may go while each proof that rests on it stays possible.
 //!
 //! - [`TABLES`]: the tables

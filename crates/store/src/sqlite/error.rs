@@ -73,7 +73,7 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
-    /// Tells whether the failure concerns the row at hand alone, so that other rows can be written nonetheless. A
+    /// Tells whether the failure concerns only the present row, so that other rows can be written nonetheless. A
     /// failure of the database or the disk concerns all.
     pub(super) fn is_of_one_row(&self) -> bool {
         let Self::Engine(error) = self else {

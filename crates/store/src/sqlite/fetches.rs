@@ -1,4 +1,4 @@
-//! Counts of fetches of robots.txt by hour: the history of an origin keeps its latest fetches alone.
+//! Counts of fetches of robots.txt by hour: the history of an origin keeps only its latest fetches.
 
 use rusqlite::{Connection, ToSql, params};
 

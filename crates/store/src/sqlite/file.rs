@@ -24,7 +24,7 @@ pub(super) const LOG_SIZE: i64 = 32 * 1024 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Identity {
     file: Inode,
-    /// The identity of the log: the engine goes on writing to a log without a name, too. The log exists as long as the
+    /// The identity of the log: the engine continues to write to a log without a name, too. The log exists as long as the
     /// database is open.
     log: Option<Inode>,
 }

@@ -1,10 +1,10 @@
-//! The way on behind a lost end of the log: a new log, which continues the records at hand.
+//! The way on behind a lost end of the log: a new log, which continues the records that are left.
 //!
 //! The old key has signed records that are missing. Whatever it signs from here on would contradict that, so another key
-//! signs the records at hand and all that follow, under another name; an entry names the log that was lost. Records keep
+//! signs the records that are left and all that follow, under another name; an entry names the log that was lost. Records keep
 //! their places, so what the old key has signed of them still holds.
 //!
-//! A process that is killed on the way leaves a store that is refused as before, and the next fork goes on from there:
+//! A process that is killed on the way leaves a store that is refused as before, and the next fork continues there:
 //! the entry comes first, then the old key goes aside, then comes the new one, and the state file is written last.
 
 use std::fs::{self, File};
@@ -37,7 +37,7 @@ use crawlgate_tlog::{KeyName, VerifierKey, hash_text};
 #[derive(Debug)]
 pub struct Fork {
     path: PathBuf,
-    /// The name of the new log, if it has one of its own.
+    /// The name of the new log, if the configuration has one.
     name: Option<KeyName>,
     /// The name of the lost log.
     old: KeyName,
@@ -45,9 +45,9 @@ pub struct Fork {
     old_key: Option<VerifierKey>,
     /// The state file, and the time of the last write to the lost log; `None` if it is gone.
     state: Option<(State, Moment)>,
-    /// The size and root of the lost log; as far as they are at hand, if the state file is gone.
+    /// The size and root of the lost log; as far as the records tell, if the state file is gone.
     lost: End,
-    /// Records at hand.
+    /// Records that are left.
     size: u64,
     /// Decisions that the store has counted and has no record of.
     counted: Option<Miscount>,
@@ -138,7 +138,7 @@ impl Fork {
             None => None,
             Some(public) => Some({
                 let signer = last.and_then(|last| checkpoint::signer(&last, public));
-                // The key may have been replaced after the last checkpoint at hand: its file has the name of the log.
+                // The key may have been replaced after the last checkpoint that is left: its file has the name of the log.
                 let signer = signer.or_else(|| present.filter(|key| *key.public() == public));
                 match signer {
                     Some(key) => key,
@@ -236,7 +236,7 @@ impl Fork {
     /// Begins the new log. The store is then opened as always.
     ///
     /// # Errors
-    /// When a file cannot be written. Another call goes on from there.
+    /// When a file cannot be written. Another call continues there.
     pub fn carry_out(&self, reason: &str, now: Moment) -> Result<Forked, StoreError> {
         let path = &*self.path;
         if let Some(old) = &self.old_key {

@@ -1,7 +1,7 @@
 //! The guard of an open store's files.
 //!
 //! The engine does not look at the file again that it has opened. If another program moves, deletes, empties or overwrites
-//! the database or its log meanwhile, the engine goes on in files without a name, or in pages that it remembers. So the
+//! the database or its log meanwhile, the engine continues in files without a name, or in pages that it remembers. So the
 //! files are compared with what this process has left there: before each write, and every second.
 
 use std::fs::{self, File};
@@ -115,7 +115,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Tells whether the database begins as ours, and is as long as it says. The last pages may still be in the log alone.
+    /// Tells whether the database begins as ours, and is as long as it says. The last pages may still be only in the log.
     fn is_whole(&self) -> bool {
         let size = self.file.metadata().map_or(0, |file| file.len()) + log_size(&self.path);
         Header::read(&self.file)

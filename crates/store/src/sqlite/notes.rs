@@ -65,7 +65,7 @@ pub(super) fn unshipped_from(connection: &Connection) -> Result<Option<i64>, Fai
     connection.only(text, [integer(until)])
 }
 
-/// Tells whether every signed entry is shipped, so that the next ones wait for a checkpoint alone.
+/// Tells whether every signed entry is shipped, so that the next ones wait only for a checkpoint.
 pub(super) fn waits_for_checkpoint(connection: &Connection) -> Result<bool, Failure> {
     let Some(until) = shipped_until(connection)? else {
         return Ok(false);

@@ -3,9 +3,9 @@
 //! No step here depends on the size of the database. crawlgate never silently starts a new store in place of one that
 //! has gone.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
@@ -21,7 +21,7 @@ use crate::log_key::log_key_file;
 use crate::state_file;
 use crate::{Access, StoreError, StoreErrorKind, failed};
 use crawlgate_config::Synchronous;
-use crawlgate_system::atomic_file::{owner_for, sync_folder};
+use crawlgate_system::atomic_file::{create_private_folder, folder, owner_for, sync_folder};
 use crawlgate_system::descriptors::is_exhaustion;
 
 /// Page cache of a connection, in KiB: of each reader, and of the writer.
@@ -81,7 +81,7 @@ fn remove_old_state_file(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Carries the schema over into the file: with it in the log alone, a lost log would leave a file that looks as if no
+/// Carries the schema over into the file: with it only in the log, a lost log would leave a file that looks as if no
 /// record had ever been written.
 fn checkpoint_schema(connection: &Connection, path: &Path) -> Result<(), Failure> {
     let is_busy: bool = connection.only("PRAGMA wal_checkpoint(TRUNCATE)", [])?;
@@ -295,7 +295,7 @@ pub(super) fn numbered_beyond(version: i32) -> String {
     )
 }
 
-/// Creates the file, and its directory if need be, readable by their owner alone. A file that root creates in the directory
+/// Creates the file, and its directory if need be, readable only by their owner. A file that root creates in the directory
 /// of another user belongs to that user, and the engine gives the files beside it to the same one.
 fn make_file(path: &Path) -> Result<(), StoreError> {
     let error_of = |error: io::Error| {
@@ -310,11 +310,7 @@ fn make_file(path: &Path) -> Result<(), StoreError> {
     if path.try_exists().map_err(error_of)? {
         return Ok(());
     }
-    if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
-        let mut made = DirBuilder::new();
-        made.recursive(true).mode(0o700);
-        made.create(folder).map_err(error_of)?;
-    }
+    create_private_folder(folder(path)).map_err(error_of)?;
     let file = File::options()
         .write(true)
         .create_new(true)

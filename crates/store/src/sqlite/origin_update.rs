@@ -108,7 +108,7 @@ enum Kept {
         /// Texts and origins dropped to make room for it.
         dropped: u64,
     },
-    /// The text has no room even alone.
+    /// The text has no room, even without any other.
     TooLarge,
 }
 

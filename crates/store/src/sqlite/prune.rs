@@ -105,7 +105,7 @@ fn is_held(connection: &Connection, path: &Path, parts: Parts, most: u64) -> Res
     Ok(is_long && bounds::on_disk(connection, path)? > most)
 }
 
-/// Drops blocks whose entries have all expired.
+/// Drops blocks of which all entries have expired.
 fn drop_old(
     change: &mut Change<'_>,
     blocks: &Blocks,
@@ -144,7 +144,7 @@ fn fold_before(change: &mut Change<'_>, before: Moment) -> Result<(), Failure> {
     change.fold(young.map_or(u64::MAX, number))
 }
 
-/// Drops the oldest block to make room. The tail becomes blocks if there is none. Nothing goes that is not shipped.
+/// Drops the oldest block to make room. Without a block, the tail becomes blocks. Nothing goes that is not shipped.
 pub(super) fn drop_for_room(
     change: &mut Change<'_>,
     blocks: &Blocks,

@@ -188,7 +188,7 @@ impl Store {
             .await
     }
 
-    /// Waits until the size of the newest checkpoint, 0 if there is none, is no longer `seen`, and returns it. A checkpoint
+    /// Waits until the size of the newest checkpoint, 0 without one, is no longer `seen`, and returns it. A checkpoint
     /// signed through this store ends the wait at once, one by another process within a second.
     pub async fn signed(&self, seen: u64) -> Result<u64, StoreError> {
         let newest = || {

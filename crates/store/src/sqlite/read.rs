@@ -1,6 +1,6 @@
 //! All queries of the database.
 //!
-//! Long searches run in steps, each a statement of its own: a single statement of minutes would keep the engine from
+//! Long searches run in steps, each a separate statement: a single statement of minutes would keep the engine from
 //! carrying over its log.
 
 use rusqlite::{Connection, Row, named_params, params};
@@ -135,7 +135,7 @@ pub(super) fn decision(
     stored(connection, &mut Lines::default(), index, &entry).map(Some)
 }
 
-/// Returns the index and the entry of the decision whose identifier begins with `id`.
+/// Returns the index and the entry of the decision with an identifier that begins with `id`.
 pub(super) fn place(
     connection: &Connection,
     blocks: &Blocks,

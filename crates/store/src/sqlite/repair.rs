@@ -173,7 +173,7 @@ fn sentence(failure: Failure, path: &Path) -> String {
 }
 
 /// Tells whether the file at `path` may have been a store, however damaged. Only an intact database of another program
-/// is none, and even that may be one if a store's key lies beside it.
+/// is no store, and even that may be one if a store's key lies beside it.
 fn may_be_ours(path: &Path) -> bool {
     let may_be = header(path).is_none_or(|header| header.application == APPLICATION);
     may_be || log_key_file(path).exists()
@@ -201,7 +201,7 @@ fn lenient(path: &Path, mode: OpenFlags) -> rusqlite::Result<Connection> {
 /// A check that adds the faults of one kind.
 type Check = fn(&Connection, &mut Faults) -> Result<(), Failure>;
 
-/// The checks of the database alone.
+/// The checks that need only the database.
 const CHECKS: [Check; 12] = [
     structure,
     self::schema,

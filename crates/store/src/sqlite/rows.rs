@@ -233,7 +233,7 @@ fn json(texts: &impl serde::Serialize) -> String {
     serde_json::to_string(texts).unwrap_or_default()
 }
 
-/// Reads the acknowledgement of a record, whose columns are `time`, `person` and `note`.
+/// Reads the acknowledgement of a record, in the columns `time`, `person` and `note`.
 pub(super) fn acknowledgement(row: &Row<'_>) -> Result<Acknowledgement, Failure> {
     Ok(Acknowledgement {
         time: moment_at(row, "time")?,

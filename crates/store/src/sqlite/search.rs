@@ -179,7 +179,7 @@ pub(super) fn is_outside(
     Ok(meets == Some(false))
 }
 
-/// Tells whether no decision of a segment was acknowledged, though a query asks for such alone.
+/// Tells whether no decision of a segment was acknowledged, though a query asks only for such.
 fn is_unseen(connection: &Connection, search: &Search, segment: u64) -> Result<bool, Failure> {
     if !search.is_of_acknowledged() {
         return Ok(false);

@@ -1,6 +1,6 @@
 //! SQL for people: statements that only read, over the tables of the store and two views of the decisions.
 //!
-//! The views `decisions` and `denials` exist in a [`Session`] alone. Their rows are the indices of the decisions that meet
+//! The views `decisions` and `denials` exist only in a [`Session`]. Their rows are the indices of the decisions that meet
 //! the session's conditions, page by page from a function, and each column is a function of the index: a column that no
 //! statement names costs nothing, and rows are made while they are read.
 
@@ -221,7 +221,7 @@ fn run_one<R: Rows>(statement: &mut Statement<'_>, to: &mut R) -> Result<bool, S
 }
 
 /// Returns a connection to an empty database, with the store attached if there is one. The store is not the main database:
-/// functions of tables belong to that one, and a statement over the views alone would keep a state of the store.
+/// functions of tables belong to that one, and a statement over only the views would keep a state of the store.
 fn open_database(store: Option<&Path>) -> Result<Connection, Failure> {
     let connection = Connection::open_in_memory_with_flags(
         OpenFlags::SQLITE_OPEN_READ_WRITE

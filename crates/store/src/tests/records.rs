@@ -146,7 +146,7 @@ async fn objects_are_kept_once_by_their_digest_and_found_by_later_batches() {
         let digest = format!("\"sha256\":\"{}\"", "07".repeat(32));
         assert!(one.record.contains(&digest), "{}", one.record);
     }
-    // A record whose object was lost says so.
+    // A record says that its object was lost.
     let mut orphan = Row {
         sha256: Some([8; 32]),
         ..ROW

@@ -39,7 +39,7 @@ async fn old_records_go_from_the_front_and_the_log_stays_one() {
         assert!(drop.record.contains(event), "{}", drop.record);
     }
     record(&store, &rows(1)).await;
-    // What was signed before leads to what is signed now.
+    // The root that was signed before leads to the one that is signed now.
     let now = store.checkpoint(key(), NOON).await.unwrap().unwrap();
     let proof = store.consistency(signed.size, now.size).await.unwrap();
     let root = |one: &StoredCheckpoint| {

@@ -5,11 +5,12 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt as _;
+
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::hmac;
 
+use crawlgate_system::atomic_file::exposed_mode;
 use crawlgate_text::{from_hex, hex};
 
 /// Octets of a key.
@@ -32,9 +33,7 @@ impl FleetKey {
             error,
         };
         let mut file = File::open(path).map_err(unreadable)?;
-        // The mode of the open file, not of the path: the file that is checked is the file that is read.
-        let mode = file.metadata().map_err(unreadable)?.mode() & 0o777;
-        if mode & 0o077 != 0 {
+        if let Some(mode) = exposed_mode(&file.metadata().map_err(unreadable)?) {
             return Err(KeyError::Exposed {
                 path: path.to_owned(),
                 mode,

@@ -64,7 +64,7 @@ struct Rule<'r> {
 pub(super) struct Filter<'q> {
     query: &'q DecisionQuery,
     path: Option<PathPattern>,
-    /// True for a query by host alone, whatever the scheme and the port.
+    /// True for a query by only the host, whatever the scheme and the port.
     any_scheme: bool,
 }
 

@@ -24,7 +24,7 @@ const AT_ONCE: u64 = 1_024;
 const MAX_TAIL: u64 = 4_096;
 const MAX_TAIL_OCTETS: u64 = 4 * 1024 * 1024;
 
-/// Octets of entries from which on a block ends with the bundle at hand.
+/// Octets of entries from which on a block ends with the present bundle.
 const ENOUGH: usize = 8 * 1024 * 1024;
 
 /// One block of so many is read again and compared, in a program built for use.

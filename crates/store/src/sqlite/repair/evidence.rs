@@ -62,7 +62,7 @@ pub(super) fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), F
     Ok(())
 }
 
-/// Tells whether the stored roots lead to the newest checkpoint over a block. `None` if there is none.
+/// Tells whether the stored roots lead to the newest checkpoint over a block. `None` without a checkpoint.
 fn are_roots_signed(connection: &Connection, block: &BlockPlace) -> Result<Option<bool>, Failure> {
     let blocks = Blocks::default();
     let tree = StoredTree::new(connection, &blocks);

@@ -16,7 +16,7 @@ use crawlgate_text::hex;
 use crawlgate_text::json::printable;
 
 /// Drops saved rows without their references, and notes losses, so that the new store is consistent: `audit verify`
-/// goes on reporting records that can no longer be proven. Tells repairs and losses, and returns whether the log is a new
+/// continues to report records that can no longer be proven. Tells repairs and losses, and returns whether the log is a new
 /// one.
 pub(super) fn drop_remains(
     target: &Transaction<'_>,

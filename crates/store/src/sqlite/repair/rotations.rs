@@ -15,7 +15,7 @@ pub(super) fn check(connection: &Connection, faults: &mut Faults) -> Result<(), 
     Ok(())
 }
 
-/// Makes rotations that cannot be read anew from the log, or drops them: the present key signs alone then.
+/// Makes rotations that cannot be read anew from the log, or drops them: then only the present key signs.
 pub(super) fn mend(target: &Transaction<'_>, report: &mut Vec<String>) -> Result<(), Failure> {
     for seq in rotations::damaged(target)? {
         target.run("DELETE FROM rotation WHERE seq = ?1", [integer(seq)])?;

@@ -140,7 +140,7 @@ fn sibling_path(path: &Path, name: &str) -> PathBuf {
 
 fn remove(path: &Path) {
     for suffix in ["", "-wal", "-shm"] {
-        let _ = fs::remove_file(beside(path, suffix)); // most often there is none
+        let _ = fs::remove_file(beside(path, suffix)); // most often it is missing
     }
 }
 

@@ -1,7 +1,7 @@
 //! The source of the views' rows: pages of matching decisions, and the values of one decision.
 //!
-//! It has a connection of its own and reads one row by each statement, as every search here: a statement over the views
-//! alone keeps no state of the database, however long it takes, and the write-ahead log stays short.
+//! It has its own connection and reads one row by each statement, as every search here: a statement over only the views
+//! keeps no state of the database, however long it takes, and the write-ahead log stays short.
 
 use std::collections::VecDeque;
 
@@ -44,7 +44,7 @@ pub(super) struct Source {
     extent: (u64, u64),
     held: VecDeque<Placed>,
     lines: Lines,
-    /// The entry at hand, with its index.
+    /// The entry that was read last, with its index.
     entry: Option<(u64, Vec<u8>)>,
     /// The line of an entry, and what it says.
     line: Option<(u64, String, serde_json::Value)>,
@@ -89,7 +89,7 @@ impl Source {
 
     /// Returns the matching decisions in the next run that has some, from the index `from` on. `None` at the end.
     pub(super) fn page(&mut self, view: View, from: u64) -> Result<Option<Page>, Failure> {
-        // A source that was closed meanwhile goes on from where another one has stopped.
+        // A source that was closed meanwhile continues where another one has stopped.
         if from == 0 || self.extent == (0, 0) {
             self.extent = entries::extent(&self.connection)?;
         }

@@ -73,7 +73,7 @@ impl Sources {
     }
 
     /// Returns the numbers of the next matching decisions from the number `from` on, as JSON: `{"next":N,"found":[…]}`.
-    /// The next call goes on from `next`. `None` at the end.
+    /// The next call continues from `next`. `None` at the end.
     pub(super) fn page(&mut self, view: View, from: u64) -> Result<Option<String>, StoreError> {
         let (mut log, mut index) = split(from);
         while log < self.logs.len() {

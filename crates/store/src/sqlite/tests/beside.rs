@@ -1,5 +1,5 @@
 //! A database that does not agree with the files beside it: its log, its key, its state file. Longer than 400 lines of code
-//! because each way in which they disagree is a test of its own.
+//! because each way in which they disagree has its own test.
 
 mod forks;
 
@@ -210,7 +210,7 @@ async fn a_store_beside_another_ones_files_is_refused() {
         assert!(error.message.contains(want), "{error}");
     };
 
-    // With the other's key alone.
+    // With only the other's key.
     let left = Left::of(&path);
     left.take(&other, KEY);
     refused(&left, "this log was signed by another key than");
@@ -425,7 +425,7 @@ async fn a_log_keeps_its_name() {
     let refused = named("logs.example.org/fra-1").unwrap_err();
     let want = format!("log_name = \"{name}\"");
     assert!(refused.message.contains(&want), "{refused}");
-    // A new key begins under a name of its own.
+    // A new key begins under another name.
     fs::remove_file(log_key_file(&path)).unwrap();
     let new = LogKey::load_or_create(&log_key_file(&path), None).unwrap();
     assert_eq!(agree::require_name(&path, &new), Ok(()));

@@ -86,7 +86,7 @@ fn bits(path: &Path, file: &[u8], table: &str) -> Vec<(usize, u8)> {
 /// Returns the octets with the type of each row's number in the leaf of a table. The engine takes the number from elsewhere
 /// and does not read them.
 fn number_types(file: &[u8], start: usize) -> Vec<usize> {
-    /// The kind of a leaf whose rows have numbers.
+    /// The kind of a leaf with numbers in its rows.
     const NUMBERED: u8 = 0x0d;
     if file[start] != NUMBERED {
         return Vec::new();

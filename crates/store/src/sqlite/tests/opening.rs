@@ -151,7 +151,7 @@ async fn a_reader_alone_can_read_the_remains_of_a_kill() {
     let (_folder, path) = place();
     let store = open(&path).unwrap();
     record(&store, &rows(3)).await;
-    // The files after a sudden end of the process: the records are in the log alone.
+    // The files after a sudden end of the process: the records are only in the log.
     let (_other, left) = place();
     fs::create_dir(left.parent().unwrap()).unwrap();
     fs::copy(&path, &left).unwrap();

@@ -1,4 +1,4 @@
-//! A store that goes on as another log, after a loss that was signed.
+//! A store that continues as another log, after a loss that was signed.
 
 use super::*;
 

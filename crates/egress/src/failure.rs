@@ -3,17 +3,18 @@
 use std::borrow::Cow;
 use std::error::Error;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::AlertDescription;
 
 use super::http2::TOO_LONG;
-use super::response_error::ResponseError;
 use crawlgate_origins::access::Cause;
 use crawlgate_origins::access::tls_fault::TlsFault;
 use crawlgate_policy::address_policy::Prohibited;
+use crawlgate_signing::identities::IdentityError;
 use crawlgate_system::descriptors::is_exhaustion;
-use crawlgate_trust::tls_fault;
+use crawlgate_trust::{TrustError, tls_fault};
 
 /// The reason that no response head came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -273,6 +274,40 @@ impl From<TlsFault> for Failure {
     fn from(fault: TlsFault) -> Failure {
         Failure::Tls(Arc::new(fault))
     }
+}
+
+/// The reason that the egress could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EgressError {
+    /// The trusted roots cannot be read.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// An identity has no usable key.
+    #[error(transparent)]
+    Signing(#[from] IdentityError),
+    /// The credentials for an upstream proxy cannot be read.
+    #[error("[[upstream.proxy]] credentials_file = {path}: {why}")]
+    Credentials {
+        /// The file that should hold them.
+        path: PathBuf,
+        /// The fault in it.
+        why: String,
+    },
+}
+
+/// The error that a response's body ended with.
+#[derive(Debug, thiserror::Error)]
+#[error("the response broke off")]
+pub enum ResponseError {
+    /// Of an HTTP/1.1 connection.
+    Http1(#[source] hyper::Error),
+    /// Of an HTTP/2 stream.
+    Http2(#[source] h2::Error),
+    /// Of a transfer over FTP.
+    Ftp(#[source] io::Error),
+    /// It has another length than it says.
+    Length,
 }
 
 #[cfg(test)]

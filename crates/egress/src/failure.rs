@@ -383,26 +383,23 @@ mod tests {
 
     #[test]
     fn a_failure_and_the_cause_of_a_robots_txt_say_the_same_of_tls() {
-        for (failure, text, error, alert) in [
+        #[rustfmt::skip] // one row, one case
+        let cases = [
             (
                 Failure::from(TlsFault::SelfSigned("CN=a".into())),
                 "its certificate, CN=a, signed itself ([tls] extra_roots can name this certificate)",
                 "tls_certificate_error",
                 None,
             ),
-            (
-                TlsFault::NotTls.into(),
-                "it does not speak TLS at this port",
-                "tls_protocol_error",
-                None,
-            ),
+            (TlsFault::NotTls.into(), "it does not speak TLS at this port", "tls_protocol_error", None),
             (
                 TlsFault::Alert(112).into(),
                 "it ended the TLS handshake with the alert unrecognized_name (112): it does not know its own name",
                 "tls_alert_received",
                 Some((112, "unrecognized_name")),
             ),
-        ] {
+        ];
+        for (failure, text, error, alert) in cases {
             assert_eq!(failure.sentence(), text);
             assert_eq!(failure.cause().to_string(), text);
             assert_eq!(
@@ -438,15 +435,13 @@ mod tests {
 
     #[tokio::test]
     async fn an_invalid_answer_differs_from_one_that_breaks_off() {
-        for (name, answer, expected) in [
+        #[rustfmt::skip] // one row, one case
+        let cases = [
             ("no answer", "", Failure::Terminated),
-            (
-                "half a head",
-                "HTTP/1.1 200 OK\r\nX: y",
-                Failure::Terminated,
-            ),
+            ("half a head", "HTTP/1.1 200 OK\r\nX: y", Failure::Terminated),
             ("not HTTP", "SSH-2.0-OpenSSH_9.6\r\n\r\n", Failure::Protocol),
-        ] {
+        ];
+        for (name, answer, expected) in cases {
             let error = exchange(RequestBody::Empty, answer).await.expect_err(name);
             assert_eq!(Failure::of(&error), expected, "{name}: {error}");
         }

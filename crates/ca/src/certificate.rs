@@ -1,23 +1,22 @@
 //! Contents of certificates: the authority's own, read or made, and the leaves it signs.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
+use std::time::Duration;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, PublicKeyData as _, SerialNumber,
 };
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use time::OffsetDateTime;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use super::name::Name;
-use super::{
-    CaError,
-    constraints::{self, Constraints},
-    files::NewAuthority,
-    text,
-};
-use crawlgate_config::{Subtree, places::AUTHORITY_NAME};
+use super::constraints::{self, Constraints, Name};
+use super::files::NewAuthority;
+use super::{CaError, text};
+use crawlgate_config::Subtree;
+use crawlgate_config::places::AUTHORITY_NAME;
 use crawlgate_system::clock::Moment;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

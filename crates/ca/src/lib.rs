@@ -26,7 +26,6 @@ mod certificate;
 mod constraints;
 mod error;
 mod files;
-mod name;
 mod rotation;
 pub mod text;
 
@@ -47,14 +46,12 @@ use rustls::{
     sign::{CertifiedKey, SigningKey, SingleCertAndKey},
 };
 
+use self::cache::{Cache, Validity};
+use self::certificate::Facts;
 pub use self::files::replace;
-use self::{
-    cache::{Cache, Validity},
-    certificate::Facts,
-    files::{Contents, Pair},
-    name::Name,
-};
+use self::files::{Contents, Pair};
 pub use self::{error::CaError, rotation::TrustedCa};
+use crate::constraints::Name;
 use crawlgate_config::{Subtree, TlsConfig};
 use crawlgate_system::clock::{Clock, Moment};
 use crawlgate_system::metrics::{Counters, Registry};

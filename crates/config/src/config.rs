@@ -5,27 +5,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::sections::audit::ShipConfig;
+use super::sections::limits::PaceConfig;
+use super::sections::listener::Listen;
+use super::sections::log::TelemetryConfig;
+use super::sections::policy::AgentConfig;
 use crate::places::Places;
 use crate::section::{Entry, Key as _, Keys as _, TakesEffect};
-use crate::sections::{
-    admin::AdminConfig,
-    agent::AgentConfig,
-    audit::{AuditConfig, StoreConfig},
-    client::{CLIENTS, ClientConfig},
-    egress::{EgressConfig, UpstreamConfig},
-    fleet::FleetConfig,
-    limits::Limits,
-    listen::Listen,
-    listener::{LISTENERS, Listener},
-    log::LogConfig,
-    pace::PaceConfig,
-    policy::{OVERRIDES, PolicyConfig},
-    robots::RobotsConfig,
-    ship::ShipConfig,
-    signing::IDENTITIES,
-    telemetry::TelemetryConfig,
-    tls::TlsConfig,
-};
+use crate::sections::admin::AdminConfig;
+use crate::sections::audit::{AuditConfig, StoreConfig};
+use crate::sections::client::{CLIENTS, ClientConfig};
+use crate::sections::egress::{EgressConfig, UpstreamConfig};
+use crate::sections::fleet::FleetConfig;
+use crate::sections::limits::Limits;
+use crate::sections::listener::{LISTENERS, Listener};
+use crate::sections::log::LogConfig;
+use crate::sections::policy::{OVERRIDES, PolicyConfig};
+use crate::sections::robots::RobotsConfig;
+use crate::sections::signing::IDENTITIES;
+use crate::sections::tls::TlsConfig;
 use crawlgate_signing as signing;
 
 /// Declares the configuration: what each section has, all together have.

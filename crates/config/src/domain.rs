@@ -5,9 +5,9 @@ use std::time::Duration;
 use std::sync::Arc;
 
 use super::config::Config;
-use super::sections::{
-    agent::AgentConfig, egress::EgressConfig, policy::PolicyConfig, robots::RobotsConfig,
-};
+use super::sections::egress::EgressConfig;
+use super::sections::policy::{AgentConfig, PolicyConfig};
+use super::sections::robots::RobotsConfig;
 use crawlgate_origins::identity::UserAgents;
 use crawlgate_policy::address_policy::AddressPolicy;
 use crawlgate_policy::generation::Generation;

@@ -34,41 +34,43 @@ mod sections;
 mod service;
 mod units;
 
-pub use self::{
-    config::{Config, ReloadPlan, Source},
-    environment::Variables,
-    load::{ConfigError, NamedBy},
-    places::Places,
-    read::Fault,
-    search::Distrust,
-    section::{Entry, TakesEffect},
-    sections::{
-        admin::{AdminConfig, AdminTls, AdminUser, DEFAULT_ADMIN_ADDRESS, Role, TokenDigest},
-        agent::AgentConfig,
-        audit::{AuditConfig, Durability, StoreConfig, Synchronous, WitnessConfig},
-        client::{CertificateMatch, ClientConfig, Conditions, PasswordHash, Quota, Rate},
-        egress::{EgressConfig, UpstreamConfig},
-        fleet::{Endpoint, FleetConfig},
-        limits::Limits,
-        listen::{DEFAULT_ADDRESS, Listen},
-        listener::{
-            ClientAuthority, ClientCert, ListenAt, Listener, ListenerCertificate, ListenerTls,
-        },
-        log::{LogConfig, LogFormat, OnFailure, Recorded},
-        pace::{CrawlDelayMode, PaceConfig},
-        policy::PolicyConfig,
-        robots::{CacheConfig, RobotsConfig},
-        route::{Credentials, ProxyProtocol, Route, Secret, UpstreamProxy, Via, check_credentials},
-        ship::{ShipConfig, ShipTo},
-        subtree::{Subtree, SubtreeError},
-        telemetry::TelemetryConfig,
-        tls::TlsConfig,
-    },
-    service::{Holder, Kept},
-    units::{
-        format_bytes, format_duration, format_moment, parse_bytes, parse_duration, parse_moment,
-    },
+pub use self::config::{Config, ReloadPlan, Source};
+pub use self::environment::Variables;
+pub use self::load::{ConfigError, NamedBy};
+pub use self::places::Places;
+pub use self::read::Fault;
+pub use self::search::Distrust;
+pub use self::section::{Entry, TakesEffect};
+pub use self::sections::admin::{
+    AdminConfig, AdminTls, AdminUser, DEFAULT_ADMIN_ADDRESS, Role, TokenDigest,
 };
+pub use self::sections::audit::{AuditConfig, Durability, StoreConfig, Synchronous, WitnessConfig};
+pub use self::sections::client::{
+    CertificateMatch, ClientConfig, Conditions, PasswordHash, Quota, Rate,
+};
+pub use self::sections::egress::{EgressConfig, UpstreamConfig};
+pub use self::sections::fleet::{Endpoint, FleetConfig};
+pub use self::sections::limits::Limits;
+pub use self::sections::listener::{
+    ClientAuthority, ClientCert, ListenAt, Listener, ListenerCertificate, ListenerTls,
+};
+pub use self::sections::log::{LogConfig, LogFormat, OnFailure, Recorded};
+pub use self::sections::policy::PolicyConfig;
+pub use self::sections::robots::{CacheConfig, RobotsConfig};
+pub use self::sections::route::{
+    Credentials, ProxyProtocol, Route, Secret, UpstreamProxy, Via, check_credentials,
+};
+pub use self::sections::tls::TlsConfig;
+pub use self::service::{Holder, Kept};
+pub use self::units::{
+    format_bytes, format_duration, format_moment, parse_bytes, parse_duration, parse_moment,
+};
+pub use crate::sections::audit::{ShipConfig, ShipTo};
+pub use crate::sections::limits::{CrawlDelayMode, PaceConfig};
+pub use crate::sections::listener::{DEFAULT_ADDRESS, Listen};
+pub use crate::sections::log::TelemetryConfig;
+pub use crate::sections::policy::AgentConfig;
+pub use crate::sections::tls::{Subtree, SubtreeError};
 pub use crawlgate_origins::identity::client_name;
 pub use ipnet::IpNet;
 

@@ -7,13 +7,9 @@ use super::units::{days, hours, secs};
 use super::*;
 
 mod found;
-mod golden;
 mod mistakes;
 mod policy;
-mod reloads;
 mod service;
-mod shipped;
-mod signing;
 mod values;
 mod written;
 

@@ -12,11 +12,11 @@ use tokio::time::timeout;
 
 use super::http2::{self, Rejected};
 use super::idle::UseCount;
+use super::key::say_close;
 use super::multiplexer::Place;
 use super::pinned::Claim;
 use super::pool;
 use super::proof::Proof;
-use super::sharing::say_close;
 use super::{Failure, OutgoingRequest, Received, RequestBody, ResponseBody, Reuse};
 
 /// HTTP/2 connections that are made for one permit, if each ends before it takes a stream: an origin that reads its

@@ -18,14 +18,14 @@ use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 
 use super::attempt::Lease;
-use super::http1::{self, surplus};
+use super::http1;
 use super::http2;
 use super::key::Key;
+use super::key::{Protocols, Sharing};
 use super::multiplexer::{Protocol, Turn};
 use super::origin_stream::OriginStream;
 use super::pin::{EndGuard, EndsWith};
 use super::shared::Shared;
-use super::sharing::{Protocols, Sharing};
 use super::tls::HTTP_2;
 use super::{Failure, Reuse, ViaChain};
 use crawlgate_ca::Authority;
@@ -239,7 +239,7 @@ impl Shared {
                 let task = tokio::spawn(async move {
                     let _end = end;
                     match told {
-                        Some(told) => surplus::drive(connection, told).await,
+                        Some(told) => http1::drive(connection, told).await,
                         None => drop(connection.with_upgrades().await),
                     }
                     drop(open);

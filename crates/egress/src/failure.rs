@@ -3,17 +3,18 @@
 use std::borrow::Cow;
 use std::error::Error;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustls::AlertDescription;
 
 use super::http2::TOO_LONG;
-use super::response_error::ResponseError;
 use crawlgate_origins::access::Cause;
 use crawlgate_origins::access::tls_fault::TlsFault;
 use crawlgate_policy::address_policy::Prohibited;
+use crawlgate_signing::identities::IdentityError;
 use crawlgate_system::descriptors::is_exhaustion;
-use crawlgate_trust::tls_fault;
+use crawlgate_trust::{TrustError, tls_fault};
 
 /// The reason that no response head came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -275,6 +276,40 @@ impl From<TlsFault> for Failure {
     }
 }
 
+/// The reason that the egress could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EgressError {
+    /// The trusted roots cannot be read.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// An identity has no usable key.
+    #[error(transparent)]
+    Signing(#[from] IdentityError),
+    /// The credentials for an upstream proxy cannot be read.
+    #[error("[[upstream.proxy]] credentials_file = {path}: {why}")]
+    Credentials {
+        /// The file that should hold them.
+        path: PathBuf,
+        /// The fault in it.
+        why: String,
+    },
+}
+
+/// The error that a response's body ended with.
+#[derive(Debug, thiserror::Error)]
+#[error("the response broke off")]
+pub enum ResponseError {
+    /// Of an HTTP/1.1 connection.
+    Http1(#[source] hyper::Error),
+    /// Of an HTTP/2 stream.
+    Http2(#[source] h2::Error),
+    /// Of a transfer over FTP.
+    Ftp(#[source] io::Error),
+    /// It has another length than it says.
+    Length,
+}
+
 #[cfg(test)]
 mod tests {
     use std::fmt;
@@ -348,26 +383,23 @@ mod tests {
 
     #[test]
     fn a_failure_and_the_cause_of_a_robots_txt_say_the_same_of_tls() {
-        for (failure, text, error, alert) in [
+        #[rustfmt::skip] // one row, one case
+        let cases = [
             (
                 Failure::from(TlsFault::SelfSigned("CN=a".into())),
                 "its certificate, CN=a, signed itself ([tls] extra_roots can name this certificate)",
                 "tls_certificate_error",
                 None,
             ),
-            (
-                TlsFault::NotTls.into(),
-                "it does not speak TLS at this port",
-                "tls_protocol_error",
-                None,
-            ),
+            (TlsFault::NotTls.into(), "it does not speak TLS at this port", "tls_protocol_error", None),
             (
                 TlsFault::Alert(112).into(),
                 "it ended the TLS handshake with the alert unrecognized_name (112): it does not know its own name",
                 "tls_alert_received",
                 Some((112, "unrecognized_name")),
             ),
-        ] {
+        ];
+        for (failure, text, error, alert) in cases {
             assert_eq!(failure.sentence(), text);
             assert_eq!(failure.cause().to_string(), text);
             assert_eq!(
@@ -403,15 +435,13 @@ mod tests {
 
     #[tokio::test]
     async fn an_invalid_answer_differs_from_one_that_breaks_off() {
-        for (name, answer, expected) in [
+        #[rustfmt::skip] // one row, one case
+        let cases = [
             ("no answer", "", Failure::Terminated),
-            (
-                "half a head",
-                "HTTP/1.1 200 OK\r\nX: y",
-                Failure::Terminated,
-            ),
+            ("half a head", "HTTP/1.1 200 OK\r\nX: y", Failure::Terminated),
             ("not HTTP", "SSH-2.0-OpenSSH_9.6\r\n\r\n", Failure::Protocol),
-        ] {
+        ];
+        for (name, answer, expected) in cases {
             let error = exchange(RequestBody::Empty, answer).await.expect_err(name);
             assert_eq!(Failure::of(&error), expected, "{name}: {error}");
         }

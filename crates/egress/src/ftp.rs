@@ -10,7 +10,6 @@
 mod answer;
 mod body;
 mod control;
-mod cut;
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;

@@ -12,9 +12,7 @@ mod body;
 mod connection;
 mod exchange;
 mod fields;
-mod fields_limit;
 mod sections;
-mod status;
 mod websocket;
 
 pub(super) use self::body::Body;
@@ -22,5 +20,5 @@ pub(super) use self::body::Body;
 pub(super) use self::connection::tests;
 pub(super) use self::connection::{Bounds, Connection};
 pub(super) use self::exchange::{Rejected, open};
-pub(super) use self::fields_limit::TOO_LONG;
+pub(super) use self::fields::TOO_LONG;
 pub(super) use self::websocket::Switched;

@@ -8,8 +8,8 @@ use http::uri::PathAndQuery;
 use hyper::body::Body as _;
 
 use super::key::Key;
+use super::key::{Protocols, Sharing};
 use super::pinned::Pinned;
-use super::sharing::{Protocols, Sharing};
 use super::{Crawler, RequestBody};
 use crawlgate_policy::generation::Changes;
 use crawlgate_policy::{Current, Permit};

@@ -14,12 +14,12 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
+use super::failure::ResponseError;
 use super::ftp::Body as FtpBody;
-use super::http1::surplus::Followed;
+use super::http1::Followed;
 use super::http2::{Body as Http2Body, Switched as WebSocket};
 use super::multiplexer::Place;
 use super::pool::Lease;
-use super::response_error::ResponseError;
 
 /// Limit on a discarded body that is read so that its connection serves another request, in octets.
 const MAX_DISCARDED: u64 = 65_536;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustls::ClientConfig;
 
-use super::sharing::Protocols;
+use super::key::Protocols;
 use crawlgate_trust::{self as trust, TrustError, Trusted, Verifier};
 
 /// Number of origins with resumable TLS sessions.

@@ -7,7 +7,6 @@
 mod cause;
 mod codings;
 mod ftp_reply;
-mod plain_text;
 pub mod tls_fault;
 
 use std::fmt;

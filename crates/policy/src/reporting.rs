@@ -3,13 +3,14 @@
 //! Report mode decides and records everything, but enforces nothing: a request leaves in spite of robots.txt, an
 //! override or the pace. Refusals remain that are not about robots.txt: of an unreadable request, of one that does not
 //! fit its connection, of a prohibited address, and of one that cannot be recorded.
+//!
+//! Enforcement, and report mode.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::Mode;
 use crawlgate_robots::Origin;
 
 /// The modes of requests.
@@ -54,5 +55,16 @@ impl Reporting {
         } else {
             Mode::Enforce
         }
+    }
+}
+
+crawlgate_text::named! {
+    /// The effect of denials.
+    Mode {
+        /// A denied request does not reach its origin.
+        #[default]
+        Enforce = 0 "enforce",
+        /// Everything is decided and recorded, nothing is denied: the verdict is the one that would apply.
+        Report = 1 "report",
     }
 }

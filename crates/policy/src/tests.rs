@@ -1,5 +1,3 @@
-mod exempt;
-
 use std::time::Duration;
 
 use super::overrides::{Override, OverrideId};
@@ -8,7 +6,7 @@ use super::*;
 use crate::agent;
 use crawlgate_origins::snapshot::Snapshot;
 use crawlgate_robots::{ParseOptions, ProductToken, Robots};
-use crawlgate_usage::Purposes;
+use crawlgate_usage::{Purpose, Purposes};
 
 const NOW: Moment = Moment::from_millis(1_790_000_000_000);
 
@@ -61,6 +59,33 @@ fn judge(path: &'static str, stance: &Stance, path_guard: bool) -> Ruling {
         settings(Mode::Enforce, path_guard),
         NOW,
     )
+}
+
+fn judge_tunnel(stance: &Stance, mode: Mode) -> Ruling {
+    let (agent, state) = (example_bot(), Arc::default());
+    decide_tunnel(
+        target("/"),
+        &agent,
+        &state,
+        stance,
+        settings(mode, true),
+        NOW,
+    )
+}
+
+/// Returns the only override, for this pattern.
+fn overridden(id: OverrideId, pattern: &str, action: Action, until: Option<Moment>) -> Overrides {
+    Overrides::new([Override {
+        id,
+        origin: target("/").origin,
+        pattern: pattern.to_owned(),
+        action,
+        until,
+        by: "Ada Example".to_owned(),
+        reason: "a letter".to_owned(),
+        created: NOW,
+        instance: None,
+    }])
 }
 
 /// Returns the decision; checks that there is a permit for this path exactly if the decision allows.
@@ -139,26 +164,15 @@ fn without_rules_the_stance_decides() {
     use Reason::{RobotsPending, RobotsUnavailable, RobotsUnreachable};
     let later = NOW + Duration::from_secs(60);
     let earlier = NOW - Duration::from_secs(60);
-    for (name, stance, reason, retry_at) in [
+    #[rustfmt::skip] // one row, one case
+    let cases = [
         ("no robots.txt", Stance::AllowAll, RobotsUnavailable, None),
         ("an outage", outage(later), RobotsUnreachable, Some(later)),
-        (
-            "an outage, a fetch overdue",
-            outage(earlier),
-            RobotsUnreachable,
-            Some(NOW),
-        ),
+        ("an outage, a fetch overdue", outage(earlier), RobotsUnreachable, Some(NOW)),
         ("nothing known", Stance::Unknown, RobotsPending, None),
-    ] {
-        let state = Arc::default();
-        let tunnel = decide_tunnel(
-            target("/"),
-            &example_bot(),
-            &state,
-            &stance,
-            settings(Mode::Enforce, true),
-            NOW,
-        );
+    ];
+    for (name, stance, reason, retry_at) in cases {
+        let tunnel = judge_tunnel(&stance, Mode::Enforce);
         for ruling in [judge("/", &stance, true), tunnel] {
             let decision = decision(ruling, "/");
             assert_eq!(decision.reason, reason, "{name}");
@@ -181,15 +195,7 @@ fn a_tunnel_passes_only_where_nothing_is_disallowed() {
         ("its own group decides", "User-agent: *\nDisallow: /\n\nUser-agent: ExampleBot\nAllow: /\n", Reason::RobotsAllow),
     ];
     for (name, text, reason) in cases {
-        let state = Arc::default();
-        let ruling = decide_tunnel(
-            target("/"),
-            &example_bot(),
-            &state,
-            &rules(text),
-            settings(Mode::Enforce, true),
-            NOW,
-        );
+        let ruling = judge_tunnel(&rules(text), Mode::Enforce);
         assert_eq!(decision(ruling, "/").reason, reason, "{name}");
     }
 }
@@ -229,25 +235,11 @@ fn outcome(ruling: Ruling) -> (Decision, bool) {
 #[test]
 fn report_mode_decides_the_same_and_lets_every_request_out() {
     const FILE: &str = "User-agent: *\nDisallow: /private\n";
-    let overrides = Overrides::new([Override {
-        id: OverrideId::Stored(1),
-        origin: target("/").origin,
-        pattern: "/denied".to_owned(),
-        action: Action::Deny,
-        until: None,
-        by: "Ada Example".to_owned(),
-        reason: "a letter".to_owned(),
-        created: NOW,
-        instance: None,
-    }]);
+    let overrides = overridden(OverrideId::Stored(1), "/denied", Action::Deny, None);
     let state = Arc::default();
     let judged = |path, stance: Stance, mode| {
         let settings = settings(mode, true);
         decide(target(path), &example_bot(), &state, &stance, settings, NOW)
-    };
-    let tunnel = |stance: Stance, mode| {
-        let settings = settings(mode, true);
-        decide_tunnel(target("/"), &example_bot(), &state, &stance, settings, NOW)
     };
     let paced = |mode| match judged("/", rules(""), mode) {
         Ruling::Allow(permit, allowed) => await_turn(permit, allowed, NOW),
@@ -270,7 +262,7 @@ fn report_mode_decides_the_same_and_lets_every_request_out() {
         (Reason::RobotsDisallow, Box::new(|mode| judged("/private", rules(FILE), mode))),
         (Reason::PathGuard, Box::new(|mode| judged("/a/../private", rules(FILE), mode))),
         (Reason::RobotsUnreachable, Box::new(|mode| judged("/", outage(NOW), mode))),
-        (Reason::OpaqueTunnel, Box::new(|mode| tunnel(rules(FILE), mode))),
+        (Reason::OpaqueTunnel, Box::new(|mode| judge_tunnel(&rules(FILE), mode))),
         (Reason::OpaqueTunnel, Box::new(|mode| decide_opaque(target("/"), mode, NOW))),
         (Reason::RobotsPending, Box::new(pending)),
         (Reason::Paced, Box::new(paced)),
@@ -309,20 +301,9 @@ fn walls_hold_in_report_mode() {
 
 #[test]
 fn an_override_decides_before_robots_txt_and_robots_txt_itself_before_that() {
-    let overrides = |pattern: &str, action| {
-        Overrides::new([Override {
-            id: OverrideId::Configured(2),
-            origin: target("/").origin,
-            pattern: pattern.to_owned(),
-            action,
-            until: Some(NOW + Duration::from_millis(1)),
-            by: "Ada Example".to_owned(),
-            reason: "a letter".to_owned(),
-            created: NOW,
-            instance: None,
-        }])
-    };
-    let deny_all = overrides("/", Action::Deny);
+    let end = NOW + Duration::from_millis(1);
+    let overrides = |action| overridden(OverrideId::Configured(2), "/", action, Some(end));
+    let deny_all = overrides(Action::Deny);
     let ruling = clear_robots_txt(target("/robots.txt"), Mode::Enforce, NOW)
         .or_else(|target| decide_by_override(target, &deny_all, Mode::Enforce, NOW));
     assert_eq!(
@@ -334,7 +315,7 @@ fn an_override_decides_before_robots_txt_and_robots_txt_itself_before_that() {
         (Action::Allow, Reason::OperatorAllow),
         (Action::Deny, Reason::OperatorDeny),
     ] {
-        let overrides = overrides("/", action);
+        let overrides = overrides(action);
         for decided in [
             decide_by_override(target("/x"), &overrides, Mode::Enforce, NOW),
             decide_tunnel_by_override(target("/"), &overrides, Mode::Enforce, NOW),
@@ -348,8 +329,7 @@ fn an_override_decides_before_robots_txt_and_robots_txt_itself_before_that() {
             assert_eq!(id, Some(OverrideId::Configured(2)));
             assert!(decision.basis.is_none() && decision.policy.is_none());
         }
-        let over = NOW + Duration::from_millis(1);
-        let expired = decide_by_override(target("/x"), &overrides, Mode::Enforce, over);
+        let expired = decide_by_override(target("/x"), &overrides, Mode::Enforce, end);
         assert!(expired.is_err(), "it has expired");
     }
 }
@@ -386,4 +366,51 @@ fn a_permit_is_current_under_the_generation_that_it_was_made_in() {
         only_told.current(&changes).is_none(),
         "it was for no request"
     );
+}
+
+#[test]
+fn an_exemption_lifts_what_rules_disallow_and_nothing_else() {
+    let some = "User-agent: *\nDisallow: /x\nContent-Usage: train-ai=n\n";
+    let next = NOW + Duration::from_secs(60);
+    let (none, declared) = (Purposes::NONE, Purposes::NONE.with(Purpose::TrainAi));
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("a rule", "/x", rules(some), none, Reason::ClientExempt, Some(Reason::RobotsDisallow)),
+        ("a reading", "/a/%2e%2e/x", rules(some), none, Reason::ClientExempt, Some(Reason::PathGuard)),
+        ("what is allowed", "/a", rules(some), none, Reason::RobotsAllow, None),
+        ("use", "/x", rules(some), declared, Reason::UsageDisallow, Some(Reason::RobotsDisallow)),
+        ("an outage", "/x", outage(next), none, Reason::RobotsUnreachable, None),
+        ("nothing known", "/x", Stance::Unknown, none, Reason::RobotsPending, None),
+    ];
+    let why: Arc<str> = "a person asks".into();
+    let inputs = |mode, purposes| DecisionInputs {
+        exempt: Some(Arc::clone(&why)),
+        signals: Signals::of(purposes, &Arc::default()),
+        ..settings(mode, true)
+    };
+    let (agent, state) = (example_bot(), Arc::default());
+    for (name, path, stance, purposes, reason, from) in cases {
+        for mode in [Mode::Enforce, Mode::Report] {
+            let inputs = inputs(mode, purposes);
+            let ruling = decide(target(path), &agent, &state, &stance, inputs, NOW);
+            let decision = ruling.decision();
+            assert_eq!(decision.reason, reason, "{name}");
+            let exempt = decision.exempt.as_ref();
+            assert_eq!(exempt.map(|exempt| exempt.from), from, "{name}");
+            let is_exempted = reason == Reason::ClientExempt;
+            assert_eq!(decision.rule.is_some(), is_exempted, "{name}");
+            assert!(!(is_exempted && decision.is_only_reported()), "{name}");
+        }
+    }
+    #[rustfmt::skip] // one row, one case
+    let tunnels = [
+        ("a rule", rules(some), none, Reason::OpaqueTunnel),
+        ("use", rules(some), declared, Reason::OpaqueTunnel),
+        ("an outage", outage(next), none, Reason::RobotsUnreachable),
+    ];
+    for (name, stance, purposes, reason) in tunnels {
+        let inputs = inputs(Mode::Enforce, purposes);
+        let ruling = decide_tunnel(target("/"), &agent, &state, &stance, inputs, NOW);
+        assert_eq!(ruling.decision().reason, reason, "a tunnel, {name}");
+    }
 }

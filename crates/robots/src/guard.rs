@@ -45,14 +45,13 @@
 //! (`punctuation`).
 
 mod comparison;
-mod escapes;
 mod octets;
-mod punctuation;
 mod query;
 mod steps;
 
 use std::borrow::Cow;
 
+pub(super) use self::comparison::Punctuation;
 pub(super) use self::comparison::tells_slash;
 pub use self::comparison::{Comparison, Spelling};
 pub(super) use self::octets::latin1_value;
@@ -60,7 +59,6 @@ use self::octets::{
     before_nul, of_latin1, with_code_points, without_breaks, without_final_dots,
     without_space_of_path, without_space_of_query, without_strays,
 };
-pub(super) use self::punctuation::Punctuation;
 pub(super) use self::steps::decoded_value;
 use self::steps::{
     Decoding, Order, decoded, ends_in_dot_segment, is_changed_by_a_step, is_file_with_slash,

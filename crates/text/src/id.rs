@@ -147,15 +147,12 @@ mod tests {
 
     #[test]
     fn the_text_is_that_of_a_ulid() {
+        #[rustfmt::skip] // one row, one case
         let cases = [
             ("zero", 0, "00000000000000000000000000"),
             ("all ones", u128::MAX, "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"),
             // The example of the ULID specification: 01ARZ3NDEKTSV4RRFFQ69G5FAV.
-            (
-                "the specification's example",
-                0x0156_3E3A_B5D3_D676_4C61_EFB9_9302_BD5B,
-                "01ARZ3NDEKTSV4RRFFQ69G5FAV",
-            ),
+            ("the specification's example", 0x0156_3E3A_B5D3_D676_4C61_EFB9_9302_BD5B, "01ARZ3NDEKTSV4RRFFQ69G5FAV"),
         ];
         for (name, number, want) in cases {
             assert_eq!(DecisionId(number).to_string(), want, "{name}");

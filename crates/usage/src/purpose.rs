@@ -113,14 +113,12 @@ mod tests {
     #[test]
     fn a_purpose_is_refused_by_a_category_that_it_asks_for() {
         let all: Purposes = Purpose::ALL.into_iter().collect();
+        #[rustfmt::skip] // one row, one case
         let cases: [(Category, &[Purpose]); 4] = [
             (Category::TrainAi, &[Purpose::TrainAi]),
             (Category::AiUse, &[Purpose::AiInput]),
             (Category::Search, &[Purpose::Search]),
-            (
-                Category::Tdm,
-                &[Purpose::TrainAi, Purpose::AiInput, Purpose::Tdm],
-            ),
+            (Category::Tdm, &[Purpose::TrainAi, Purpose::AiInput, Purpose::Tdm]),
         ];
         for (disallowed, refused) in cases {
             let refused: Purposes = refused.iter().copied().collect();

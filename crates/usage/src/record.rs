@@ -2,7 +2,6 @@
 //!
 //! Its text is bounded. Where it would be longer, it is written again with fewer and shorter parts, and says so.
 
-mod bounds;
 mod field;
 
 pub use self::field::FieldRecord;
@@ -14,7 +13,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use self::bounds::{Bounds, SHORT};
+use self::field::{Bounds, SHORT};
 use super::judge::Judged;
 use super::purpose::Purposes;
 use super::said::{Invalid, License, Place, Preference, Said};

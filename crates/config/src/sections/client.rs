@@ -19,7 +19,7 @@ use crawlgate_robots::ProductToken;
 use crawlgate_text::hex::{Hex, from_hex, hex};
 use crawlgate_usage::Purposes;
 
-use super::listen::network;
+use super::listener::network;
 use super::robots::purposes;
 use super::signing::{identity, known};
 use super::*;

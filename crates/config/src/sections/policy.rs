@@ -1,17 +1,22 @@
 //! `[policy]` and `[[override]]`: the operator's rulings.
+//!
+//! `[agent]`: the product tokens that judge crawlers.
 
+use std::sync::Arc;
+
+use ipnet::IpNet;
 use toml::de::DeValue;
 
+use super::listener::network;
+use super::robots::purposes;
+use super::signing::identity;
+use super::*;
 use crawlgate_policy::Mode;
+use crawlgate_policy::identity::Mismatch;
 use crawlgate_policy::overrides::{Action, Override, OverrideId, words as reason_words};
-use crawlgate_robots::{Origin, PathPattern};
+use crawlgate_robots::{Origin, PathPattern, ProductToken};
 use crawlgate_system::clock::Moment;
 use crawlgate_usage::Purposes;
-use ipnet::IpNet;
-
-use super::listen::network;
-use super::robots::purposes;
-use super::*;
 
 section! {
     /// `[policy]` and `[[override]]`
@@ -96,3 +101,21 @@ fn moment() -> Form<Moment> {
     let why = "expected a day, \"2026-12-31\" (it ends with that day, UTC), or a time, \"2026-12-31T12:00:00Z\"";
     checked(read, why, |until| quoted(&format_moment(*until)))
 }
+
+section! {
+    /// `[agent]`
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct AgentConfig "agent" {
+        /// Product tokens that every crawler is judged as, most specific first. Empty: taken from each User-Agent field.
+        product_tokens: Vec<ProductToken> = Vec::new(), one_or_list(|| text(ProductToken::new)), AtReload;
+        /// The reaction to a User-Agent that contains none of the configured product tokens, here or of a client (RFC 9309,
+        /// section 2.2.1).
+        mismatch: Mismatch = Mismatch::Record, word(), AtReload;
+        /// True to deny crawlers that name no product token.
+        require_identity: bool = false, boolean(), AtReload;
+        /// The `[[signing]]` of clients that name none; none: their requests are not signed.
+        signing: Option<Arc<str>> = None, unless("", identity()), AtReload;
+    }
+}
+
+words! { for Mismatch { Record = "record", Deny = "deny", } }

@@ -12,8 +12,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 use tokio::net::TcpStream;
 
-use super::control::{Control, TransferStart};
-use super::cut::Cut;
+use super::control::{Control, Cut, TransferStart};
 use crawlgate_ftp::listing::Endless;
 use crawlgate_ftp::page::Page;
 use crawlgate_ftp::range::Range;

@@ -11,10 +11,10 @@ use http::{Method, Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use tokio::task::AbortHandle;
 
-use super::super::response_error::ResponseError;
 use super::connection::Connection;
 use super::exchange::{Opened, is_broken};
-use super::fields_limit::are_too_long;
+use super::fields::are_too_long;
+use crate::failure::ResponseError;
 use crawlgate_net::http2_body::{self, End};
 
 /// A body under way. Dropped before its end, it resets its stream with CANCEL. `H` is held until then.

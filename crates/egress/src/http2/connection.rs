@@ -16,9 +16,8 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
 use super::super::Failure;
-use super::fields_limit::FIELDS;
-use super::sections::{Measured, Sections};
-use super::status::Status;
+use super::fields::FIELDS;
+use super::sections::{Measured, Sections, Status};
 use crawlgate_net::http2_body::MAX_DATA;
 use crawlgate_net::turn_flush::{Holding, hold};
 

@@ -16,7 +16,7 @@ use super::super::proof::Proof;
 use super::super::{Failure, OutgoingRequest, RequestBody};
 use super::connection::Connection;
 use super::fields;
-use super::fields_limit::are_too_long;
+use super::fields::are_too_long;
 use super::websocket::{self, Switched};
 use crawlgate_net::http2_body::{End, Sending};
 

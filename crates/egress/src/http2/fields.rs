@@ -1,4 +1,8 @@
 //! The head of a request as HTTP/2 carries it (RFC 9113 8.2 and 8.3).
+//!
+//! The bound of the fields that an origin may send.
+
+use std::io;
 
 use http::header::{CONNECTION, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE};
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -44,6 +48,21 @@ fn fields(of: &HeaderMap) -> HeaderMap {
         }
     }
     fields
+}
+
+/// Most octets of the fields of a head or of trailers, each with 32 more (RFC 9113 6.5.2).
+pub(super) const FIELDS: usize = 256 * 1024;
+
+/// The kind of the error that ends a connection with a longer section: `h2` keeps the kind alone, and no other error of a
+/// socket has it.
+pub(in super::super) const TOO_LONG: io::ErrorKind = io::ErrorKind::FileTooLarge;
+
+/// Tells whether fields have more than [`FIELDS`] octets.
+pub(super) fn are_too_long(fields: &HeaderMap) -> bool {
+    let sizes = fields
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + 32);
+    sizes.sum::<usize>() > FIELDS
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
+use tokio::sync::Notify;
 
-use super::fields_limit::{FIELDS, TOO_LONG};
-use super::status::Status;
+use super::fields::{FIELDS, TOO_LONG};
 use crawlgate_net::http2_frames::{CONTINUATION, FrameReader, GOAWAY, HEADERS};
 use crawlgate_net::read_filter::{Filtered, ReadFilter};
 
@@ -103,6 +103,25 @@ impl ReadFilter for Sections {
         }
         Poll::Ready(Ok(()))
     }
+}
+
+/// The state of a connection, shared with the task that moves its octets.
+#[derive(Debug, Default)]
+pub(super) struct Status {
+    /// The origin's first SETTINGS are there.
+    pub(super) is_settled: AtomicBool,
+    /// It takes no further stream.
+    pub(super) is_over: AtomicBool,
+    /// A request on it got the head of its response.
+    pub(super) has_answered: AtomicBool,
+    /// The origin broke the rules of HTTP/2 on it.
+    pub(super) is_broken: AtomicBool,
+    /// The last stream that the origin has processed, as its GOAWAY says; 0 before one.
+    pub(super) last_stream: AtomicU32,
+    /// Exchanges on it.
+    pub(super) exchanges: AtomicUsize,
+    /// Asks for a PING at once.
+    pub(super) probe: Notify,
 }
 
 #[cfg(test)]

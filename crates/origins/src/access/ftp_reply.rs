@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::codings::PlainText;
 use super::numbered;
-use super::plain_text::PlainText;
 use crawlgate_ftp::reply::Reply;
 
 /// Octets of the text that are kept: the server chooses their number.

@@ -4,7 +4,6 @@ mod clock;
 mod freshness;
 mod outage;
 mod properties;
-mod retry;
 mod tdmrep;
 
 use super::*;

@@ -24,12 +24,9 @@ fn chain(tokens: &[&str]) -> Vec<ProductToken> {
 fn each_token_has_a_standing() {
     use TokenRole::{Named, NotAsked, NotNamed};
     let file = robots("user-agent: b\nuser-agent: MJ12bot/1\nallow: /\nuser-agent: *\nallow: /\n");
+    #[rustfmt::skip] // one row, one case
     let cases: &[(&str, &[&str], &[TokenRole])] = &[
-        (
-            "the first named decides",
-            &["a", "b", "mj12bot"],
-            &[NotNamed, Named, NotAsked],
-        ),
+        ("the first named decides", &["a", "b", "mj12bot"], &[NotNamed, Named, NotAsked]),
         ("whatever the case", &["B"], &[Named]),
         ("none is named", &["x", "y"], &[NotNamed, NotNamed]),
         ("a token with digits", &["mj12BOT"], &[Named]),
@@ -50,12 +47,9 @@ fn each_token_has_a_standing() {
 fn the_groups_that_are_merged() {
     let text = "user-agent: a/1\nuser-agent: *\ndisallow: /1\n\nuser-agent: b\nallow: /2\n\n\
                 user-agent: * x\nuser-agent: A2\nallow: /\ndisallow: /3\nuser-agent: a";
+    #[rustfmt::skip] // one row, one case
     let cases: &[(&str, &[&str], &[(&str, u32, usize)])] = &[
-        (
-            "all that name the token",
-            &["a"],
-            &[("a", 1, 1), ("A", 9, 2), ("a", 12, 0)],
-        ),
+        ("all that name the token", &["a"], &[("a", 1, 1), ("A", 9, 2), ("a", 12, 0)]),
         ("a token with digits", &["a2"], &[("A2", 9, 2)]),
         ("the global ones", &["c"], &[("*", 2, 1), ("*", 8, 2)]),
         ("one", &["b"], &[("b", 5, 1)]),

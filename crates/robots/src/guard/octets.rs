@@ -1,10 +1,11 @@
 //! The steps that servers take with octets that are no character of a plain path, and with escapes of characters.
 //!
 //! They apply to comparison forms, in which such octets always stand as escapes, and some of them to the values of rules.
+//!
+//! The parts of a comparison form, and its escapes.
 
 use memchr::{memchr, memchr_iter};
 
-use super::escapes::{escape, has_escape, parts, place};
 use crate::path::{Unit, digit, is_unreserved};
 
 /// Tells whether any step of this module changes a form.
@@ -279,4 +280,30 @@ pub(in super::super) fn latin1_value(value: &[u8]) -> Option<Vec<u8>> {
         rest = after;
     }
     str::from_utf8(&octets).is_err().then_some(made)
+}
+
+/// Splits a form into its path and its query with the `?`.
+pub(super) fn parts(form: &[u8]) -> (&[u8], &[u8]) {
+    let end = memchr(b'?', form).unwrap_or(form.len());
+    form.split_at_checked(end).unwrap_or((form, b""))
+}
+
+/// Returns the octet of the escape that `rest` begins with, and the rest behind it.
+pub(super) fn escape(rest: &[u8]) -> Option<(u8, &[u8])> {
+    let [b'%', high, low, after @ ..] = rest else {
+        return None;
+    };
+    Some((digit(*high)? << 4 | digit(*low)?, after))
+}
+
+/// Returns the first place of an escape.
+pub(super) fn place(text: &[u8], escape: &[u8; 3]) -> Option<usize> {
+    memchr_iter(b'%', text).find(|at| text.get(*at..).is_some_and(|rest| rest.starts_with(escape)))
+}
+
+/// Tells whether the text holds an escape that satisfies `is_it`, which gets its octet and the rest behind it.
+pub(super) fn has_escape(text: &[u8], is_it: impl Fn(u8, &[u8]) -> bool) -> bool {
+    memchr_iter(b'%', text)
+        .filter_map(|at| escape(text.get(at..)?))
+        .any(|(octet, after)| is_it(octet, after))
 }

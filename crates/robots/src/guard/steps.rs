@@ -3,8 +3,8 @@
 use memchr::{memchr, memchr2, memmem};
 
 use super::Punctuation;
-use super::escapes::{escape, has_escape, parts, place};
 use super::octets::{self, without_final_space};
+use super::octets::{escape, has_escape, parts, place};
 use super::query::ESCAPED_SLASH;
 use crate::path::{Unit, digit, is_encoded};
 

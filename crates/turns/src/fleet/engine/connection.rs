@@ -17,7 +17,6 @@ use tracing::{debug, warn};
 
 use super::script::Script;
 use super::script::text_of;
-use super::survey::role_of;
 use super::{Engine, NO_CLUSTER, Settings, words};
 use crate::fleet::survey::{
     Refusal, Role, ServerFault, VERSION, fields_of_info, is_cluster, is_new_enough,
@@ -349,5 +348,24 @@ fn in_words(error: io::Error) -> io::Error {
     match fault {
         Some(fault) => io::Error::new(error.kind(), fault.clone()),
         None => error,
+    }
+}
+
+/// Reads the answer to `ROLE`.
+pub(super) fn role_of(value: &Value) -> Role {
+    let Value::Array(words) = value else {
+        return Role::Other("?".to_owned());
+    };
+    let word = words.first().and_then(text_of).unwrap_or_default();
+    match word.as_str() {
+        "master" => Role::Primary,
+        "slave" => Role::Replica {
+            of: match words.as_slice() {
+                [_, host, Value::Int(port), ..] => text_of(host)
+                    .and_then(|host| Endpoint::from_parts(host, u16::try_from(*port).ok()?)),
+                _ => None,
+            },
+        },
+        _ => Role::Other(word),
     }
 }

@@ -9,12 +9,12 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, RedisError, Value};
 use tokio::time::timeout;
 
-use super::connection::{CONNECT, ConnectError, endpoint};
+use super::connection::{CONNECT, ConnectError, endpoint, role_of};
 use super::script::{Script, text_of};
 use super::{Engine, Settings, words};
 use crate::fleet::coordinator::{CoordinatorError, EngineReport, MemberRow, Observed};
 use crate::fleet::survey::{
-    Answer, EngineFacts, Refusal, Role, SentinelFacts, ServerFault, Survey, fields_of_info, product,
+    Answer, EngineFacts, Refusal, SentinelFacts, ServerFault, Survey, fields_of_info, product,
 };
 use crawlgate_config::Endpoint;
 use crawlgate_system::clock::Moment;
@@ -179,25 +179,6 @@ pub(super) fn pairs(value: &Value) -> BTreeMap<String, String> {
         _ => None,
     });
     pairs.collect()
-}
-
-/// Reads the answer to `ROLE`.
-pub(super) fn role_of(value: &Value) -> Role {
-    let Value::Array(words) = value else {
-        return Role::Other("?".to_owned());
-    };
-    let word = words.first().and_then(text_of).unwrap_or_default();
-    match word.as_str() {
-        "master" => Role::Primary,
-        "slave" => Role::Replica {
-            of: match words.as_slice() {
-                [_, host, Value::Int(port), ..] => text_of(host)
-                    .and_then(|host| Endpoint::from_parts(host, u16::try_from(*port).ok()?)),
-                _ => None,
-            },
-        },
-        _ => Role::Other(word),
-    }
 }
 
 impl Engine {

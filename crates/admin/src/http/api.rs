@@ -36,6 +36,7 @@ use super::problem::{self, Problem};
 use super::{Actor, AppState};
 use crate::query::InvalidParam;
 use crate::query::params::{Blank, Params};
+use crawlgate_gate::view;
 use crawlgate_policy::overrides::words;
 use crawlgate_store::logs::Fault;
 
@@ -102,23 +103,13 @@ struct Page<T> {
     next: Option<String>,
 }
 
-/// A log that could not be read.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-struct LogFault {
-    /// The name of the log.
-    log: String,
-    /// The reason.
-    error: String,
-}
-
-impl LogFault {
-    fn all(faults: Vec<Fault>) -> Vec<LogFault> {
-        let faults = faults.into_iter().map(|fault| LogFault {
-            log: fault.log.to_string(),
-            error: fault.error.to_string(),
-        });
-        faults.collect()
+view! {
+    /// A log that could not be read.
+    struct LogFault of fault: &Fault {
+        /// The name of the log.
+        log: String = fault.log.to_string(),
+        /// The reason.
+        error: String = fault.error.to_string(),
     }
 }
 

@@ -7,7 +7,7 @@ use super::Judgement;
 use crawlgate_robots::{ProductToken, Selection, family};
 
 /// A group that names a crawler's family and does not count.
-#[derive(Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FamilyOf<'a> {
     /// The product token of the crawler.

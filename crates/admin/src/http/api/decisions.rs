@@ -20,9 +20,10 @@ use crate::query::Conditions;
 use crate::query::InvalidParam;
 use crate::query::params::{CONDITIONS, Params, cursor};
 use crate::view::{Decision, Tally};
-use crawlgate_evidence::replay::Outcome;
+use crawlgate_evidence::replay::{self, Outcome};
 use crawlgate_evidence::verify::case::{Case, CaseVerdict, Trusted};
 use crawlgate_evidence::verify::review::Finding;
+use crawlgate_gate::view;
 use crawlgate_store::DecisionQuery;
 use crawlgate_store::logs::{EntryKind, MergedList, Places};
 use crawlgate_text::{hex, time_text};
@@ -110,7 +111,7 @@ pub(super) async fn list(
             .collect(),
         next: next.map(|next| cursor(kind, &next.to_string())),
         searched_to: reached.map(|reached| time_text(reached.time)),
-        faults: LogFault::all(list.faults()),
+        faults: list.faults().iter().map(LogFault::of).collect(),
     }))
 }
 
@@ -179,16 +180,16 @@ pub(super) struct EvidenceReport {
     policy: Option<String>,
 }
 
-/// A field that differs.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub(super) struct Difference {
-    /// The name of the field.
-    what: String,
-    /// The value in the record.
-    recorded: String,
-    /// The value now.
-    replayed: String,
+view! {
+    /// A field that differs.
+    pub(super) struct Difference of one: &replay::Difference {
+        /// The name of the field.
+        what: String = one.what.to_string(),
+        /// The value in the record.
+        recorded: String = one.recorded.to_string(),
+        /// The value now.
+        replayed: String = one.replayed.to_string(),
+    }
 }
 
 /// Prove a decision: make it again from the stored evidence, and check its place in the signed log
@@ -236,14 +237,7 @@ pub(super) async fn evidence(
             CaseVerdict::Broken => "broken",
         },
         said,
-        differences: differences
-            .iter()
-            .map(|one| Difference {
-                what: one.what.to_string(),
-                recorded: one.recorded.to_string(),
-                replayed: one.replayed.to_string(),
-            })
-            .collect(),
+        differences: differences.iter().map(Difference::of).collect(),
         faults: case.in_log.fault().map(str::to_owned).into_iter().collect(),
         seq: decision.seq,
         hash: hex(leaf_hash(&decision.entry)),
@@ -323,6 +317,6 @@ pub(super) async fn tallies(
     let tallies = list.count_by(key, limit).await?;
     Ok(Json(Tallies {
         items: tallies.into_iter().map(Tally::of).collect(),
-        faults: LogFault::all(list.faults()),
+        faults: list.faults().iter().map(LogFault::of).collect(),
     }))
 }

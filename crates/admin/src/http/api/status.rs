@@ -10,6 +10,8 @@ use crate::Status;
 use crate::http::AppState;
 use crate::http::health::{Readiness, readiness};
 use crate::http::problem::Problem;
+use crawlgate_gate::view;
+use crawlgate_store as store;
 
 pub(super) fn routes() -> Router<AppState> {
     Router::new().route("/status", get(status))
@@ -29,18 +31,18 @@ pub(super) struct StatusReport {
     store: Option<StoreSize>,
 }
 
-/// The sizes of the store.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub(super) struct StoreSize {
-    /// Octets on disk.
-    bytes: u64,
-    /// Origins.
-    origins: u64,
-    /// Texts of robots.txt.
-    snapshots: u64,
-    /// Decisions.
-    decisions: u64,
+view! {
+    /// The sizes of the store.
+    pub(super) struct StoreSize of size: store::Size {
+        /// Octets on disk.
+        bytes: u64 = size.bytes,
+        /// Origins.
+        origins: u64 = size.origins,
+        /// Texts of robots.txt.
+        snapshots: u64 = size.snapshots,
+        /// Decisions.
+        decisions: u64 = size.decisions,
+    }
 }
 
 /// Show the status of the process
@@ -59,15 +61,7 @@ pub(super) async fn status(
     params.finish(&[])?;
     let store = match app.store() {
         None => None,
-        Some(store) => {
-            let size = store.size().await?;
-            Some(StoreSize {
-                bytes: size.bytes,
-                origins: size.origins,
-                snapshots: size.snapshots,
-                decisions: size.decisions,
-            })
-        }
+        Some(store) => Some(StoreSize::of(store.size().await?)),
     };
     let places = app.proxy().addresses();
     Ok(Json(StatusReport {

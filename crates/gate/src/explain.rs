@@ -7,7 +7,6 @@ pub mod contents;
 pub mod document;
 mod documents;
 mod error;
-pub mod families;
 pub mod sitemaps;
 pub mod states;
 mod url;

@@ -7,16 +7,11 @@
 mod acknowledgements;
 mod check;
 mod decisions;
-#[cfg(feature = "openapi")]
-mod described;
 #[cfg(all(test, feature = "openapi"))]
 mod description;
-mod fleet;
 mod live;
 mod origins;
 mod overrides;
-mod report;
-mod sitemaps;
 mod snapshots;
 mod status;
 
@@ -56,12 +51,9 @@ pub fn routes() -> Router<AppState> {
         .merge(acknowledgements::routes())
         .merge(check::routes())
         .merge(decisions::routes())
-        .merge(fleet::routes())
         .merge(live::routes())
         .merge(origins::routes())
         .merge(overrides::routes())
-        .merge(report::routes())
-        .merge(sitemaps::routes())
         .merge(snapshots::routes())
         .merge(status::routes())
         .fallback(problem::not_found);

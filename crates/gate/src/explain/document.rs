@@ -5,7 +5,6 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::families::{FamilyOf, families, family_of};
 use super::usage::Usage;
 use super::{Alternative, File, Judgement, Unjudged, group_of, meaning};
 use crate::view;
@@ -13,7 +12,7 @@ use crawlgate_policy::Decision;
 use crawlgate_policy::overrides::Override;
 use crawlgate_robots::{
     ApplicableGroup, Explanation, Field, Group, Judged, Lint, Match, MatchedBy, OtherLine,
-    ProductToken, RuleKind, Selection, TokenRole,
+    ProductToken, RuleKind, Selection, TokenRole, family,
 };
 use crawlgate_text::guarded::line;
 use crawlgate_text::{hex, time_text};
@@ -62,6 +61,19 @@ view! {
         /// declared.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
         usage: Option<UsageRecord<'a>> = judged.usage.as_ref().and_then(Usage::record),
+    }
+
+    /// A group that names a crawler's family and does not count.
+    pub struct FamilyOf<'a> of token: &'a str, named: &'static str {
+        /// The product token of the crawler.
+        token: &'a str = token,
+        /// The product token of its family, which has a group.
+        family: &'static str = named,
+        /// The same in words, with the way out.
+        pub message: String = format!(
+            "no group has the name {token}, and that of its family, {named}, counts only for a crawler that gives {named} \
+             as its second name: --agent {token} --agent {named}"
+        ),
     }
 
     struct Assertion<'a> of asserted: &'a Override {
@@ -269,4 +281,32 @@ fn fields(judged: &Judgement) -> Vec<FieldOf<'_>> {
             _ => FieldOf::of(&other, Some(own.binary_search(&other.line).is_ok())),
         })
         .collect()
+}
+
+// Families of crawlers: `Googlebot` speaks for `Googlebot-Image` where no group names that one, and only if the crawler gives
+// it as its second name.
+
+/// Returns the first of `tokens` that has `token` as its family.
+pub fn family_of<'a>(token: &str, tokens: &'a [ProductToken]) -> Option<&'a str> {
+    let mut names = tokens.iter().map(ProductToken::as_str);
+    names.find(|name| family(name).is_some_and(|family| family.eq_ignore_ascii_case(token)))
+}
+
+/// Returns the groups that name the family of a crawler which no group names, and that do not count because the chain of
+/// the crawler ends before its family.
+pub fn families(judged: &Judgement) -> Vec<FamilyOf<'_>> {
+    let (Some(explanation), Some(snapshot)) = (&judged.explanation, &judged.snapshot) else {
+        return Vec::new();
+    };
+    if explanation.is_named() {
+        return Vec::new();
+    }
+    let tokens = judged.agent.tokens.iter().map(ProductToken::as_str);
+    let found = tokens.filter_map(|token| {
+        let family = family(token)?;
+        let named = ProductToken::new(family).ok()?;
+        let selection = snapshot.robots.selection(std::slice::from_ref(&named));
+        matches!(selection, Selection::Token(_)).then(|| FamilyOf::of(token, family))
+    });
+    found.collect()
 }

@@ -1,4 +1,4 @@
-//! The process itself.
+//! The process itself, and its fleet.
 
 use axum::extract::State;
 use axum::routing::get;
@@ -12,9 +12,12 @@ use crate::http::health::{Readiness, readiness};
 use crate::http::problem::Problem;
 use crawlgate_gate::view;
 use crawlgate_store as store;
+use crawlgate_turns::fleet::overview::FleetView;
 
 pub(super) fn routes() -> Router<AppState> {
-    Router::new().route("/status", get(status))
+    Router::new()
+        .route("/status", get(status))
+        .route("/fleet", get(fleet))
 }
 
 /// The status of the process.
@@ -70,4 +73,22 @@ pub(super) async fn status(
         readiness: readiness(app.proxy()).await,
         store,
     }))
+}
+
+/// Show the fleet of the process, as it sees it
+#[cfg_attr(feature = "openapi", utoipa::path(
+    get, path = "/fleet", tag = "process",
+    responses(
+        (status = 200, description = "How it is", body = FleetView),
+        (status = "4XX", description = "The request is not valid, or there is no fleet", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+))]
+pub(super) async fn fleet(
+    State(app): State<AppState>,
+    QueryParams(params): QueryParams,
+) -> Result<Json<FleetView>, Problem> {
+    params.finish(&[])?;
+    let alone = || Problem::missing("this instance is alone: there is no [fleet] engine");
+    app.process().fleet().await.map(Json).ok_or_else(alone)
 }

@@ -16,7 +16,6 @@ mod client;
 pub mod http;
 mod process;
 pub mod query;
-mod run_socket;
 mod socket;
 mod status;
 pub mod version;
@@ -25,9 +24,7 @@ pub mod view;
 pub use self::client::{AskError, FLUSH, FLUSH_COUNTS, OVERRIDES_CHANGED, ask, encoded};
 pub use self::http::health::Readiness;
 pub use self::process::{Process, ProcessError};
-pub use self::run_socket::run_sockets;
-pub use self::socket::claim;
-pub use self::socket::{BindError, Socket};
+pub use self::socket::{BindError, Socket, claim, run_sockets};
 pub use self::status::{RefreshedState, ShipReport, Status, WitnessReport};
 pub use crawlgate_proxy::override_sync::{LateMember, Reach};
 

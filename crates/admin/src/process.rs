@@ -5,12 +5,11 @@ use std::sync::Arc;
 use thiserror::Error;
 use tokio::sync::Notify;
 
-use super::status::{RefreshedState, Status, WitnessReport};
+use super::status::{RefreshedState, ShipReport, Status, WitnessReport};
 use crawlgate_evidence::LogFailed;
 use crawlgate_evidence::ship::Shipper;
 use crawlgate_evidence::witness::Witnesses;
 use crawlgate_origins::identity::Identity;
-use crawlgate_origins::state::State;
 use crawlgate_proxy::Proxy;
 use crawlgate_proxy::override_sync::{MessageKind, OverrideSync};
 use crawlgate_robots::Origin;
@@ -90,16 +89,10 @@ impl Process {
         // The command that sent the request reads the store next.
         let kept = self.proxy.log().flush().await;
         kept.map_err(ProcessError::NotKept)?;
-        let states = states.iter().map(|(identity, state)| RefreshedState {
-            identity: identity.to_string(),
-            state: state.name().to_owned(),
-            absence: match &**state {
-                State::Unavailable { why, .. } => Some(why.to_string()),
-                _ => None,
-            },
-            failure: state.outage().map(|outage| outage.cause.to_string()),
-        });
-        Ok(states.collect())
+        let states = states.iter();
+        Ok(states
+            .map(|(identity, state)| RefreshedState::of(identity, state))
+            .collect())
     }
 
     /// Drops the state of this origin, in memory and in the store, for one identity or for all. True if there was one.
@@ -169,11 +162,11 @@ impl Process {
             quorum: (!witnesses.is_empty()).then_some(settings.audit.quorum),
             witnessed_size: witnessed.map(|(size, _)| size),
             witnessed_at: witnessed.map(|(_, time)| time_text(time)),
-            witnesses: witnesses.into_iter().map(WitnessReport::from).collect(),
+            witnesses: witnesses.into_iter().map(WitnessReport::of).collect(),
             ship: self
                 .shipper
                 .as_ref()
-                .map(|shipper| Box::new(shipper.status().into())),
+                .map(|shipper| Box::new(ShipReport::of(shipper.status()))),
         }
     }
 }

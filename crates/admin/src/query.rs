@@ -4,8 +4,6 @@
 //! refused with a reason: a condition with another meaning than meant would still give an answer.
 
 pub mod params;
-#[cfg(feature = "openapi")]
-mod schema;
 pub mod when;
 
 use std::fmt;
@@ -281,6 +279,33 @@ fn end(text: &str, now: Moment) -> Result<Moment, ReadError> {
         ));
     }
     Ok(until)
+}
+
+/// The schemas of conditions that take one of some words.
+#[cfg(feature = "openapi")]
+mod schema {
+    use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
+
+    use super::{Reason, modes, verdicts};
+
+    fn words(words: &[&str]) -> Object {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(words.to_vec()))
+            .build()
+    }
+
+    pub(super) fn reason() -> Object {
+        words(&Reason::ALL.map(Reason::as_str))
+    }
+
+    pub(super) fn verdict() -> Object {
+        words(&verdicts())
+    }
+
+    pub(super) fn mode() -> Object {
+        words(&modes())
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,9 @@
 //! The process's end of the socket: the pages and the API, and a few routes only for the other commands of this
 //! program.
+//!
+//! `[admin] socket` belongs to one process, `crawlgate serve`. Any number of runs of `crawlgate run` may write the same store at
+//! the same time, so each listens at its own path, `crawlgate.run-4711.sock` for `crawlgate.db`, where commands that read the
+//! store find it. A run has only the routes [`FLUSH`] and [`FLUSH_COUNTS`].
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::future::Future;
@@ -25,7 +29,6 @@ use super::http::connections::Connections;
 use super::http::listener::{Peer, serve_http};
 use super::http::problem::{self, Problem};
 use super::http::{AppState, router};
-use super::run_socket::{run_socket, run_sockets};
 use crawlgate_evidence::LogFailed;
 use crawlgate_net::socket_file::SocketFile;
 use crawlgate_proxy::Proxy;
@@ -265,4 +268,33 @@ fn advice(error: &io::Error) -> &'static str {
         io::ErrorKind::AlreadyExists => "move that away, or name another path with [admin] socket",
         _ => "name another path with [admin] socket, or \"\" for none",
     }
+}
+
+/// Returns the socket of the run with this process identifier.
+fn run_socket(store: &Path, pid: u32) -> PathBuf {
+    store.with_extension(format!("run-{pid}.sock"))
+}
+
+/// Returns the sockets of all runs that write a store, those of killed runs included. None if the directory cannot be read.
+#[must_use]
+pub fn run_sockets(store: &Path) -> Vec<PathBuf> {
+    let folder = match store.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let (Some(stem), Ok(files)) = (store.file_stem(), fs::read_dir(folder)) else {
+        return Vec::new();
+    };
+    let is_of_run = |name: &[u8]| {
+        let rest = name.strip_prefix(stem.as_encoded_bytes());
+        let pid = rest
+            .and_then(|rest| rest.strip_prefix(b".run-"))
+            .and_then(|rest| rest.strip_suffix(b".sock"));
+        pid.is_some_and(|pid| !pid.is_empty() && pid.iter().all(u8::is_ascii_digit))
+    };
+    let names = files.flatten().map(|file| file.file_name());
+    names
+        .filter(|name| is_of_run(name.as_encoded_bytes()))
+        .map(|name| folder.join(name))
+        .collect()
 }

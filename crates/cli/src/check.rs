@@ -6,7 +6,6 @@
 //! robots.txt changes for requests that were recorded (`recorded`).
 
 mod bulk;
-mod escaped;
 mod judge;
 mod lint;
 mod page;
@@ -24,8 +23,8 @@ use std::sync::Arc;
 use clap::Args;
 use tracing::warn;
 
-use self::escaped::Escaped;
 use self::judge::{Judge, Stopped};
+use self::page::Escaped;
 use self::recorded::RecordedArgs;
 use self::source::Known;
 use super::collected::{CollectedArgs, LogSelection};

@@ -1,15 +1,18 @@
 //! `crawlgate fleet`: the key of a fleet, its engine, and its members.
 
 mod check;
-mod key;
 mod status;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use super::terminal::{self, printable};
 use super::{Failure, fail};
 use crawlgate_config::Config;
+use crawlgate_system::atomic_file::NewFile;
+use crawlgate_turns::fleet::FleetKey;
 
 /// Arguments of `crawlgate fleet`.
 #[derive(Args, Clone, Debug)]
@@ -43,7 +46,7 @@ enum Command {
     /// Make the key that the instances share, in a new file that its owner alone can read
     ///
     /// Reads no configuration. Copy the file to every instance.
-    Key(key::KeyArgs),
+    Key(KeyArgs),
 }
 
 impl FleetArgs {
@@ -60,7 +63,7 @@ pub fn run(args: &FleetArgs, config: &Config) -> ExitCode {
     let done = match &args.command {
         Command::Check(args) => check::run(args, config),
         Command::Status(args) => status::run(args, config).map(|()| ExitCode::SUCCESS),
-        Command::Key(args) => key::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Key(args) => make_key(args).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| fail(&error))
 }
@@ -75,4 +78,28 @@ fn require(config: &Config) -> Result<(), Failure> {
             config.source
         )))
     }
+}
+
+/// Arguments of `crawlgate fleet key`.
+#[derive(Args, Clone, Debug)]
+struct KeyArgs {
+    /// The new file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Makes a key in a new file, which only its owner can read.
+fn make_key(args: &KeyArgs) -> Result<(), Failure> {
+    let path = &args.file;
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let mut file = NewFile::create_new(path).map_err(failed)?;
+    let text = FleetKey::generate().ok_or("this system gives no random numbers")?;
+    file.write(text.as_bytes()).map_err(failed)?;
+    file.persist().map_err(failed)?;
+    let shown = path.display().to_string();
+    let shown = printable(&shown);
+    let text = format!(
+        "{shown}: a new key; copy it to every instance of the fleet, and name it in [fleet] key_file\n"
+    );
+    terminal::print(text.as_bytes()).map(drop)
 }

@@ -1,7 +1,6 @@
 //! `crawlgate log`: lists decisions, page by page, and people's notes on them.
 
 mod ack;
-mod export;
 pub(super) mod filter;
 mod list;
 mod printer;
@@ -239,7 +238,7 @@ fn execute(args: &LogArgs, config: &Config, chosen: &LogSelection) -> Result<(),
     }
     args.list.check()?;
     if args.list.format == Format::Sqlite || args.list.output.is_some() {
-        return export::export(&args.list, config, chosen);
+        return list::export(&args.list, config, chosen);
     }
     let runtime = super::small_runtime()?;
     runtime.block_on(async {

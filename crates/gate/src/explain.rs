@@ -7,7 +7,6 @@ pub mod contents;
 pub mod document;
 mod documents;
 mod error;
-pub mod families;
 pub mod sitemaps;
 pub mod states;
 mod url;
@@ -30,7 +29,7 @@ use crawlgate_policy::generation::OriginUpdates;
 use crawlgate_policy::identity::{Required, decide_by_identity};
 use crawlgate_policy::overrides::{ActiveOverride, Overrides};
 use crawlgate_policy::{self as policy, Decision, Reason, Target, Verdict};
-use crawlgate_robots::{Explanation, Group, OtherLine, ParseOptions, ProductToken, Robots};
+use crawlgate_robots::{Explanation, Group, Lint, OtherLine, ParseOptions, ProductToken, Robots};
 use crawlgate_system::clock::Moment;
 
 /// A robots.txt to judge by.
@@ -53,6 +52,14 @@ pub struct Judgement {
     pub alternative: Option<Alternative>,
     /// The site's statements about the use of the page; `None` if robots.txt does not allow it.
     pub usage: Option<usage::Usage>,
+}
+
+impl Judgement {
+    /// Returns the notes on its robots.txt.
+    pub fn notes(&self) -> Vec<Lint> {
+        let file = self.snapshot.as_ref();
+        file.map_or_else(Vec::new, |file| crawlgate_usage::notes(&file.robots))
+    }
 }
 
 /// A source that would decide otherwise.

@@ -10,6 +10,7 @@ mod hold;
 mod judge;
 mod operator;
 mod tdmrep;
+mod view;
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};

@@ -7,16 +7,11 @@
 mod acknowledgements;
 mod check;
 mod decisions;
-#[cfg(feature = "openapi")]
-mod described;
 #[cfg(all(test, feature = "openapi"))]
 mod description;
-mod fleet;
 mod live;
 mod origins;
 mod overrides;
-mod report;
-mod sitemaps;
 mod snapshots;
 mod status;
 
@@ -36,6 +31,7 @@ use super::problem::{self, Problem};
 use super::{Actor, AppState};
 use crate::query::InvalidParam;
 use crate::query::params::{Blank, Params};
+use crawlgate_gate::view;
 use crawlgate_policy::overrides::words;
 use crawlgate_store::logs::Fault;
 
@@ -55,12 +51,9 @@ pub fn routes() -> Router<AppState> {
         .merge(acknowledgements::routes())
         .merge(check::routes())
         .merge(decisions::routes())
-        .merge(fleet::routes())
         .merge(live::routes())
         .merge(origins::routes())
         .merge(overrides::routes())
-        .merge(report::routes())
-        .merge(sitemaps::routes())
         .merge(snapshots::routes())
         .merge(status::routes())
         .fallback(problem::not_found);
@@ -102,23 +95,13 @@ struct Page<T> {
     next: Option<String>,
 }
 
-/// A log that could not be read.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-struct LogFault {
-    /// The name of the log.
-    log: String,
-    /// The reason.
-    error: String,
-}
-
-impl LogFault {
-    fn all(faults: Vec<Fault>) -> Vec<LogFault> {
-        let faults = faults.into_iter().map(|fault| LogFault {
-            log: fault.log.to_string(),
-            error: fault.error.to_string(),
-        });
-        faults.collect()
+view! {
+    /// A log that could not be read.
+    struct LogFault of fault: &Fault {
+        /// The name of the log.
+        log: String = fault.log.to_string(),
+        /// The reason.
+        error: String = fault.error.to_string(),
     }
 }
 

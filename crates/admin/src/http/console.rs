@@ -38,7 +38,6 @@ mod reviewer;
 mod rows;
 mod setup;
 mod sign_out;
-mod sitemaps;
 mod text;
 mod try_url;
 mod usage;

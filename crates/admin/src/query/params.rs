@@ -85,6 +85,15 @@ impl Params {
         })
     }
 
+    /// Takes the logs to read.
+    ///
+    /// # Errors
+    /// When they are given twice.
+    pub fn logs(&mut self) -> Result<LogParam, InvalidParam> {
+        let log = self.text("log")?;
+        Ok(LogParam { log })
+    }
+
     /// Takes the conditions on decisions.
     ///
     /// # Errors
@@ -152,6 +161,16 @@ impl Params {
             )),
         }
     }
+}
+
+/// The logs to read.
+#[derive(Debug)]
+#[cfg_attr(feature = "openapi", derive(utoipa::IntoParams))]
+#[cfg_attr(feature = "openapi", into_params(parameter_in = Query))]
+pub struct LogParam {
+    /// The names of logs with commas between them, `*` for this process's own and all collected ones (`[audit] collection`);
+    /// by default this process's own. The end of a name behind a slash is enough, or a part that no other name has.
+    pub log: Option<String>,
 }
 
 /// The names of the conditions.

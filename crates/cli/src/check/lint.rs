@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use super::escaped::Escaped;
-use super::page::Page;
+use super::page::{Escaped, Page};
 use super::text::{self, plural};
 use crate::terminal::{Paint, Tone};
 use crawlgate_gate::explain::{File, group_of};

@@ -1,8 +1,8 @@
-//! The text of an answer for people: lines with labels.
+//! The text of an answer for people: lines with labels, and untrusted octets with control characters spelt out.
 
 use std::fmt::{self, Write as _};
 
-use crate::terminal::{Paint, Tone};
+use crate::terminal::{Paint, Tone, fitted, printable};
 
 /// Text under construction. Writing to a String cannot fail.
 pub(super) struct Page {
@@ -39,5 +39,52 @@ impl Page {
     /// Returns the text.
     pub(super) fn into_text(self) -> String {
         self.text
+    }
+}
+
+/// Untrusted octets in one line: characters that control a terminal, end a line or reverse text are escaped, and so are
+/// octets that are not UTF-8.
+pub(super) struct Escaped<'a>(pub(super) &'a [u8]);
+
+/// Characters to show of one text.
+const MAX_CHARS: usize = 400;
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        for chunk in self.0.utf8_chunks() {
+            text.push_str(&printable(chunk.valid()));
+            for octet in chunk.invalid() {
+                write!(text, "\\x{octet:02X}")?;
+            }
+        }
+        f.write_str(&fitted(&text, MAX_CHARS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_drives_no_terminal() {
+        let cases: &[(&str, &[u8], &str)] = &[
+            ("plain", b"/a?b=c d", "/a?b=c d"),
+            ("letters of any script", "/ツ".as_bytes(), "/ツ"),
+            ("an escape sequence", b"/\x1b[31m", "/\\u{1b}[31m"),
+            ("C1 controls", "/\u{9b}31m".as_bytes(), "/\\u{9b}31m"),
+            (
+                "ends of lines",
+                "a\r\nb\u{2028}".as_bytes(),
+                "a\\r\\nb\\u{2028}",
+            ),
+            ("text turned around", "\u{202e}x".as_bytes(), "\\u{202e}x"),
+            ("not UTF-8", b"/\xE9t\xFF", "/\\xE9t\\xFF"),
+        ];
+        for (name, text, expected) in cases {
+            assert_eq!(Escaped(text).to_string(), *expected, "{name}");
+        }
+        let long = Escaped(&vec![b'a'; 1000]).to_string();
+        assert_eq!(long.chars().count(), MAX_CHARS);
     }
 }

@@ -2,11 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::escaped::Escaped;
-use super::page::Page;
+use super::page::{Escaped, Page};
 use crate::overrides::sentence;
 use crate::terminal::{Paint, Tone};
-use crawlgate_gate::explain::families::{families, family_of};
+use crawlgate_gate::explain::document::{families, family_of};
 use crawlgate_gate::explain::states::ago;
 use crawlgate_gate::explain::{Alternative, File, Judgement, meaning};
 use crawlgate_policy::{Reason, Verdict};

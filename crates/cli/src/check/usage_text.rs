@@ -1,8 +1,7 @@
 //! The statements of a site about use, for people: each preference with its place, licences, and what follows for each
 //! purpose.
 
-use super::escaped::Escaped;
-use super::page::Page;
+use super::page::{Escaped, Page};
 use crawlgate_gate::explain::usage::Usage;
 use crawlgate_usage::{Category, Place, Purpose, Shadowed, Value};
 

@@ -5,15 +5,13 @@
 //! store does not know leaves it open. The command and the API read the list page by page, the console that of one file.
 
 mod access;
-mod wanted;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracing::warn;
 
-pub use self::access::Access;
-pub use self::wanted::OriginFilter;
+pub use self::access::{Access, OriginFilter};
 use super::{SitemapError, target};
 use crawlgate_config::{Config, Mode};
 use crawlgate_origins::document::Document;

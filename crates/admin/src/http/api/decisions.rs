@@ -1,4 +1,4 @@
-//! Decisions: listed, counted, proven.
+//! Decisions: listed, counted, reported on, proven.
 
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
@@ -8,21 +8,24 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
 
-#[cfg(feature = "openapi")]
-use super::described::{EvidenceFile, LogParam};
 use super::{DEFAULT_ITEMS, LogFault, MAX_ITEMS, QueryParams};
 use crate::http::AppState;
 use crate::http::logs::{FoundDecision, MAX_PASSED};
 use crate::http::problem::Problem;
-use crate::http::proof::evidence_file;
 #[cfg(feature = "openapi")]
-use crate::query::Conditions;
-use crate::query::InvalidParam;
+use crate::http::proof::EvidenceFile;
+use crate::http::proof::evidence_file;
+use crate::http::report::{PARAMETERS, report};
+#[cfg(feature = "openapi")]
+use crate::query::params::LogParam;
 use crate::query::params::{CONDITIONS, Params, cursor};
+use crate::query::{Conditions, InvalidParam};
 use crate::view::{Decision, Tally};
-use crawlgate_evidence::replay::Outcome;
+use crawlgate_evidence::replay::{self, Outcome};
+use crawlgate_evidence::report::Report;
 use crawlgate_evidence::verify::case::{Case, CaseVerdict, Trusted};
 use crawlgate_evidence::verify::review::Finding;
+use crawlgate_gate::view;
 use crawlgate_store::DecisionQuery;
 use crawlgate_store::logs::{EntryKind, MergedList, Places};
 use crawlgate_text::{hex, time_text};
@@ -38,6 +41,7 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/decisions/{id}/evidence", get(evidence))
         .route("/decisions/{id}/proof", get(proof))
         .route("/tallies", get(tallies))
+        .route("/report", get(of_span))
 }
 
 /// A page of decisions.
@@ -83,7 +87,7 @@ pub(super) async fn list(
     let oldest = params.word("order", &["newest", "oldest"])?.as_deref() == Some("oldest");
     let kind = if oldest { "oldest" } else { "newest" };
     let limit = params.limit(DEFAULT_ITEMS, MAX_ITEMS)?;
-    let wanted = params.text("log")?;
+    let wanted = params.logs()?.log;
     let after = params.cursor(kind)?.map(|place| place.parse::<Places>());
     let after = after
         .transpose()
@@ -110,7 +114,7 @@ pub(super) async fn list(
             .collect(),
         next: next.map(|next| cursor(kind, &next.to_string())),
         searched_to: reached.map(|reached| time_text(reached.time)),
-        faults: LogFault::all(list.faults()),
+        faults: list.faults().iter().map(LogFault::of).collect(),
     }))
 }
 
@@ -135,7 +139,7 @@ pub(super) async fn one(
 
 /// Returns the decision out of the log that the parameters name.
 async fn found(app: &AppState, id: &str, mut params: Params) -> Result<FoundDecision, Problem> {
-    let wanted = params.text("log")?;
+    let wanted = params.logs()?.log;
     params.finish(&["log"])?;
     app.find(id, wanted.as_deref()).await
 }
@@ -179,16 +183,16 @@ pub(super) struct EvidenceReport {
     policy: Option<String>,
 }
 
-/// A field that differs.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub(super) struct Difference {
-    /// The name of the field.
-    what: String,
-    /// The value in the record.
-    recorded: String,
-    /// The value now.
-    replayed: String,
+view! {
+    /// A field that differs.
+    pub(super) struct Difference of one: &replay::Difference {
+        /// The name of the field.
+        what: String = one.what.to_string(),
+        /// The value in the record.
+        recorded: String = one.recorded.to_string(),
+        /// The value now.
+        replayed: String = one.replayed.to_string(),
+    }
 }
 
 /// Prove a decision: make it again from the stored evidence, and check its place in the signed log
@@ -236,14 +240,7 @@ pub(super) async fn evidence(
             CaseVerdict::Broken => "broken",
         },
         said,
-        differences: differences
-            .iter()
-            .map(|one| Difference {
-                what: one.what.to_string(),
-                recorded: one.recorded.to_string(),
-                replayed: one.replayed.to_string(),
-            })
-            .collect(),
+        differences: differences.iter().map(Difference::of).collect(),
         faults: case.in_log.fault().map(str::to_owned).into_iter().collect(),
         seq: decision.seq,
         hash: hex(leaf_hash(&decision.entry)),
@@ -314,7 +311,7 @@ pub(super) async fn tallies(
     let conditions = params.conditions()?;
     let key = params.tally_key()?;
     let limit = params.limit(DEFAULT_ITEMS, GROUPS)?;
-    let wanted = params.text("log")?;
+    let wanted = params.logs()?.log;
     params.finish(&[&CONDITIONS[..], &["log", "by", "limit"]].concat())?;
     let query = conditions.query(app.now())?;
     let logs = app.logs(wanted.as_deref())?;
@@ -323,6 +320,42 @@ pub(super) async fn tallies(
     let tallies = list.count_by(key, limit).await?;
     Ok(Json(Tallies {
         items: tallies.into_iter().map(Tally::of).collect(),
-        faults: LogFault::all(list.faults()),
+        faults: list.faults().iter().map(LogFault::of).collect(),
     }))
+}
+
+/// Report on a span: requests by outcome, clients, origins, rules, outages, overrides, exceptions
+///
+/// It is the JSON of `crawlgate report`, without the verification of the log. It counts each record of the span, of
+/// several logs each number together.
+#[cfg_attr(feature = "openapi", utoipa::path(
+    get, path = "/report", operation_id = "report", tag = "decisions",
+    params(
+        ("since" = Option<String>, Query, description = "Earliest time, as for decisions; by default `30d`", example = "90d"),
+        ("until" = Option<String>, Query, description = "Latest time, exclusive; a day counts whole; by default `now`", example = "2027-12-31"),
+        ("client" = Option<String>, Query, description = "The client's address or name"),
+        ("origin" = Option<String>, Query, description = "The origin (`https://site.example`), or a host with any scheme and port", example = "https://site.example"),
+        LogParam,
+    ),
+    responses(
+        (status = 200, description = "The report", body = Report),
+        (status = "4XX", description = "The request is not valid, or there is no store", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+))]
+pub(super) async fn of_span(
+    State(app): State<AppState>,
+    QueryParams(mut params): QueryParams,
+) -> Result<Json<Report>, Problem> {
+    let conditions = Conditions {
+        since: params.text("since")?,
+        until: params.text("until")?,
+        client: params.text("client")?,
+        origin: params.text("origin")?,
+        ..Conditions::default()
+    };
+    let wanted = params.logs()?.log;
+    params.finish(&PARAMETERS)?;
+    let report = report(&app, &conditions, wanted.as_deref()).await?;
+    Ok(Json(report))
 }

@@ -7,10 +7,7 @@
 use utoipa::Modify;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 
-use super::{
-    acknowledgements, check, decisions, fleet, live, origins, overrides, report, sitemaps,
-    snapshots, status,
-};
+use super::{acknowledgements, check, decisions, live, origins, overrides, snapshots, status};
 use crate::http::problem::Problem;
 
 /// The OpenAPI description.
@@ -27,7 +24,7 @@ use crate::http::problem::Problem;
     servers((url = "/api/v1")),
     paths(
         status::status,
-        fleet::fleet,
+        status::fleet,
         decisions::list,
         decisions::one,
         decisions::evidence,
@@ -35,14 +32,14 @@ use crate::http::problem::Problem;
         acknowledgements::one,
         acknowledgements::all,
         decisions::tallies,
-        report::of_span,
+        decisions::of_span,
         live::live,
         origins::list,
         origins::one,
         origins::fetches,
         origins::forget,
         origins::refresh,
-        sitemaps::list,
+        origins::list_sitemaps,
         snapshots::text,
         snapshots::diff,
         overrides::list,

@@ -1,4 +1,4 @@
-//! The process itself.
+//! The process itself, and its fleet.
 
 use axum::extract::State;
 use axum::routing::get;
@@ -10,9 +10,14 @@ use crate::Status;
 use crate::http::AppState;
 use crate::http::health::{Readiness, readiness};
 use crate::http::problem::Problem;
+use crawlgate_gate::view;
+use crawlgate_store as store;
+use crawlgate_turns::fleet::overview::FleetView;
 
 pub(super) fn routes() -> Router<AppState> {
-    Router::new().route("/status", get(status))
+    Router::new()
+        .route("/status", get(status))
+        .route("/fleet", get(fleet))
 }
 
 /// The status of the process.
@@ -29,18 +34,18 @@ pub(super) struct StatusReport {
     store: Option<StoreSize>,
 }
 
-/// The sizes of the store.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub(super) struct StoreSize {
-    /// Octets on disk.
-    bytes: u64,
-    /// Origins.
-    origins: u64,
-    /// Texts of robots.txt.
-    snapshots: u64,
-    /// Decisions.
-    decisions: u64,
+view! {
+    /// The sizes of the store.
+    pub(super) struct StoreSize of size: store::Size {
+        /// Octets on disk.
+        bytes: u64 = size.bytes,
+        /// Origins.
+        origins: u64 = size.origins,
+        /// Texts of robots.txt.
+        snapshots: u64 = size.snapshots,
+        /// Decisions.
+        decisions: u64 = size.decisions,
+    }
 }
 
 /// Show the status of the process
@@ -59,15 +64,7 @@ pub(super) async fn status(
     params.finish(&[])?;
     let store = match app.store() {
         None => None,
-        Some(store) => {
-            let size = store.size().await?;
-            Some(StoreSize {
-                bytes: size.bytes,
-                origins: size.origins,
-                snapshots: size.snapshots,
-                decisions: size.decisions,
-            })
-        }
+        Some(store) => Some(StoreSize::of(store.size().await?)),
     };
     let places = app.proxy().addresses();
     Ok(Json(StatusReport {
@@ -76,4 +73,22 @@ pub(super) async fn status(
         readiness: readiness(app.proxy()).await,
         store,
     }))
+}
+
+/// Show the fleet of the process, as it sees it
+#[cfg_attr(feature = "openapi", utoipa::path(
+    get, path = "/fleet", tag = "process",
+    responses(
+        (status = 200, description = "How it is", body = FleetView),
+        (status = "4XX", description = "The request is not valid, or there is no fleet", body = Problem, content_type = "application/problem+json"),
+        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+    ),
+))]
+pub(super) async fn fleet(
+    State(app): State<AppState>,
+    QueryParams(params): QueryParams,
+) -> Result<Json<FleetView>, Problem> {
+    params.finish(&[])?;
+    let alone = || Problem::missing("this instance is not in a fleet: there is no [fleet] engine");
+    app.process().fleet().await.map(Json).ok_or_else(alone)
 }

@@ -6,20 +6,21 @@ use askama::Template;
 use axum::extract::{RawQuery, State};
 
 use super::super::problem::Problem;
+use super::super::sitemaps::{Lines, sitemaps};
 use super::super::{Actor, AppState};
 use super::denials::origin_link;
 use super::filter::params;
 use super::format::{Fact, Timestamp, encoded, number};
 use super::layout::{Layout, Page, PageResult, Section};
 use super::origins::state_link;
-use super::sitemaps::{SitemapList, colour};
 use super::text::Text;
 use crate::query;
 use crawlgate_gate::explain::contents::File;
+use crawlgate_gate::explain::sitemaps::Sitemap;
 use crawlgate_gate::explain::states::{about, at_a_request, cause, lives, other_answer, stance};
 use crawlgate_origins::document::Document;
 use crawlgate_policy::overrides::Override;
-use crawlgate_robots::Origin;
+use crawlgate_robots::{Field, Origin};
 use crawlgate_store::persist::from_stored;
 use crawlgate_store::{FETCHES_KEPT, Fetch, StoredOrigin, StoredState};
 use crawlgate_system::clock::Moment;
@@ -258,6 +259,52 @@ fn versions(fetches: &[Fetch], now: Moment) -> Vec<Version> {
         }
     }
     versions
+}
+
+/// The sitemaps of a file, judged for the configured crawler.
+struct SitemapList {
+    /// The crawler: a product token, or `*`.
+    crawler: String,
+    items: Vec<Sitemap>,
+    /// True if there are more.
+    has_more: bool,
+}
+
+impl SitemapList {
+    /// Judges at most `limit` sitemaps of a state's file; none if it has none.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn of(
+        app: &AppState,
+        found: &StoredOrigin,
+        state: &Arc<crawlgate_origins::state::State>,
+        limit: usize,
+    ) -> Result<Option<SitemapList>, Problem> {
+        let file = state.snapshot();
+        let mut others = file.into_iter().flat_map(|file| file.robots.others());
+        if !others.any(|other| other.field == Field::Sitemap) {
+            return Ok(None);
+        }
+        let lines = Lines::Of(Box::new(found.clone()), Arc::clone(state));
+        let part = sitemaps(app, &[], lines, limit).await?;
+        let settings = app.proxy().settings();
+        let first = settings.agent.product_tokens.first();
+        Ok(Some(SitemapList {
+            crawler: first.map_or_else(|| "*".to_owned(), ToString::to_string),
+            has_more: part.next.is_some(),
+            items: part.items,
+        }))
+    }
+}
+
+/// Returns the class that gives an answer its colour: that of a state.
+fn colour(access: &str) -> &'static str {
+    match access {
+        "allowed" => "successful",
+        "disallowed" => "unreachable",
+        _ => "unavailable",
+    }
 }
 
 #[derive(Template)]

@@ -21,7 +21,7 @@ use crate::query::InvalidParam;
 use crawlgate_gate::explain::{Alternative, Judgement, meaning};
 use crawlgate_policy::Decision;
 use crawlgate_policy::overrides::Override;
-use crawlgate_robots::{Explanation, Lint};
+use crawlgate_robots::Explanation;
 
 /// Remarks on a file to show.
 const NOTES: usize = 50;
@@ -204,12 +204,6 @@ pub(super) fn names(text: &str) -> Vec<String> {
     } else {
         vec![text.to_owned()]
     }
-}
-
-/// Returns the remarks on the file of a judgement.
-fn notes(judged: &Judgement) -> Vec<Lint> {
-    let file = judged.snapshot.as_ref();
-    file.map_or_else(Vec::new, |file| crawlgate_usage::notes(&file.robots))
 }
 
 /// Returns the file of a judgement, with the line that decides.

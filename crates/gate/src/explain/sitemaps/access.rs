@@ -1,9 +1,11 @@
-//! The answer whether a crawler may fetch a sitemap, and its grounds in words.
+//! The origins of which the Sitemap lines are listed; the answer whether a crawler may fetch a sitemap, and its grounds in
+//! words.
 
 use crate::explain::SitemapError;
 use crawlgate_origins::identity::Identity;
 use crawlgate_policy::{Reason, Verdict};
 use crawlgate_robots::Rule;
+use crawlgate_store::StoredState;
 
 /// The answer whether a crawler may fetch a sitemap.
 #[derive(Debug)]
@@ -62,5 +64,22 @@ impl Access {
             grounds.push(format!("by a stale copy, fetched as {judged_as}"));
         }
         grounds.join("; ")
+    }
+}
+
+/// The origins to list; all conditions that are given must hold.
+#[derive(Clone, Debug, Default)]
+pub struct OriginFilter {
+    /// A part of their names.
+    pub containing: Option<String>,
+    /// The state of the robots.txt with the lines.
+    pub state: Option<String>,
+}
+
+impl OriginFilter {
+    /// Tells whether lines of a robots.txt in this state are listed.
+    pub(super) fn is_state(&self, state: &StoredState) -> bool {
+        let wanted = self.state.as_deref();
+        wanted.is_none_or(|wanted| wanted == state.name())
     }
 }

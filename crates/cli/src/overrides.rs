@@ -203,7 +203,7 @@ pub(super) async fn known(config: &Config) -> Result<Vec<Override>, Failure> {
     Ok(known)
 }
 
-/// Opens the store; none where there is none.
+/// Opens the store; `None` without one.
 fn readable(config: &Config) -> Result<Option<Arc<Store>>, Failure> {
     match store::open(config, Access::Read) {
         Ok(store) => Ok(Some(store)),

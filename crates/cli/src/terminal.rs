@@ -104,7 +104,7 @@ impl Columns {
 ///
 /// # Errors
 /// When the write fails for another reason, such as a full disk.
-pub(super) fn print(text: impl AsRef<[u8]>) -> Result<bool, Failure> {
+pub(super) fn print(text: &(impl AsRef<[u8]> + ?Sized)) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),

@@ -80,7 +80,7 @@ pub(super) fn run(args: &AdminArgs, config: &Config) -> Result<ExitCode, Failure
     let Command::User { command } = &args.command;
     match command {
         UserCommand::Add(args) => add(args, config)?,
-        UserCommand::List => terminal::print(list(&config.admin.users)).map(drop)?,
+        UserCommand::List => terminal::print(&list(&config.admin.users)).map(drop)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -93,7 +93,7 @@ fn network(text: &str) -> Result<IpNet, &'static str> {
 pub(super) fn run(args: &ClientArgs, config: &Config) -> Result<ExitCode, Failure> {
     match &args.command {
         Command::Add(args) => add(args, config)?,
-        Command::List => terminal::print(list(&config.clients)).map(drop)?,
+        Command::List => terminal::print(&list(&config.clients)).map(drop)?,
         Command::Check { name } => return check(name, config),
     }
     Ok(ExitCode::SUCCESS)
@@ -197,7 +197,7 @@ fn check(name: &str, config: &Config) -> Result<ExitCode, Failure> {
     } else {
         ("wrong", ExitCode::from(WRONG))
     };
-    terminal::print(format!("{name}: {word}\n"))?;
+    terminal::print(&format!("{name}: {word}\n"))?;
     Ok(code)
 }
 

@@ -60,7 +60,7 @@ pub(super) fn run(args: &ConfigArgs, explicit: Option<&Path>) -> Result<ExitCode
         }
         Command::Show => shown(&config),
     };
-    terminal::print(text)?;
+    terminal::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -136,7 +136,7 @@ async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), Failure
             Some(Added { id, reach }) => {
                 let id = OverrideId::in_store(&id).unwrap_or(new.id);
                 let added = Override { id, ..new };
-                terminal::print(format!("override {}\n", sentence(&added)))?;
+                terminal::print(&format!("override {}\n", sentence(&added)))?;
                 return tell_reach(reach.as_ref());
             }
             None => {
@@ -149,7 +149,7 @@ async fn add(args: &AddArgs, config: &Config, now: Moment) -> Result<(), Failure
     let added = new.clone();
     let id = store.add_override(new).await?;
     let added = Override { id, ..added };
-    terminal::print(format!("override {}\n", sentence(&added)))?;
+    terminal::print(&format!("override {}\n", sentence(&added)))?;
     tell(config).await
 }
 
@@ -203,7 +203,7 @@ pub(super) async fn known(config: &Config) -> Result<Vec<Override>, Failure> {
     Ok(known)
 }
 
-/// Opens the store; none where there is none.
+/// Opens the store; `None` without one.
 fn readable(config: &Config) -> Result<Option<Arc<Store>>, Failure> {
     match store::open(config, Access::Read) {
         Ok(store) => Ok(Some(store)),
@@ -228,7 +228,7 @@ async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), 
         if let Some::<Option<Reach>>(reach) =
             through_process(config, Method::DELETE, &target, None).await?
         {
-            terminal::print(format!("override {known} removed\n"))?;
+            terminal::print(&format!("override {known} removed\n"))?;
             return tell_reach(reach.as_ref());
         }
     }
@@ -244,7 +244,7 @@ async fn remove(id: &str, by: &str, config: &Config, now: Moment) -> Result<(), 
         });
         return Err(why.into());
     }
-    terminal::print(format!("override {known} removed\n"))?;
+    terminal::print(&format!("override {known} removed\n"))?;
     tell(config).await
 }
 
@@ -297,7 +297,7 @@ fn tell_reach(reach: Option<&Reach>) -> Result<(), Failure> {
         return Ok(());
     };
     let text = reach.to_string();
-    terminal::print(format!("{}\n", terminal::printable(&text))).map(drop)
+    terminal::print(&format!("{}\n", terminal::printable(&text))).map(drop)
 }
 
 /// Returns `12: deny /private/ of https://site.example until 2026-12-31T00:00:00.000Z, by Ada Example: a letter`.

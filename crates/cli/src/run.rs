@@ -36,7 +36,7 @@ use self::args::Confine;
 use self::environment::{ClientFiles, child_environment, fill_placeholders};
 use self::namespace::Handover;
 pub(super) use self::namespace::run as run_confined;
-use self::summary::{Exemption, OfRun, OlderRobots, Output};
+use self::summary::{Exemption, FORMAT, OfRun, OlderRobots, Output};
 use super::Failure;
 use super::terminal::{say, tell};
 use crate::service::announce::{tell_mode, warn_of_authority};
@@ -149,6 +149,7 @@ async fn supervised(
     };
     let facts = proxy.summary().facts(proxy.settings().log.redact_query);
     let of_run = OfRun {
+        format: FORMAT,
         exit_code: code,
         exemption_not_taken: exemption.as_ref(),
         older_robots: &older,

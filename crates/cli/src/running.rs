@@ -63,7 +63,7 @@ pub(super) fn ready(config: &Config) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let faults = faults.join("; ");
-    terminal::print(format!("not ready: {}\n", terminal::printable(&faults)))?;
+    terminal::print(&format!("not ready: {}\n", terminal::printable(&faults)))?;
     Ok(ExitCode::from(NOT_READY))
 }
 

@@ -4,7 +4,6 @@
 //! No request waits for these tasks. They report a failure and try again.
 
 pub mod announce;
-mod error;
 pub mod join;
 pub mod listeners;
 
@@ -19,7 +18,6 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
-pub use self::error::StartError;
 use self::join::{first_answer, join};
 use crate::Failure;
 use crawlgate_admin::http::{
@@ -72,14 +70,13 @@ pub fn build(
     config: Config,
     suffix: Option<u32>,
     open: impl FnOnce(&Config, Option<Arc<Store>>, &Clock) -> Result<Log, LogError>,
-) -> Result<Arc<Proxy>, StartError> {
+) -> Result<Arc<Proxy>, Failure> {
     let clock = Clock::system();
     let authority = Authority::load_or_create(&config.tls, clock.clone())?;
     let egress = Egress::new(&config, clock.clone())?;
-    let store = match &config.store.path {
-        Some(_) => Some(store::open(&config, Access::Write)?),
-        None => None,
-    };
+    let path = config.store.path.as_ref();
+    let store = path.map(|_| store::open(&config, Access::Write));
+    let store = store.transpose()?;
     let log = open(&config, store, &clock)?;
     let fleet = join(&config, suffix, &clock)?;
     Ok(Proxy::new(config, egress, authority, log, fleet, clock)?)
@@ -106,6 +103,7 @@ pub struct BackgroundTasks {
 }
 
 /// The store, the key of its log, its witnesses, and the place that has it, too.
+#[derive(Clone)]
 struct LogParts {
     store: Arc<Store>,
     key: Arc<LogKey>,
@@ -118,7 +116,7 @@ impl BackgroundTasks {
     ///
     /// # Errors
     /// When the key or the overrides cannot be read: without the overrides, no request can be judged.
-    pub async fn start(proxy: &Arc<Proxy>) -> Result<BackgroundTasks, StartError> {
+    pub async fn start(proxy: &Arc<Proxy>) -> Result<BackgroundTasks, Failure> {
         let clock = Clock::system();
         let mut background = BackgroundTasks {
             tasks: JoinSet::new(),
@@ -159,23 +157,23 @@ impl BackgroundTasks {
         &mut self,
         proxy: &Arc<Proxy>,
         store: &Arc<Store>,
-    ) -> Result<(), StartError> {
+    ) -> Result<(), Failure> {
         let settings = proxy.settings();
         let key = store::log_key(&settings)?;
-        let witnesses = Witnesses::of(&settings, store, &key, self.clock.clone()).await;
-        let witnesses = Arc::new(witnesses?);
+        let witnesses = Witnesses::of(&settings, store, &key, self.clock.clone()).await?;
         let shipper = Shipper::of(&settings, store, &key, self.clock.clone()).await?;
-        self.log = Some(LogParts {
-            store: Arc::clone(store),
-            key: Arc::clone(&key),
-            witnesses: Arc::clone(&witnesses),
-            shipper,
-        });
         for task in witnesses.tasks() {
             self.tasks.spawn(task);
         }
+        self.log = Some(LogParts {
+            store: Arc::clone(store),
+            key,
+            witnesses: Arc::new(witnesses),
+            shipper,
+        });
         let override_sync = OverrideSync::start(proxy, store).await;
-        let override_sync = override_sync.map_err(StartError::Overrides)?;
+        let override_sync =
+            override_sync.map_err(|error| format!("the overrides cannot be read: {error}"))?;
         let changed = Arc::clone(&self.overrides_changed);
         self.tasks
             .spawn(Arc::clone(&override_sync).follow_store(changed));
@@ -190,24 +188,19 @@ impl BackgroundTasks {
         for server in std::mem::take(&mut self.servers) {
             self.tasks.spawn(server);
         }
-        let Some(kept) = &self.log else {
+        let Some(log) = self.log.clone() else {
             return;
         };
-        let (store, key) = (Arc::clone(&kept.store), Arc::clone(&kept.key));
-        let witnesses = Arc::clone(&kept.witnesses);
-        if let Some(shipper) = &kept.shipper {
-            self.tasks.spawn(Arc::clone(shipper).run());
+        if let Some(shipper) = log.shipper {
+            self.tasks.spawn(shipper.run());
         }
-        let settings = {
-            let proxy = Arc::clone(proxy);
-            move || proxy.settings().audit.clone()
-        };
         let (proxy, clock) = (Arc::clone(proxy), self.clock.clone());
         self.tasks.spawn(async move {
             // A failure is told by the log, and this task continues as soon as it is over.
             let _ = proxy.log().flush().await;
-            witnesses.asked().await;
-            store::maintain(store, key, settings, clock).await;
+            log.witnesses.asked().await;
+            let settings = move || proxy.settings().audit.clone();
+            store::maintain(log.store, log.key, settings, clock).await;
         });
     }
 
@@ -216,7 +209,7 @@ impl BackgroundTasks {
     ///
     /// # Errors
     /// When the token is not available: an operator who relies on the console must not miss it.
-    fn app(&mut self, proxy: &Arc<Proxy>) -> Result<AppState, StartError> {
+    fn app(&mut self, proxy: &Arc<Proxy>) -> Result<AppState, Failure> {
         if let Some(app) = &self.app {
             return Ok(app.clone());
         }
@@ -224,12 +217,13 @@ impl BackgroundTasks {
         let token = admin.token_file.as_deref();
         let token = token.filter(|_| admin.address.is_some());
         let token = token.map(Token::load_or_create).transpose()?;
+        let log = self.log.as_ref();
         let process = Process {
             proxy: Arc::clone(proxy),
             overrides_changed: Arc::clone(&self.overrides_changed),
             override_sync: self.override_sync.clone(),
-            witnesses: self.log.as_ref().map(|log| Arc::clone(&log.witnesses)),
-            shipper: self.log.as_ref().and_then(|log| log.shipper.clone()),
+            witnesses: log.map(|log| Arc::clone(&log.witnesses)),
+            shipper: log.and_then(|log| log.shipper.clone()),
             started: self.started,
         };
         let app = AppState::new(process, &self.tries, token);
@@ -242,7 +236,7 @@ impl BackgroundTasks {
     /// # Errors
     /// When the address, the token or the certificate is not available: an operator who relies on the console must not miss
     /// it.
-    pub fn open_admin(&mut self, proxy: &Arc<Proxy>) -> Result<(), StartError> {
+    pub fn open_admin(&mut self, proxy: &Arc<Proxy>) -> Result<(), Failure> {
         let settings = proxy.settings();
         let Some(address) = settings.admin.address else {
             return Ok(());
@@ -276,7 +270,7 @@ impl BackgroundTasks {
     ///
     /// # Errors
     /// When the address is not available.
-    pub fn open_public(&mut self, proxy: &Arc<Proxy>) -> Result<(), StartError> {
+    pub fn open_public(&mut self, proxy: &Arc<Proxy>) -> Result<(), Failure> {
         let settings = proxy.settings();
         let Some(address) = settings.admin.public_try else {
             return Ok(());
@@ -296,7 +290,7 @@ impl BackgroundTasks {
     ///
     /// # Errors
     /// When the token of the admin side is not available.
-    pub async fn listen(&mut self, proxy: &Arc<Proxy>, path: &Path) -> Result<(), StartError> {
+    pub async fn listen(&mut self, proxy: &Arc<Proxy>, path: &Path) -> Result<(), Failure> {
         let app = self.app(proxy)?;
         match Socket::bind(path).await {
             Ok(socket) => {
@@ -336,27 +330,17 @@ impl BackgroundTasks {
             fleet.leave().await;
         }
         self.tasks.shutdown().await;
-        let Some(LogParts {
-            store,
-            key,
-            witnesses,
-            shipper,
-        }) = self.log
-        else {
+        let Some(log) = self.log else {
             return;
         };
-        let signed = timeout(
-            LAST_CHECKPOINT_TIMEOUT,
-            store.checkpoint(key, self.clock.now()),
-        )
-        .await;
-        match signed {
-            Ok(Ok(_)) => witnesses.offer_last().await,
+        let signed = log.store.checkpoint(log.key, self.clock.now());
+        match timeout(LAST_CHECKPOINT_TIMEOUT, signed).await {
+            Ok(Ok(_)) => log.witnesses.offer_last().await,
             // The next process begins with a checkpoint.
             Ok(Err(error)) => warn!("the last records are not signed yet: {error}"),
             Err(_) => warn!("the last records are not signed yet: the store takes too long"),
         }
-        if let Some(shipper) = shipper {
+        if let Some(shipper) = log.shipper {
             shipper.last().await;
         }
     }

@@ -95,7 +95,7 @@ pub(super) fn run(args: &SigningArgs, config: &Config) -> Result<ExitCode, Failu
         Command::Rotate { name, now } => find(config, name)
             .and_then(|settings| rotate::step(settings, *now, Clock::system().now())),
     };
-    terminal::print(said?)?;
+    terminal::print(&said?)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -178,11 +178,8 @@ async fn answer_lines(
 fn read_lines(mut input: impl BufRead, to_ask: &mpsc::Sender<Vec<u8>>) {
     loop {
         let mut line = Vec::new();
-        match input
-            .by_ref()
-            .take(LONGEST_LINE)
-            .read_until(b'\n', &mut line)
-        {
+        let mut limited = input.by_ref().take(LONGEST_LINE);
+        match limited.read_until(b'\n', &mut line) {
             Ok(0) => return,
             Ok(_) if line.last() == Some(&b'\n') => {}
             // The line is too long, or the input ends within it: the rest may look like a whole request. Its first word
@@ -190,36 +187,14 @@ fn read_lines(mut input: impl BufRead, to_ask: &mpsc::Sender<Vec<u8>>) {
             Ok(_) => {
                 let word = memchr::memchr(b' ', &line).unwrap_or(line.len());
                 line.truncate(word.min(line::CHANNEL_DIGITS));
-                if skip_line(&mut input).is_err() {
+                if input.skip_until(b'\n').is_err() {
                     return;
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => return,
         }
         if to_ask.blocking_send(line).is_err() {
             return;
-        }
-    }
-}
-
-/// Reads to the end of a line.
-fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
-    loop {
-        let (done, octets) = {
-            let available = match input.fill_buf() {
-                Ok(available) => available,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            match memchr::memchr(b'\n', available) {
-                Some(at) => (true, at + 1),
-                None => (available.is_empty(), available.len()),
-            }
-        };
-        input.consume(octets);
-        if done {
-            return Ok(());
         }
     }
 }

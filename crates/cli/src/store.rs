@@ -92,7 +92,7 @@ pub(super) fn run(args: &StoreArgs, config: &Config) -> Result<ExitCode, Failure
         Command::Size => (size(config)?, ExitCode::SUCCESS),
         Command::Release => (release(config)?, ExitCode::SUCCESS),
     };
-    terminal::print(text)?;
+    terminal::print(&text)?;
     Ok(code)
 }
 

@@ -104,7 +104,7 @@ impl Columns {
 ///
 /// # Errors
 /// When the write fails for another reason, such as a full disk.
-pub(super) fn print(text: impl AsRef<[u8]>) -> Result<bool, Failure> {
+pub(super) fn print(text: &(impl AsRef<[u8]> + ?Sized)) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
@@ -187,7 +187,7 @@ impl Paint {
     }
 
     /// Returns `text` in its tone.
-    pub(super) fn tone<T: fmt::Display>(self, tone: Tone, text: T) -> Toned<T> {
+    pub(super) fn tone(self, tone: Tone, text: impl fmt::Display) -> String {
         let style = match (self, tone) {
             (Paint::Plain, _) => Style::new(),
             (Paint::Colour, Tone::Good) => AnsiColor::Green.on_default().bold(),
@@ -196,20 +196,7 @@ impl Paint {
             (Paint::Colour, Tone::Label) => Style::new().dimmed(),
             (Paint::Colour, Tone::Strong) => Style::new().bold(),
         };
-        Toned { style, text }
-    }
-}
-
-/// A text with its style around it.
-pub(super) struct Toned<T> {
-    style: Style,
-    text: T,
-}
-
-impl<T: fmt::Display> fmt::Display for Toned<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Toned { style, text } = self;
-        write!(f, "{style}{text}{style:#}")
+        format!("{style}{text}{style:#}")
     }
 }
 
@@ -264,7 +251,7 @@ mod tests {
 
     #[test]
     fn colours_are_put_around_text_and_taken_back() {
-        let toned = |paint: Paint| paint.tone(Tone::Good, "allow").to_string();
+        let toned = |paint: Paint| paint.tone(Tone::Good, "allow");
         assert_eq!(toned(Paint::Plain), "allow");
         let coloured = toned(Paint::Colour);
         assert!(coloured.starts_with("\u{1b}[") && coloured.ends_with("\u{1b}[0m"));

@@ -15,7 +15,7 @@ use std::{
 use rustix::process::{Pid, Signal};
 use tokio::process::{Child, Command};
 
-use super::confine::{self, Refusal};
+use super::confine;
 use super::environment::Variables;
 use crate::FAILED;
 use crate::signals::CaughtSignals;
@@ -60,64 +60,40 @@ pub enum Reachable {
     Port(u16),
 }
 
-/// The command could not be started.
+/// The command could not be started: the reason, for the operator.
 #[derive(Debug)]
 pub struct SpawnError {
-    program: OsString,
-    cause: Cause,
-}
-
-#[derive(Debug)]
-enum Cause {
-    /// The system does not run the program.
-    Program(io::Error),
-    /// The kernel does not confine the command.
-    Confinement(Refusal),
+    why: String,
+    exit_code: u8,
 }
 
 impl SpawnError {
-    /// An error of the program itself.
-    pub(super) fn of_program(program: &OsStr, source: io::Error) -> Self {
-        Self {
-            program: program.to_owned(),
-            cause: Cause::Program(source),
-        }
+    /// An error of the program itself. Its exit code is that of shells: 127 if there is no such program, 126 if it cannot be
+    /// run.
+    pub(super) fn of_program(program: &OsStr, error: &io::Error) -> Self {
+        let program = program.display();
+        let (why, exit_code) = match error.kind() {
+            io::ErrorKind::NotFound => (format!("{program}: no such program"), 127),
+            io::ErrorKind::PermissionDenied => (format!("{program}: not executable"), 126),
+            _ => (format!("{program}: cannot be run: {error}"), 126),
+        };
+        Self { why, exit_code }
     }
 
-    /// Returns the exit code, as shells do: 127 if there is no such program, 126 if it cannot be run; crawlgate's own
-    /// code if the kernel refuses to confine it.
+    /// Returns the exit code.
     #[must_use]
-    pub fn exit_code(&self) -> u8 {
-        match &self.cause {
-            Cause::Confinement(_) => FAILED,
-            Cause::Program(error) if error.kind() == io::ErrorKind::NotFound => 127,
-            Cause::Program(_) => 126,
-        }
+    pub const fn exit_code(&self) -> u8 {
+        self.exit_code
     }
 }
 
 impl fmt::Display for SpawnError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let program = self.program.display();
-        match &self.cause {
-            Cause::Confinement(refusal) => write!(f, "{program} was not started: {refusal}"),
-            Cause::Program(error) => match error.kind() {
-                io::ErrorKind::NotFound => write!(f, "{program}: no such program"),
-                io::ErrorKind::PermissionDenied => write!(f, "{program}: not executable"),
-                _ => write!(f, "{program}: cannot be run: {error}"),
-            },
-        }
+        f.write_str(&self.why)
     }
 }
 
-impl Error for SpawnError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.cause {
-            Cause::Program(error) => Some(error),
-            Cause::Confinement(refusal) => Some(refusal),
-        }
-    }
-}
+impl Error for SpawnError {}
 
 /// The signals to pass on.
 const SIGNALS: [Signal; 6] = [
@@ -149,7 +125,7 @@ pub fn start(
     environment: &Variables,
     reachable: Reachable,
 ) -> Result<Running, SpawnError> {
-    let failed = |source| SpawnError::of_program(program, source);
+    let failed = |error: io::Error| SpawnError::of_program(program, &error);
     // Before the start: a signal right after it must be caught already.
     let signals = CaughtSignals::listen(&SIGNALS).map_err(failed)?;
     let mut command = Command::new(program);
@@ -164,8 +140,8 @@ pub fn start(
         Reachable::Anywhere => command.spawn().map_err(failed)?,
         Reachable::Port(port) => confine::spawn(&mut command, port)
             .map_err(|refusal| SpawnError {
-                program: program.to_owned(),
-                cause: Cause::Confinement(refusal),
+                why: format!("{} was not started: {refusal}", program.display()),
+                exit_code: FAILED,
             })?
             .map_err(failed)?,
     };
@@ -193,7 +169,7 @@ impl Running {
         loop {
             tokio::select! {
                 status = self.child.wait() => {
-                    let status = status.map_err(|error| SpawnError::of_program(&self.program, error))?;
+                    let status = status.map_err(|error| SpawnError::of_program(&self.program, &error))?;
                     return Ok(status.into());
                 }
                 signal = self.signals.next() => {

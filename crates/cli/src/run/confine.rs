@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
-use std::{error::Error, fmt, io, thread};
+use std::{fmt, io, thread};
 
 use landlock::{
     AccessNet, CompatLevel, Compatible as _, NetPort, Ruleset, RulesetAttr as _,
@@ -27,39 +27,8 @@ use seccompiler::{
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
-/// The reason why the kernel does not confine a command.
-#[derive(Debug)]
-pub struct Refusal {
-    /// The request to the kernel.
-    what: &'static str,
-    /// The kernel's error.
-    why: Box<dyn Error + Send + Sync>,
-    /// The way out.
-    hint: &'static str,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, why, hint } = self;
-        write!(f, "{what}: {why}; {hint}")
-    }
-}
-
-impl Error for Refusal {}
-
-impl Refusal {
-    pub(super) fn new(
-        what: &'static str,
-        why: impl Into<Box<dyn Error + Send + Sync>>,
-        hint: &'static str,
-    ) -> Self {
-        Self {
-            what,
-            why: why.into(),
-            hint,
-        }
-    }
-}
+/// The reason why the kernel does not confine a command, and the way out.
+pub(super) type Refusal = String;
 
 /// Starts `command` so that it reaches `port` by TCP, and nothing else.
 ///
@@ -162,20 +131,17 @@ fn filter() -> Result<BpfProgram, BackendError> {
     SeccompFilter::new(forbidden, SeccompAction::Allow, denied, ARCH.try_into()?)?.try_into()
 }
 
-fn unfiltered(why: impl Into<Box<dyn Error + Send + Sync>>) -> Refusal {
-    Refusal::new(
-        "the kernel does not confine it with a filter of system calls",
-        why,
-        "that takes seccomp, and x86-64, ARM64 or 64-bit RISC-V; --confine=net takes user namespaces instead",
+fn unfiltered(why: impl fmt::Display) -> Refusal {
+    format!(
+        "the kernel does not confine it with a filter of system calls: {why}; that takes seccomp, and x86-64, ARM64 or 64-bit \
+         RISC-V; --confine=net takes user namespaces instead"
     )
 }
 
-fn refused(why: impl Into<Box<dyn Error + Send + Sync>>) -> Refusal {
-    Refusal::new(
-        "the kernel does not confine it with Landlock",
-        why,
-        "Landlock's network rules take Linux 6.7 with \"landlock\" among its security modules (`lsm=`), and at most 16 \
-         layers; --confine=net takes user namespaces instead",
+fn refused(why: impl fmt::Display) -> Refusal {
+    format!(
+        "the kernel does not confine it with Landlock: {why}; Landlock's network rules take Linux 6.7 with \"landlock\" \
+         among its security modules (`lsm=`), and at most 16 layers; --confine=net takes user namespaces instead"
     )
 }
 
@@ -202,7 +168,7 @@ mod tests {
                 let mut command = Command::new("touch");
                 spawn(command.arg(&trace), 1)
             });
-            layered.join().unwrap().unwrap_err().to_string()
+            layered.join().unwrap().unwrap_err()
         });
         let start = "the kernel does not confine it with Landlock: ";
         let is_told = refusal.starts_with(start) && refusal.contains("--confine=net");

@@ -120,7 +120,8 @@ pub(crate) fn run(args: &ConfinedArgs) -> Result<ExitCode, Failure> {
     hand_over(&args.handover).map_err(|error| {
         format!("{name} was not started: the proxy cannot listen in its namespace: {error}")
     })?;
-    let error = SpawnError::of_program(program, Command::new(program).args(arguments).exec());
+    let error = Command::new(program).args(arguments).exec();
+    let error = SpawnError::of_program(program, &error);
     terminal::tell(&error);
     Ok(ExitCode::from(error.exit_code()))
 }
@@ -142,11 +143,11 @@ fn enter() -> Result<(), Refusal> {
 }
 
 fn refused(error: impl Into<io::Error>) -> Refusal {
-    Refusal::new(
-        "the kernel does not give it a network of its own",
-        error.into(),
-        "it needs user namespaces, which sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone and \
-         kernel.apparmor_restrict_unprivileged_userns can forbid; --confine takes Landlock instead",
+    format!(
+        "the kernel does not give it a network of its own: {}; it needs user namespaces, which sysctl \
+         user.max_user_namespaces, kernel.unprivileged_userns_clone and kernel.apparmor_restrict_unprivileged_userns can \
+         forbid; --confine takes Landlock instead",
+        error.into()
     )
 }
 

@@ -2,12 +2,11 @@
 //! printed.
 
 use std::fmt;
-use std::io::{self, Write as _};
 use std::path::Path;
 
 use serde::Serialize;
 
-use crate::Failure;
+use crate::{Failure, terminal};
 use crawlgate_evidence::Facts;
 use crawlgate_gate::explain::states::ago;
 use crawlgate_proxy::Proxy;
@@ -17,7 +16,7 @@ use crawlgate_system::clock::Moment;
 use crawlgate_text::time_text;
 
 /// The name and the version of the format.
-const FORMAT: &str = "crawlgate-run@1";
+pub(super) const FORMAT: &str = "crawlgate-run@1";
 
 /// The word for standard error.
 const JSON: &str = "json";
@@ -106,6 +105,7 @@ impl fmt::Display for OlderRobots {
 /// The summary of a run.
 #[derive(Serialize)]
 pub(super) struct OfRun<'a> {
+    pub(super) format: &'static str,
     pub(super) exit_code: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) exemption_not_taken: Option<&'a Exemption>,
@@ -115,13 +115,6 @@ pub(super) struct OfRun<'a> {
     pub(super) refused_without_record: u64,
     #[serde(flatten)]
     pub(super) facts: &'a Facts,
-}
-
-#[derive(Serialize)]
-struct Document<'a> {
-    format: &'static str,
-    #[serde(flatten)]
-    run: &'a OfRun<'a>,
 }
 
 impl Output {
@@ -141,15 +134,10 @@ impl Output {
 
     /// Writes the summary.
     pub(super) fn write(self, run: &OfRun<'_>) -> Result<(), Failure> {
-        let document = Document {
-            format: FORMAT,
-            run,
-        };
-        let line = serde_json::to_string(&document)?;
-        let line = line + "\n";
+        let line = serde_json::to_string(run)? + "\n";
         match self {
             Self::Stderr => {
-                let _ = io::stderr().write_all(line.as_bytes()); // stderr may be closed
+                terminal::say(line.trim_end());
                 Ok(())
             }
             Self::File(mut file) => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustls::sign::SingleCertAndKey;
 use tokio::time::timeout;
 
-use super::StartError;
+use crate::Failure;
 use crawlgate_config::Config;
 use crawlgate_egress as egress;
 use crawlgate_proxy::listener;
@@ -28,7 +28,7 @@ pub fn join(
     config: &Config,
     suffix: Option<u32>,
     clock: &Clock,
-) -> Result<Option<Arc<Fleet>>, StartError> {
+) -> Result<Option<Arc<Fleet>>, Failure> {
     let fleet = &config.fleet;
     let Some(key_file) = fleet.key_file.as_deref().filter(|_| fleet.is_on()) else {
         return Ok(None);
@@ -48,11 +48,12 @@ pub fn join(
 ///
 /// # Errors
 /// When the trusted roots, the certificate, its key or the password cannot be read.
-pub fn engine(config: &Config) -> Result<Arc<Engine>, StartError> {
+pub fn engine(config: &Config) -> Result<Arc<Engine>, Failure> {
     let fleet = &config.fleet;
     let mut tls = egress::tls_config(&config.tls.extra_roots)?;
     if let (Some(cert), Some(key)) = (&fleet.cert, &fleet.key) {
-        let certified = pem::certified(cert, key, tls.crypto_provider())?;
+        let certified = pem::certified(cert, key, tls.crypto_provider());
+        let certified = certified.map_err(|error| format!("[fleet] {error}"))?;
         tls.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(certified));
     }
     Ok(Engine::of(fleet, Arc::new(tls))?)

@@ -2,12 +2,11 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
 
 use listenfd::ListenFd;
-use thiserror::Error;
 use tokio::net::TcpSocket;
 
+use crate::Failure;
 use crawlgate_admin::{BindError, claim};
 use crawlgate_config::{Config, Listen, ListenAt, Listener as Configured};
 use crawlgate_proxy::listener::{Bound, Listener};
@@ -15,61 +14,9 @@ use crawlgate_proxy::listener::{Bound, Listener};
 /// Connections that wait to be accepted, per listener.
 const BACKLOG: u32 = 1024;
 
-/// The reason why crawlers cannot connect.
-#[derive(Debug, Error)]
-pub enum ListenError {
-    /// A passed socket cannot be used.
-    #[error("socket {index} passed by the service manager: {error}")]
-    Passed {
-        /// Its number.
-        index: usize,
-        /// The reason.
-        #[source]
-        error: io::Error,
-    },
-    /// A passed socket is not there.
-    #[error("socket {index} passed by the service manager is gone")]
-    Gone {
-        /// Its number.
-        index: usize,
-    },
-    /// Anyone could connect to a passed socket.
-    #[error("{of} {address}, passed by the service manager: {}", Listen::EXPOSED)]
-    Exposed {
-        /// The section of the configuration.
-        of: String,
-        /// Its address.
-        address: SocketAddr,
-    },
-    /// A passed socket has no address.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// A Unix socket cannot be made.
-    #[error("[[listener]] {name:?}, unix {path}: {why}")]
-    Unix {
-        /// The name of the listener.
-        name: String,
-        /// The path of the socket.
-        path: PathBuf,
-        /// The reason, and the way out.
-        why: String,
-    },
-    /// An address cannot be bound.
-    #[error("cannot listen on {address}: {error}{hint}")]
-    Address {
-        /// The address.
-        address: SocketAddr,
-        /// The reason.
-        #[source]
-        error: io::Error,
-        /// The way out.
-        hint: String,
-    },
-}
-
 /// Returns all listeners, bound. The sockets that systemd passes under the name of a `[[listener]]` (FileDescriptorName=)
 /// become that one's; other passed sockets replace `[listen] address`.
-pub async fn listeners(config: &Config) -> Result<Vec<Listener>, ListenError> {
+pub async fn listeners(config: &Config) -> Result<Vec<Listener>, Failure> {
     // Read first: reading the sockets removes the variables.
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut sockets = ListenFd::from_env();
@@ -108,32 +55,31 @@ pub async fn listeners(config: &Config) -> Result<Vec<Listener>, ListenError> {
     Ok(listeners)
 }
 
-fn take(sockets: &mut ListenFd, index: usize) -> Result<Bound, ListenError> {
-    let failed = |error| ListenError::Passed { index, error };
+fn take(sockets: &mut ListenFd, index: usize) -> Result<Bound, Failure> {
+    let of = format!("socket {index} passed by the service manager");
     let taken = match sockets.take_tcp_listener(index) {
         Ok(taken) => taken.map(Bound::Tcp),
         // Not a TCP socket: try a Unix socket, and report that error if it is not one either.
         Err(_) => sockets
             .take_unix_listener(index)
-            .map_err(failed)?
+            .map_err(|error| format!("{of}: {error}"))?
             .map(|socket| Bound::Unix(socket, None)),
     };
-    taken.ok_or(ListenError::Gone { index })
+    Ok(taken.ok_or_else(|| format!("{of} is gone"))?)
 }
 
 /// Returns a passed socket of `[listen]`, if the settings limit who may connect.
-fn guarded(socket: Bound, config: &Config) -> Result<Bound, ListenError> {
+fn guarded(socket: Bound, config: &Config) -> Result<Bound, Failure> {
     match address(&socket)? {
         Some(address) if !config.listen.may_listen_on(&address) => {
-            let of = "[listen]".to_owned();
-            Err(ListenError::Exposed { of, address })
+            Err(exposed("[listen]", address))
         }
         _ => Ok(socket),
     }
 }
 
 /// Returns a passed socket of a `[[listener]]`, under the same condition.
-fn guarded_as(socket: Bound, configured: &Configured) -> Result<Bound, ListenError> {
+fn guarded_as(socket: Bound, configured: &Configured) -> Result<Bound, Failure> {
     let Some(address) = address(&socket)? else {
         return Ok(socket);
     };
@@ -145,37 +91,41 @@ fn guarded_as(socket: Bound, configured: &Configured) -> Result<Bound, ListenErr
         return Ok(socket);
     }
     let of = format!("[[listener]] {:?},", configured.name);
-    Err(ListenError::Exposed { of, address })
+    Err(exposed(&of, address))
 }
 
-fn address(socket: &Bound) -> Result<Option<SocketAddr>, ListenError> {
+/// Tells that anyone could connect to a passed socket.
+fn exposed(of: &str, address: SocketAddr) -> Failure {
+    let why = Listen::EXPOSED;
+    format!("{of} {address}, passed by the service manager: {why}").into()
+}
+
+fn address(socket: &Bound) -> Result<Option<SocketAddr>, Failure> {
     match socket {
         Bound::Tcp(listener) => Ok(Some(listener.local_addr()?)),
         Bound::Unix(..) => Ok(None),
     }
 }
 
-async fn make(configured: &Configured) -> Result<Bound, ListenError> {
+async fn make(configured: &Configured) -> Result<Bound, Failure> {
     let label = format!("[[listener]] {:?}, address", configured.name);
     let (path, mode) = match &configured.at {
         ListenAt::Address(address) => return bind(address, &label).map(Bound::Tcp),
         ListenAt::Unix { path, mode } => (path, *mode),
     };
-    let failed = |why: String| ListenError::Unix {
-        name: configured.name.to_string(),
-        path: path.clone(),
-        why,
-    };
+    let of = format!(
+        "[[listener]] {:?}, unix {}",
+        configured.name,
+        path.display()
+    );
     match claim(path, mode).await {
         Ok((listener, file)) => {
-            let listener = listener
-                .into_std()
-                .map_err(|error| failed(error.to_string()))?;
+            let listener = listener.into_std();
+            let listener = listener.map_err(|error| format!("{of}: {error}"))?;
             Ok(Bound::Unix(listener, Some(file)))
         }
         Err(BindError::Taken(_)) => {
-            let why = "another process listens there; give this one a separate place";
-            Err(failed(why.to_owned()))
+            bail!("{of}: another process listens there; give this one a separate place")
         }
         Err(BindError::Failed { error, .. }) => {
             let hint = match error.kind() {
@@ -185,12 +135,12 @@ async fn make(configured: &Configured) -> Result<Bound, ListenError> {
                 io::ErrorKind::AlreadyExists => "; move that away, or name another path",
                 _ => "",
             };
-            Err(failed(format!("{error}{hint}")))
+            bail!("{of}: {error}{hint}")
         }
     }
 }
 
-fn bind(address: &SocketAddr, key: &str) -> Result<TcpListener, ListenError> {
+fn bind(address: &SocketAddr, key: &str) -> Result<TcpListener, Failure> {
     let bound = || {
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4(),
@@ -211,10 +161,6 @@ fn bind(address: &SocketAddr, key: &str) -> Result<TcpListener, ListenError> {
             io::ErrorKind::PermissionDenied => format!(": set {key} to a port above 1023"),
             _ => String::new(),
         };
-        ListenError::Address {
-            address: *address,
-            error,
-            hint,
-        }
+        format!("cannot listen on {address}: {error}{hint}").into()
     })
 }

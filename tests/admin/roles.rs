@@ -314,8 +314,7 @@ fn a_page_shows_the_user_and_hides_what_the_role_may_not_do() {
     assert!(problem(&forged, 403).contains("this form is not of this console"));
     // A form that was loaded before the role changed: a page that tells why.
     let fields = format!("{}Accept: text/html\r\n", bearer("reader"));
-    let answer = gate.ask("POST", "/overrides", &fields, "");
-    assert_eq!(answer.status, 403);
+    let answer = gate.ask("POST", "/overrides", &fields, "").is(403);
     says!(answer.text(), "<h1", "this takes the role operate");
 }
 

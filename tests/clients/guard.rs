@@ -199,13 +199,9 @@ fn the_proxy_denies_what_a_real_server_would_serve() {
         let server = Server::start(kind, root.path(), 0);
         let url = |target: &str| format!("http://{}{target}", server.address);
         let mut passed = 0;
-        for target in [
-            "/private%2Fdiary.html",
-            "/x/..%2Fprivate/diary.html",
-            "/private%2fdiary.html?",
-            "/x/../private/diary.html",
-            "/page.php/.",
-        ] {
+        let words = "/private%2Fdiary.html /x/..%2Fprivate/diary.html /private%2fdiary.html? \
+            /x/../private/diary.html /page.php/.";
+        for target in words.split(' ') {
             passed += usize::from(server.serves(target).is_some());
             gate.refuses(&url(target), 403, "path_guard");
         }

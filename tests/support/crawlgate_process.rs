@@ -79,6 +79,14 @@ impl Setup {
         toml.clone_into(&mut self.tables);
     }
 
+    /// Adds an override for a whole origin to the file.
+    pub(crate) fn asserts(&mut self, origin: &str, action: &str) {
+        self.set("[override]", "origin", &format!("{origin:?}"));
+        self.set("[override]", "action", &format!("{action:?}"));
+        self.set("[override]", "by", "\"Ada Example\"");
+        self.set("[override]", "reason", "\"a letter\"");
+    }
+
     /// Returns the directory.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
@@ -145,14 +153,8 @@ impl Setup {
             .args([subcommand, "--config"])
             .arg(self.write())
             .current_dir(self.dir.path());
-        for name in [
-            "http_proxy",
-            "https_proxy",
-            "all_proxy",
-            "no_proxy",
-            "RUST_LOG",
-            "CRAWLGATE_CONFIG",
-        ] {
+        let words = "http_proxy https_proxy all_proxy no_proxy RUST_LOG CRAWLGATE_CONFIG";
+        for name in words.split(' ') {
             command.env_remove(name).env_remove(name.to_uppercase());
         }
         command
@@ -377,30 +379,49 @@ impl CrawlgateProcess {
     /// Sends a request without a body and with further field lines (each ended by CRLF).
     #[track_caller]
     pub(crate) fn request(&self, method: &str, url: &str, fields: &str) -> Response {
+        self.sends(method, url, &format!("{fields}\r\n"))
+            .response(method)
+    }
+
+    /// Sends a request on a new connection: `rest` has further field lines, the empty line, and the body. The response is
+    /// still to be read.
+    #[track_caller]
+    pub(crate) fn sends(&self, method: &str, url: &str, rest: &str) -> Wire {
+        let authority = url.split('/').nth(2).unwrap().split('?').next().unwrap();
+        let (mut wire, target) = self.open(url);
+        wire.send(format!(
+            "{method} {target} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n{rest}"
+        ));
+        wire
+    }
+
+    /// Opens a connection for a URL, and returns it with the request-target: absolute-form for `http`, and origin-form inside
+    /// an intercepted CONNECT for `https`.
+    #[track_caller]
+    pub(crate) fn open(&self, url: &str) -> (Wire, String) {
         let (scheme, rest) = url.split_once("://").unwrap();
+        if scheme != "https" {
+            return (self.connect(), url.to_owned());
+        }
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let host = authority.rsplit_once(':');
+        let host = host.map_or(authority, |(host, _)| host);
+        (self.intercept(authority, host), path.to_owned())
+    }
+
+    /// Opens a tunnel with CONNECT.
+    #[track_caller]
+    pub(crate) fn tunnels(&self, authority: &str) -> Wire {
         let mut wire = self.connect();
-        let target = if scheme == "https" {
-            let host = authority
-                .rsplit_once(':')
-                .map_or(authority, |(host, _)| host);
-            wire = self.intercept(authority, host);
-            path
-        } else {
-            url
-        };
-        let fields = format!("Host: {authority}\r\nUser-Agent: TestBot/1.0\r\n{fields}");
-        wire.send(format!("{method} {target} HTTP/1.1\r\n{fields}\r\n"));
-        wire.response(method)
+        let answer = wire.tunnel(authority);
+        assert_eq!(answer.status, 200, "CONNECT {authority}: {answer:?}");
+        wire
     }
 
     /// Opens a tunnel with CONNECT and makes a TLS handshake for `host` that trusts the gate's CA.
     #[track_caller]
     pub(crate) fn intercept(&self, authority: &str, host: &str) -> Wire {
-        let mut wire = self.connect();
-        let answer = wire.tunnel(authority);
-        assert_eq!(answer.status, 200, "CONNECT {authority}: {answer:?}");
-        wire.tls(host, &self.ca_pem())
+        self.tunnels(authority).tls(host, &self.ca_pem())
     }
 
     /// Returns the address of the proxy.

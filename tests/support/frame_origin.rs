@@ -45,12 +45,12 @@ pub(crate) struct FrameOrigin {
 }
 
 impl FrameOrigin {
-    /// Starts an origin with a script: the frames that answer the head of a request, by the numbers of its connection
-    /// and its stream. The first stream of the first connection asks for the robots.txt.
+    /// Starts an origin with a script for its pages: the frames that answer the head of a request, by the numbers of its
+    /// connection and its stream. The first stream of the first connection asks for the robots.txt, and there is none.
     pub(crate) fn start(
         script: impl Fn(usize, u32) -> Vec<Vec<u8>> + Send + Sync + 'static,
     ) -> Self {
-        Self::with(script, None)
+        Self::with(after_robots(script), None)
     }
 
     /// Starts the same origin, which speaks HTTP/1.1, too: these octets answer each request.
@@ -58,10 +58,11 @@ impl FrameOrigin {
         script: impl Fn(usize, u32) -> Vec<Vec<u8>> + Send + Sync + 'static,
         answer: &'static str,
     ) -> Self {
-        Self::with(script, Some(answer))
+        Self::with(after_robots(script), Some(answer))
     }
 
-    fn with(
+    /// Starts an origin with a script for every stream, and an answer by HTTP/1.1 if it speaks that.
+    pub(crate) fn with(
         script: impl Fn(usize, u32) -> Vec<Vec<u8>> + Send + Sync + 'static,
         http1: Option<&'static str>,
     ) -> Self {
@@ -122,6 +123,14 @@ impl FrameOrigin {
             let seen = self.seen.lock().unwrap();
             seen.iter().find(|frame| is_it(frame)).cloned()
         })
+    }
+}
+
+/// Returns the script of an origin without a robots.txt, and with this one for its pages.
+fn after_robots(pages: impl Fn(usize, u32) -> Vec<Vec<u8>>) -> impl Fn(usize, u32) -> Vec<Vec<u8>> {
+    move |connection, stream| match (connection, stream) {
+        (1, 1) => no_robots(stream),
+        _ => pages(connection, stream),
     }
 }
 
@@ -232,6 +241,6 @@ pub(crate) fn page(stream: u32, body: &str) -> Vec<Vec<u8>> {
 }
 
 /// Builds the answer to a request for a robots.txt that is not there.
-pub(crate) fn no_robots(stream: u32) -> Vec<Vec<u8>> {
+fn no_robots(stream: u32) -> Vec<Vec<u8>> {
     vec![head(stream, &[(":status", "404")], true)]
 }

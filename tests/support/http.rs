@@ -252,6 +252,13 @@ impl Response {
         self.is_origins(200, &format!("page /{path}"));
     }
 
+    /// Asserts the status, and returns the response.
+    #[track_caller]
+    pub(crate) fn is(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{self:?}");
+        self
+    }
+
     /// Returns the body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()

@@ -165,6 +165,12 @@ impl Http2 {
         self.exchange(get(url))
     }
 
+    /// GETs a URL and asserts that the origin answers, with the page that it has for each path.
+    #[track_caller]
+    pub(crate) fn passes(&mut self, url: &str) {
+        self.get(url).is_page(url);
+    }
+
     /// Sends the head of a request.
     pub(crate) fn begin(
         &mut self,

@@ -103,6 +103,10 @@ use serde_json::Value;
 pub(crate) const RULES: &str =
     "# the rules of a test\nUser-agent: *\nDisallow: /private\nAllow: /private/open\n";
 
+/// The fields of the handshake of a WebSocket, and the empty line.
+pub(crate) const WEBSOCKET: &str = "Connection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
 /// The time after which a test counts as hung. Generous, because test machines are slow and shared.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -15,7 +15,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::http::{Body, Head};
 use super::reply::{Reply, Step};
-use super::{Certificate, PATIENCE, eventually, pki, wait_until};
+use super::{Certificate, Latch, PATIENCE, eventually, pki, wait_until};
 
 /// The key of the reply for `.txt` paths without a script. No request-target equals it.
 const MISSING: &str = "missing";
@@ -125,6 +125,12 @@ impl Origin {
     pub(crate) fn on(self, target: &str, replies: impl IntoIterator<Item = Reply>) -> Self {
         self.script(target, replies);
         self
+    }
+
+    /// Answers a request-target with 204 once the latch opens.
+    pub(crate) fn holds(self, target: &str, latch: &Latch) -> Self {
+        let held = Reply::silent().wait(latch);
+        self.on(target, [held.send("HTTP/1.1 204 No\r\n\r\n")])
     }
 
     /// Sets the reply for `.txt` paths without a script.

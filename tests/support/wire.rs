@@ -121,6 +121,13 @@ impl Wire {
         ))
     }
 
+    /// GETs a path in origin-form, and asserts that the origin answers with its page.
+    #[track_caller]
+    pub(crate) fn passes_inside(&mut self, host: &str, path: &str) {
+        self.get_inside(host, path)
+            .is_origins(200, &format!("page {path}"));
+    }
+
     /// Sends a CONNECT and reads its answer.
     #[track_caller]
     pub(crate) fn tunnel(&mut self, authority: &str) -> Response {

@@ -108,8 +108,7 @@ fn each_status_of_robots_txt_has_its_meaning() {
 
 #[test]
 fn an_origin_without_a_listener_or_with_a_bad_certificate_is_unreachable() {
-    let gate = CrawlgateProcess::start();
-    let refused = Origin::http();
+    let (gate, refused) = (CrawlgateProcess::start(), Origin::http());
     refused.stop();
     check("connection refused", &gate, &refused, Nothing);
     for (certificate, words) in [

@@ -175,11 +175,9 @@ fn connect_reaches_the_ports_that_are_named() {
         // Inside the tunnel, where a client names the host: over TLS and without.
         let mut wire = gate.intercept(authority, host);
         refused(&wire.get_inside(authority, "/"));
-        let mut wire = gate.connect();
-        assert_eq!(wire.tunnel(authority).status, 200);
+        let mut wire = gate.tunnels(authority);
         refused(&wire.get_inside(authority, "/"));
-        let mut wire = gate.connect();
-        assert_eq!(wire.tunnel(authority).status, 200);
+        let wire = gate.tunnels(authority);
         // A client that leaves without a word has requested the tunnel all the same.
         drop(wire);
         gate.record(authority, |record| {
@@ -187,8 +185,7 @@ fn connect_reaches_the_ports_that_are_named() {
                 && record["host"] == host
                 && record["reason"] == "address_prohibited"
         });
-        let mut wire = gate.connect();
-        assert_eq!(wire.tunnel(authority).status, 200);
+        let mut wire = gate.tunnels(authority);
         assert!(wire.send(b"\x00\x01\x02").is_closed(), "{authority}");
         eventually("both to be recorded", || {
             let records = gate.records();
@@ -284,14 +281,12 @@ fn what_is_open_to_an_address_ends_when_the_address_becomes_prohibited() {
     let tls = Origin::https();
     let plain = Origin::http().on("/socket", [Reply::raw(SWITCH).echo()]);
     let authority = format!("bank.test:{}", tls.port());
-    let mut wire = gate.connect();
-    assert_eq!(wire.tunnel(&authority).status, 200);
-    let mut wire = wire.tls("bank.test", origin_ca_pem());
-    wire.get_inside(&authority, "/inside")
-        .is_origins(200, "page /inside");
+    let mut wire = gate.tunnels(&authority).tls("bank.test", origin_ca_pem());
+    wire.passes_inside(&authority, "/inside");
     let mut socket = gate.connect();
-    let answer = socket.exchange(upgrade(&plain.url("/socket"), &plain.authority()));
-    assert_eq!(answer.status, 101, "{answer:?}");
+    socket
+        .exchange(upgrade(&plain.url("/socket"), &plain.authority()))
+        .is(101);
     // No name is denied.
     let prohibit = |setup: &mut Setup| setup.set("egress", "deny", "[\"127.0.0.0/8\"]");
     gate.reload(prohibit);

@@ -230,12 +230,15 @@ fn a_robots_txt_by_http2_that_has_another_length_than_it_says_is_unreachable() {
     ];
     for (case, fields) in cases {
         let gate = CrawlgateProcess::start();
-        let origin = FrameOrigin::start(move |_, stream| {
-            vec![
-                frame_origin::head(stream, fields, false),
-                frame_origin::data(stream, RULES, true),
-            ]
-        });
+        let origin = FrameOrigin::with(
+            move |_, stream| {
+                vec![
+                    frame_origin::head(stream, fields, false),
+                    frame_origin::data(stream, RULES, true),
+                ]
+            },
+            None,
+        );
         for path in ["/open", "/private"] {
             let answer = gate.get(&origin.url(path));
             has!(gate.unreachable(&answer), {"robots.unreachable.cause": "length"}, "{case}");

@@ -13,9 +13,9 @@ fn an_upload_keeps_the_spelling_of_its_framing() {
         ),
     ] {
         let (url, host) = (origin.url("/upload"), origin.authority());
-        let answer = gate.connect().exchange(format!(
-            "POST {url} HTTP/1.1\r\nHost: {host}\r\n{framing}\r\n{body}"
-        ));
+        let answer = gate
+            .sends("POST", &url, &format!("{framing}\r\n{body}"))
+            .response("POST");
         answer.is_origins(200, "page /upload");
         let seen = origin.last("/upload");
         assert_eq!(seen.body, b"body");
@@ -63,10 +63,9 @@ fn a_length_is_written_anew_or_refused() {
             &path,
             [Reply::raw(format!("HTTP/1.1 200 OK\r\n{lengths}\r\n{sent}")).close()],
         );
-        let answer = gate.connect().exchange(format!(
-            "{method} {} HTTP/1.1\r\nHost: x\r\n\r\n",
-            origin.url(&path)
-        ));
+        let answer = gate
+            .sends(method, &origin.url(&path), "\r\n")
+            .response(method);
         match expected {
             Some(expected) => {
                 answer.is_origins(200, sent);
@@ -106,18 +105,14 @@ fn head_has_the_length_of_the_body_that_it_omits() {
             "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n",
         )],
     );
-    let mut wire = gate.connect();
-    let head = wire.exchange(format!(
-        "HEAD {} HTTP/1.1\r\nHost: x\r\n\r\n",
-        origin.url("/page")
-    ));
+    let mut wire = gate.sends("HEAD", &origin.url("/page"), "\r\n");
+    let head = wire.response("HEAD");
     assert_eq!(
         (head.status, head.field("content-length").as_deref()),
         (200, Some("1234")),
         "{head:?}"
     );
-    wire.get(&origin.url("/other"))
-        .is_origins(200, "page /other");
+    wire.passes(&origin.url("/other"));
 }
 
 #[test]
@@ -126,21 +121,10 @@ fn trailers_pass_both_ways() {
     let reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n4\r\npage\r\n0\r\nX-Sum: 42\r\n\r\n";
     for origin in [Origin::http(), Origin::https()] {
         let origin = origin.on("/page", [Reply::raw(reply)]);
-        let intercepted = origin.url("").starts_with("https");
-        let mut wire = if intercepted {
-            gate.intercept(&origin.authority(), "site.test")
-        } else {
-            gate.connect()
-        };
-        let target = if intercepted {
-            "/page".to_owned()
-        } else {
-            origin.url("/page")
-        };
-        let host = origin.authority();
-        let answer = wire.exchange(format!(
-            "POST {target} HTTP/1.1\r\nHost: {host}\r\nTE: trailers\r\nConnection: TE\r\nTrailer: X-Sent\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nX-Sent: 7\r\n\r\n"
-        ));
+        let sent = "TE: trailers\r\nConnection: TE\r\nTrailer: X-Sent\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nX-Sent: 7\r\n\r\n";
+        let answer = gate
+            .sends("POST", &origin.url("/page"), sent)
+            .response("POST");
         answer.is_origins(200, "page");
         answer.trailers.field_is("x-sum", Some("42"));
         let seen = origin.last("/page");
@@ -176,13 +160,7 @@ fn a_trailer_section_carries_what_it_may() {
         assert_eq!(answer.trailers.all("x-sum"), expected, "{takes}");
         let seen = origin.last("/page");
         assert_eq!(seen.trailers.all("x-sum"), ["42"]);
-        for name in [
-            "content-length",
-            "authorization",
-            "set-cookie",
-            "host",
-            "x-unannounced",
-        ] {
+        for name in "content-length authorization set-cookie host x-unannounced".split(' ') {
             assert_eq!(answer.trailers.all(name), [""; 0], "{name}");
             assert_eq!(seen.trailers.all(name), [""; 0], "{name}");
         }
@@ -228,7 +206,7 @@ fn answers_without_a_body_pass_and_leave_the_connection_in_step() {
             (status, 0),
             "{path}: {answer:?}"
         );
-        wire.get(&origin.url("/next")).is_origins(200, "page /next");
+        wire.passes(&origin.url("/next"));
     }
 }
 
@@ -248,7 +226,7 @@ fn an_answer_with_two_framings_has_one_when_it_leaves() {
             answer.head.all("content-length").len() + answer.head.all("transfer-encoding").len();
         assert_eq!(framings, 1, "{answer:?}");
     }
-    wire.get(&origin.url("/next")).is_origins(200, "page /next");
+    wire.passes(&origin.url("/next"));
 }
 
 #[test]

@@ -2,23 +2,12 @@
 
 use std::thread;
 
-use crate::streaming::{CHUNK, open};
+use crate::streaming::CHUNK;
 use crate::support::{CrawlgateProcess, Latch, Origin, Reply, Response, eventually};
 
 /// Requests in HTTP/1.0, in which a body may end with the connection.
 fn get_in_http_10(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> Response {
-    let url = origin.url(path);
-    let (authority, mut wire, target) = match url.starts_with("https") {
-        true => {
-            let authority = origin.authority();
-            (
-                authority.clone(),
-                gate.intercept(&authority, "site.test"),
-                path,
-            )
-        }
-        false => (origin.authority(), gate.connect(), &*url),
-    };
+    let (authority, (mut wire, target)) = (origin.authority(), gate.open(&origin.url(path)));
     wire.exchange(format!(
         "GET {target} HTTP/1.0\r\nHost: {authority}\r\n\r\n"
     ))
@@ -116,8 +105,7 @@ fn a_crawler_that_leaves_in_the_middle_is_recorded_once_and_frees_the_origin() {
         [Reply::raw("HTTP/1.1 200 OK\r\n\r\n").repeat([b'x'; CHUNK], u64::MAX)],
     );
     let url = origin.url("/big");
-    let mut wire = gate.connect();
-    wire.send(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    let mut wire = gate.sends("GET", &url, "\r\n");
     assert_eq!(wire.response_head().status, 200);
     wire.read(1000);
     drop(wire);
@@ -148,7 +136,7 @@ fn an_upload_that_breaks_off_breaks_off_for_the_origin_too() {
             "Transfer-Encoding: chunked\r\n\r\n4\r\npart\r\n",
         ] {
             let before = origin.seen().len();
-            let (mut wire, target) = open(&gate, &origin, "/upload");
+            let (mut wire, target) = gate.open(&origin.url("/upload"));
             wire.send(format!(
                 "POST {target} HTTP/1.1\r\nHost: {}\r\n{framing}",
                 origin.authority()

@@ -17,12 +17,7 @@ fn crawlgate(directory: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(program());
     command.args(words).current_dir(directory);
     command.env("HOME", directory.join("home"));
-    for name in [
-        "CRAWLGATE_CONFIG",
-        "XDG_CONFIG_HOME",
-        "XDG_STATE_HOME",
-        "STATE_DIRECTORY",
-    ] {
+    for name in "CRAWLGATE_CONFIG XDG_CONFIG_HOME XDG_STATE_HOME STATE_DIRECTORY".split(' ') {
         command.env_remove(name);
     }
     command.output().unwrap()

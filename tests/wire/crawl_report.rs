@@ -9,8 +9,7 @@ use crate::support::{CrawlgateProcess, Origin, RULES};
 
 /// Starts a gate with one denial and one failure in its store.
 fn gate() -> (CrawlgateProcess, Origin) {
-    let gate = CrawlgateProcess::start();
-    let site = Origin::with_rules(RULES);
+    let (gate, site) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let url = site.url("/private");
     assert_eq!(gate.get(&url).status, 403);
     let record = gate.record("the denial", |record| record["url"] == url);

@@ -213,8 +213,7 @@ fn idle_connections_make_room_where_no_descriptor_is_left() {
 
 #[test]
 fn a_listener_without_descriptors_rests_and_comes_back() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::http();
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
     set_limit(&gate, Some(3));
     let mut waiting: Vec<Wire> = (0..20).map(|_| gate.connect()).collect();
     gate.wait_said("no connection could be accepted");
@@ -236,7 +235,7 @@ fn a_listener_without_descriptors_rests_and_comes_back() {
     );
     set_limit(&gate, hard_limit(&gate));
     for wire in &mut waiting {
-        wire.get(&origin.url("/page")).is_origins(200, "page /page");
+        wire.passes(&origin.url("/page"));
     }
 }
 

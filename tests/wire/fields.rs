@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use crate::listeners::gate_in;
-use crate::support::{CrawlgateProcess, Origin, Reply, Wire};
+use crate::support::{CrawlgateProcess, Origin, Reply, WEBSOCKET};
 
 pub fn post(url: &str, fields: &str) -> String {
     format!("POST {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n{fields}\r\n")
@@ -88,8 +88,7 @@ fn fields_that_name_another_target_reach_no_origin() {
     let fields = format!("{}X-Original-Id: a.test\r\n", fields.concat());
     for origin in [Origin::http(), Origin::https()] {
         let origin = origin.robots(crate::support::RULES);
-        let answer = gate.request("GET", &origin.url("/page"), &fields);
-        assert_eq!(answer.status, 200, "{answer:?}");
+        gate.request("GET", &origin.url("/page"), &fields).is(200);
         names_no_other_path(&origin, "/page");
     }
 
@@ -108,12 +107,8 @@ fn fields_that_name_another_target_reach_no_origin() {
     names_no_other_path(&origin, "/page");
 
     let origin = Origin::http().on("/socket", [Reply::websocket().echo()]);
-    let mut wire = gate.connect();
-    wire.send(format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n{fields}\r\n",
-        origin.url("/socket")
-    ));
+    let handshake = WEBSOCKET.replace("\r\n\r\n", &format!("\r\n{fields}\r\n"));
+    let mut wire = gate.sends("GET", &origin.url("/socket"), &handshake);
     assert_eq!(wire.response_head().status, 101);
     names_no_other_path(&origin, "/socket");
 }
@@ -200,22 +195,8 @@ fn via_names_us_and_a_loop_is_refused() {
             "{answer:?}"
         );
     }
-    assert_eq!(
-        gate.record_of(&origin.url("/loop"))["error"],
-        "proxy_loop_detected"
-    );
+    has!(gate.record_of(&origin.url("/loop")), {"error": "proxy_loop_detected"});
     assert_eq!(origin.seen_but_robots(), ["GET /page"]);
-}
-
-/// Opens a connection for `origin`, and returns the request line's target: absolute-form, or origin-form inside a
-/// tunnel.
-fn by_its_way(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> (Wire, String) {
-    if origin.url("").starts_with("https") {
-        let wire = gate.intercept(&origin.authority(), "site.test");
-        (wire, path.to_owned())
-    } else {
-        (gate.connect(), origin.url(path))
-    }
 }
 
 #[test]
@@ -236,7 +217,7 @@ fn unchanged_means_unchanged() {
             ("/chunks", "404 Not Here", "Transfer-ENCODING: chunked\r\n", ""),
         ];
         for (path, status, before, after) in rows {
-            let (mut wire, target) = by_its_way(&gate, &origin, path);
+            let (mut wire, target) = gate.open(&origin.url(path));
             let host = origin.authority();
             let answer = wire.exchange(format!(
                 "GET {target} HTTP/1.1\r\nhOST: {host}\r\n{hop}{fields}\r\n"
@@ -266,13 +247,7 @@ fn without_via_no_message_names_us_and_no_circle_begins() {
     assert_eq!(origin.last("/robots.txt").head.field("via"), None);
     for place in &places {
         let (_, port) = place.rsplit_once(':').unwrap();
-        for host in [
-            "127.0.0.1",
-            "site.test",
-            "localhost",
-            "0.0.0.0",
-            "[::ffff:127.0.0.1]",
-        ] {
+        for host in "127.0.0.1 site.test localhost 0.0.0.0 [::ffff:127.0.0.1]".split(' ') {
             gate.refuses(&format!("http://{host}:{port}/"), 403, "address_prohibited");
         }
     }

@@ -166,11 +166,8 @@ fn an_open_tunnel_ends_when_its_instance_is_cut_off() {
     });
     let origin = Origin::https();
     let authority = format!("bank.test:{}", origin.port());
-    let mut wire = gate.connect();
-    assert_eq!(wire.tunnel(&authority).status, 200);
-    let mut wire = wire.tls("bank.test", origin_ca_pem());
-    wire.get_inside(&authority, "/inside")
-        .is_origins(200, "page /inside");
+    let mut wire = gate.tunnels(&authority).tls("bank.test", origin_ca_pem());
+    wire.passes_inside(&authority, "/inside");
     engine.kill();
     let record = gate.record("the tunnel's end", |record| record["via"] == "tunnel");
     assert_eq!(record["error"], "http_request_denied", "{record}");

@@ -45,14 +45,13 @@ fn denials_beyond_a_number_are_one_record_with_a_count() {
 #[test]
 fn no_denial_of_a_client_at_full_speed_lacks_a_record() {
     const DENIALS: usize = 9_000;
-    let mut gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (mut gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     gate.denies(&origin.url("/private/first"));
     let mut wire = gate.connect();
     for n in 1..DENIALS {
         let url = origin.url(&format!("/private/{n}"));
-        let answer = wire.exchange(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n"));
-        assert_eq!(answer.status, 403);
+        wire.exchange(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n"))
+            .is(403);
     }
     let (single, counts) = told(&mut gate, "robots_disallow");
     assert_eq!((single, counts), (DENIALS as u64, vec![]));
@@ -78,9 +77,7 @@ fn a_denial_counts_against_the_rate_of_its_client() {
     }
     // A request that is refused before its judgement gets its own answer, and is recorded as an excess one.
     for _ in 0..15 {
-        let mut wire = gate.connect();
-        let url = origin.url("/open");
-        wire.send(format!("TRACE {url} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        let mut wire = gate.sends("TRACE", &origin.url("/open"), "\r\n");
         assert_ne!(wire.response("TRACE").status, 200);
     }
     let (single, counts) = told(&mut gate, "quota_spent");
@@ -102,8 +99,7 @@ fn a_denial_counts_against_the_rate_of_its_client() {
 
 #[test]
 fn a_long_url_is_cut_and_named_by_its_digest() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let url = origin.url(&format!("/private/{}", "x".repeat(6_000)));
     gate.denies(&url);
     let record = gate.record("the long one", |record| !record["url_sha256"].is_null());

@@ -8,17 +8,7 @@ use crate::support::{CrawlgateProcess, Origin, RULES};
 fn refused(gate: &CrawlgateProcess, case: &str, start: &str, rest: &str) {
     let (plain, tls) = (Origin::with_rules(RULES), Origin::https().robots(RULES));
     for origin in [plain, tls] {
-        let intercepted = origin.url("").starts_with("https");
-        let mut wire = if intercepted {
-            gate.intercept(&origin.authority(), "site.test")
-        } else {
-            gate.connect()
-        };
-        let target = if intercepted {
-            "/open".to_owned()
-        } else {
-            origin.url("/open")
-        };
+        let (mut wire, target) = gate.open(&origin.url("/open"));
         let start = start
             .replace("{target}", &target)
             .replace("{host}", &origin.authority());
@@ -119,8 +109,7 @@ fn invalid_start_lines_are_refused() {
 
 #[test]
 fn the_record_of_a_malformed_method_names_none() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     for (method, recorded) in [
         ("=CMD", ""),
         ("<B>", ""),

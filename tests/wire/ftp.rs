@@ -99,14 +99,7 @@ fn a_transfer_type_hides_no_file_from_a_rule_that_ends() {
     let server = FtpServer::with_rules("User-agent: *\nDisallow: /x.txt$\nDisallow: /pub/$\n")
         .file("x.txt", "secret")
         .file("pub/y", "open");
-    for path in [
-        "/x.txt",
-        "/x.txt;type=i",
-        "/x.txt;type=a",
-        "/x.txt;TYPE=D",
-        "/pub/;type=d",
-        "/pub/",
-    ] {
+    for path in "/x.txt /x.txt;type=i /x.txt;type=a /x.txt;TYPE=D /pub/;type=d /pub/".split(' ') {
         gate.denies(&server.url(path));
     }
     assert_eq!(server.named(), [""; 0]);
@@ -135,19 +128,17 @@ fn record_origin(record: &serde_json::Value) -> String {
 
 #[test]
 fn a_request_that_writes_is_refused() {
-    let gate = CrawlgateProcess::start();
-    let server = FtpServer::with_rules(RULES);
+    let (gate, server) = (CrawlgateProcess::start(), FtpServer::with_rules(RULES));
     for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "MKCOL"] {
         let answer = gate.request(method, &server.url("/a"), "Content-Length: 0\r\n");
         let record = gate.refused(&answer, 405, "bad_request");
         assert_eq!(record_origin(&record), server.url(""), "{method}: {record}");
         answer.field_is("allow", Some("GET, HEAD"));
     }
-    let mut wire = gate.connect();
     let url = server.url("/a");
-    let answer = wire.exchange(format!(
-        "GET {url} HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx"
-    ));
+    let answer = gate
+        .sends("GET", &url, "Content-Length: 1\r\n\r\nx")
+        .response("GET");
     let record = gate.refused(&answer, 400, "bad_request");
     assert_eq!(record_origin(&record), server.url(""), "{record}");
     for user in ["u:p@", "@", "u%0d%0a@", "anonymous:p@", "ftp:p@"] {
@@ -207,8 +198,7 @@ fn a_part_of_a_file_is_sent_from_its_octet() {
 fn a_head_transfers_nothing() {
     let gate = CrawlgateProcess::start();
     let server = FtpServer::start().file("pub/f.html", "0123456789");
-    let answer = gate.request("HEAD", &server.url("/pub/f.html"), "");
-    assert_eq!(answer.status, 200, "{answer:?}");
+    let answer = gate.request("HEAD", &server.url("/pub/f.html"), "").is(200);
     answer.field_is("content-length", Some("10"));
     answer.field_is("content-type", Some("text/html"));
     let before = server.data_connections();
@@ -229,8 +219,7 @@ fn a_directory_is_a_page_of_links() {
             .file("pub/a b&c.txt", "hello")
             .file("pub/deep/x", "")
             .file("top", "1");
-        let answer = gate.get(&server.url("/pub/"));
-        assert_eq!(answer.status, 200, "{answer:?}");
+        let answer = gate.get(&server.url("/pub/")).is(200);
         answer.field_is("content-type", Some("text/html; charset=utf-8"));
         let text = answer.text();
         says!(text, "<a href=\"a%20b&amp;c.txt\">a b&amp;c.txt</a>  5");
@@ -321,8 +310,7 @@ fn what_is_forbidden_during_the_login_is_not_named() {
 
 #[test]
 fn commands_know_ftp_origins() {
-    let gate = CrawlgateProcess::start();
-    let server = FtpServer::with_rules(RULES);
+    let (gate, server) = (CrawlgateProcess::start(), FtpServer::with_rules(RULES));
     let url = server.url("/private/x;type=i");
     gate.denies(&url);
     for setup in [&gate.setup, &Setup::new()] {
@@ -336,8 +324,7 @@ fn commands_know_ftp_origins() {
 
 #[test]
 fn two_crawlers_at_once_cause_one_fetch_of_robots_txt() {
-    let gate = CrawlgateProcess::start();
-    let latch = Latch::new();
+    let (gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let server = FtpServer::with_rules(RULES).on("RETR robots.txt", Act::Wait(latch.clone()));
     thread::scope(|scope| {
         let ask = || gate.denies(&server.url("/private/x"));

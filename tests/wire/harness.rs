@@ -57,10 +57,7 @@ fn interim_responses_trailers_and_broken_framing_are_told_apart() {
 #[test]
 fn a_stalled_reply_waits_for_its_latch() {
     let latch = Latch::new();
-    let origin = Origin::http().on(
-        "/slow",
-        [Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n")],
-    );
+    let origin = Origin::http().holds("/slow", &latch);
     let mut wire = to(&origin);
     wire.send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n");
     latch.arrivals(1);

@@ -3,7 +3,7 @@
 
 mod abuse;
 mod bounds;
-mod bypass;
+pub(crate) mod bypass;
 mod connections;
 mod counted;
 mod credentials;

@@ -118,8 +118,7 @@ fn a_file_that_is_served_to_one_name_binds_it_alone() {
 
 #[test]
 fn names_by_the_hundred_cause_nine_fetches() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     for number in 0..100 {
         let name = format!("Random{number}Bot/1.0");
         gate.denied(&get_as(&gate, name.as_bytes(), &origin.url("/private")));
@@ -131,8 +130,7 @@ fn names_by_the_hundred_cause_nine_fetches() {
 
 #[test]
 fn octets_that_are_no_visible_ascii_never_reach_the_origins_robots_txt() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     for sent in [
         &b"\xff\xfe OddBot/1.0 \x80"[..],
         b"Odd\tBot/1.0",

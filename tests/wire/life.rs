@@ -8,7 +8,7 @@ use std::thread;
 
 use rustix::process::Signal;
 
-use crate::opaque::{SWITCH, upgrade};
+use crate::opaque::{SWITCH, upgrade, websocket};
 use crate::support::{
     CrawlgateProcess, Latch, Origin, PATIENCE, RULES, Reply, Setup, eventually, program, wait_until,
 };
@@ -97,8 +97,7 @@ fn a_reload_changes_the_settings_and_a_broken_file_does_not() {
 
 #[test]
 fn requests_during_reloads_are_judged_as_usual() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     thread::scope(|scope| {
         let crawlers: Vec<_> = (0..4)
             .map(|n| {
@@ -147,8 +146,7 @@ fn slow(latch: &Latch) -> Origin {
 
 #[test]
 fn sigterm_lets_transfers_end_and_takes_no_new_ones() {
-    let mut gate = CrawlgateProcess::start();
-    let latch = Latch::new();
+    let (mut gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let origin = slow(&latch);
     let mut wire = gate.connect();
     wire.send(format!(
@@ -157,7 +155,7 @@ fn sigterm_lets_transfers_end_and_takes_no_new_ones() {
     ));
     assert_eq!(wire.response_head().status, 200);
     let mut idle = gate.connect();
-    idle.get(&origin.url("/")).is_origins(200, "page /");
+    idle.passes(&origin.url("/"));
     gate.signal(Signal::TERM);
     wait_until("the listener to close", || {
         TcpStream::connect(gate.address).is_err()
@@ -176,11 +174,7 @@ fn a_second_signal_or_the_end_of_the_grace_period_ends_at_once() {
     for grace in ["\"10m\"", "\"1s\""] {
         let mut gate = CrawlgateProcess::with(|setup| setup.set("limits", "drain", grace));
         let origin = slow(&latch);
-        let mut wire = gate.connect();
-        wire.send(format!(
-            "GET {} HTTP/1.1\r\nHost: x\r\n\r\n",
-            origin.url("/slow")
-        ));
+        let mut wire = gate.sends("GET", &origin.url("/slow"), "\r\n");
         assert_eq!(wire.response_head().status, 200);
         gate.signal(Signal::TERM);
         if grace == "\"10m\"" {
@@ -199,9 +193,7 @@ fn a_second_signal_or_the_end_of_the_grace_period_ends_at_once() {
 fn sigterm_lets_a_websocket_end() {
     let mut gate = CrawlgateProcess::start();
     let origin = Origin::http().on("/socket", [Reply::raw(SWITCH).echo()]);
-    let mut wire = gate.connect();
-    let answer = wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()));
-    assert_eq!(answer.status, 101);
+    let mut wire = websocket(&gate, &origin);
     gate.signal(Signal::TERM);
     wait_until("the listener to close", || {
         TcpStream::connect(gate.address).is_err()
@@ -218,8 +210,8 @@ fn a_crawler_that_breaks_its_websocket_off_has_hung_up() {
     let gate = CrawlgateProcess::start();
     let origin = Origin::https().on("/socket", [Reply::raw(SWITCH).echo()]);
     let mut wire = gate.intercept(&origin.authority(), "site.test");
-    let answer = wire.exchange(upgrade("/socket", &origin.authority()));
-    assert_eq!(answer.status, 101, "{answer:?}");
+    wire.exchange(upgrade("/socket", &origin.authority()))
+        .is(101);
     // Without a close of the WebSocket or of the TLS session.
     drop(wire);
     has!(gate.record_of(&origin.url("/socket")), {"error": "client_closed"});
@@ -303,9 +295,7 @@ fn the_private_key_is_ours_alone_and_outlives_a_restart() {
 fn a_websocket_that_is_cut_off_is_recorded_as_cut_off() {
     let mut gate = CrawlgateProcess::with(|setup| setup.set("limits", "drain", "\"1s\""));
     let origin = Origin::http().on("/socket", [Reply::raw(SWITCH).echo()]);
-    let mut wire = gate.connect();
-    let answer = wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()));
-    assert_eq!(answer.status, 101);
+    let _wire = websocket(&gate, &origin);
     gate.signal(Signal::TERM);
     gate.wait();
     has!(gate.record_of(&origin.url("/socket")), {"error": "proxy_stopped"});

@@ -44,8 +44,7 @@ fn proven(gate: &CrawlgateProcess) {
 
 #[test]
 fn a_process_records_its_start_its_settings_and_its_end() {
-    let mut gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (mut gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let url = origin.url("/private");
     gate.denies(&url);
     gate.reload_until(
@@ -130,8 +129,7 @@ fn a_killed_process_has_no_end_in_the_log_and_the_next_start_shows_it() {
 
 #[test]
 fn each_of_several_processes_on_one_store_records_its_own_life() {
-    let mut gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (mut gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let url = origin.url("/private");
     gate.denies(&url);
     let mut run = gate.setup.command("run");
@@ -160,8 +158,7 @@ fn each_of_several_processes_on_one_store_records_its_own_life() {
 
 #[test]
 fn a_command_that_only_reads_or_notes_records_no_start() {
-    let mut gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (mut gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let url = origin.url("/private");
     let id = gate.denies(&url)["id"].as_str().unwrap().to_owned();
     end(&mut gate);
@@ -212,8 +209,7 @@ fn a_log_that_takes_no_start_refuses_requests_and_tells_what_is_missing() {
     });
     let origin = Origin::with_rules(RULES);
     gate.wait_said("decisions cannot be recorded; it is tried again until it works");
-    let answer = gate.get(&origin.url("/open"));
-    assert_eq!(answer.status, 503, "{answer:?}");
+    let answer = gate.get(&origin.url("/open")).is(503);
     assert_eq!(answer.problem()["reason"], "log_failed", "{answer:?}");
     assert_eq!(origin.seen_but_robots().len(), 0, "it was forwarded");
     gate.signal(Signal::TERM);
@@ -223,8 +219,7 @@ fn a_log_that_takes_no_start_refuses_requests_and_tells_what_is_missing() {
 
 #[test]
 fn the_list_of_events_has_its_own_form() {
-    let mut gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (mut gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     gate.denies(&origin.url("/private"));
     end(&mut gate);
     let table = gate.succeeds("log", &["--events", "--limit", "2"]);

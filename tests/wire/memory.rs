@@ -25,8 +25,7 @@ fn known_after(gate: &CrawlgateProcess, origin: &Origin, fetches: usize) -> Valu
 #[test]
 fn a_restart_fetches_nothing_again() {
     for (name, signal) in [("told to end", Signal::TERM), ("killed", Signal::KILL)] {
-        let mut gate = CrawlgateProcess::start();
-        let origin = Origin::with_rules(RULES);
+        let (mut gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
         let private = gate.get(&origin.url("/private"));
         let before = gate.denied(&private);
@@ -94,8 +93,7 @@ fn a_fetch_that_the_shutdown_interrupts_is_no_failure_of_the_origin() {
 
 #[test]
 fn a_refresh_reaches_the_process() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     assert_eq!(gate.get(&origin.url("/page")).status, 200);
     let everything = "User-agent: *\nDisallow: /\n";
     origin.script("/robots.txt", [Reply::ok(everything)]);
@@ -117,8 +115,7 @@ fn a_refresh_reaches_the_process() {
 
 #[test]
 fn a_forgotten_origin_is_fetched_anew() {
-    let mut gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (mut gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let url = origin.url("");
     let forget = |gate: &CrawlgateProcess| gate.beside("origins", &["forget", &url]);
     gate.get(&origin.url("/page"));
@@ -140,8 +137,7 @@ fn a_forgotten_origin_is_fetched_anew() {
 
 #[test]
 fn a_run_shares_what_the_daemon_knows() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     gate.get(&origin.url("/page"));
     // After the record, the store has the robots.txt.
     gate.record_of(&origin.url("/page"));

@@ -215,12 +215,7 @@ fn a_request_is_held_while_its_robots_txt_is_fetched_and_that_is_not_added_laten
     let origin = Origin::http()
         .on("/robots.txt", [slow])
         .on("/page", [Reply::ok("a page")]);
-    let mut wire = gate.connect();
-    wire.send(format!(
-        "GET {} HTTP/1.1\r\nHost: {}\r\n\r\n",
-        origin.url("/page"),
-        origin.authority()
-    ));
+    let mut wire = gate.sends("GET", &origin.url("/page"), "\r\n");
     latch.arrivals(1);
     wait(&gate, "crawlgate_held_requests", 1.0);
     // A hold that differs clearly from every other delay, on a busy machine as well.

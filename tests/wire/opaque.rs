@@ -16,12 +16,8 @@ fn an_opaque_tunnel_is_for_origins_that_disallow_nothing() {
         Origin::https().robots("User-agent: *\nAllow: /\nDisallow:\n"),
     ] {
         let authority = format!("bank.test:{}", origin.port());
-        let mut wire = gate.connect();
-        let answer = wire.tunnel(&authority);
-        assert_eq!(answer.status, 200, "{answer:?}");
-        let mut wire = wire.tls("bank.test", origin_ca_pem());
-        wire.get_inside(&authority, "/inside")
-            .is_origins(200, "page /inside");
+        let mut wire = gate.tunnels(&authority).tls("bank.test", origin_ca_pem());
+        wire.passes_inside(&authority, "/inside");
         drop(wire);
         let port = origin.port();
         let record = gate.record("the tunnel", |record| {
@@ -76,11 +72,8 @@ fn an_open_tunnel_ends_when_it_would_be_denied() {
     let origin = Origin::https();
     let authority = format!("bank.test:{}", origin.port());
     let other = Origin::https();
-    let mut wire = gate.connect();
-    assert_eq!(wire.tunnel(&authority).status, 200);
-    let mut wire = wire.tls("bank.test", origin_ca_pem());
-    wire.get_inside(&authority, "/inside")
-        .is_origins(200, "page /inside");
+    let mut wire = gate.tunnels(&authority).tls("bank.test", origin_ca_pem());
+    wire.passes_inside(&authority, "/inside");
     let mut bystander = gate.connect();
     let elsewhere = format!("bank.test:{}", other.port());
     assert_eq!(bystander.tunnel(&elsewhere).status, 200);
@@ -92,9 +85,7 @@ fn an_open_tunnel_ends_when_it_would_be_denied() {
         record["via"] == "tunnel" && record["port"] == port
     });
     assert_eq!(record["error"], "http_request_denied", "{record}");
-    bystander
-        .get_inside(&elsewhere, "/inside")
-        .is_origins(200, "page /inside");
+    bystander.passes_inside(&elsewhere, "/inside");
     drop(wire);
 }
 
@@ -115,8 +106,7 @@ fn an_opaque_tunnel_carries_tls_for_its_host_and_nothing_else() {
     for (case, host, name, reason, error) in cases {
         let origin = Origin::https();
         let authority = format!("{host}:{}", origin.port());
-        let mut wire = gate.connect();
-        assert_eq!(wire.tunnel(&authority).status, 200, "{case}");
+        let mut wire = gate.tunnels(&authority);
         match name {
             Some(name) => assert!(wire.tls_as(name).is_err(), "{case}"),
             None => assert!(wire.send(plain).is_closed(), "{case}"),
@@ -136,11 +126,9 @@ fn an_opaque_tunnel_carries_tls_for_its_host_and_nothing_else() {
     // An address is not a server name (RFC 6066 3).
     let origin = Origin::https();
     let authority = format!("127.0.0.1:{}", origin.port());
-    let mut wire = gate.connect();
-    assert_eq!(wire.tunnel(&authority).status, 200);
+    let wire = gate.tunnels(&authority);
     let mut wire = wire.tls_as("127.0.0.1").unwrap();
-    wire.get_inside(&authority, "/inside")
-        .is_origins(200, "page /inside");
+    wire.passes_inside(&authority, "/inside");
     // A silent tunnel ends, and so does one with half a ClientHello.
     for sent in [&b""[..], b"\x16\x03\x01\x02\x00\x01"] {
         let origin = Origin::https();
@@ -162,10 +150,8 @@ fn report_mode_lets_other_protocols_pass_and_records_it() {
     });
     let origin = Origin::http();
     let authority = format!("bank.test:{}", origin.port());
-    let mut wire = gate.connect();
-    assert_eq!(wire.tunnel(&authority).status, 200);
-    wire.get_inside(&authority, "/inside")
-        .is_origins(200, "page /inside");
+    let mut wire = gate.tunnels(&authority);
+    wire.passes_inside(&authority, "/inside");
     drop(wire);
     let record = gate.record("the tunnel", |record| record["reason"] == "opaque_tunnel");
     assert_eq!(record["mode"], "report", "{record}");
@@ -179,6 +165,15 @@ pub(crate) fn upgrade(target: &str, host: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: TestBot/1.0\r\n{fields}\r\n")
 }
 
+/// Opens a WebSocket at the `/socket` of a plain origin.
+#[track_caller]
+pub(crate) fn websocket(gate: &CrawlgateProcess, origin: &Origin) -> Wire {
+    let mut wire = gate.connect();
+    wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()))
+        .is(101);
+    wire
+}
+
 #[test]
 fn a_websocket_is_judged_then_relayed() {
     let gate = CrawlgateProcess::start();
@@ -188,11 +183,7 @@ fn a_websocket_is_judged_then_relayed() {
             .on("/socket", [Reply::raw(SWITCH).echo()]);
         let host = origin.authority();
         let ask = |path: &str| -> (Wire, _) {
-            let (mut wire, target) = if origin.url("").starts_with("https") {
-                (gate.intercept(&host, "site.test"), path.to_owned())
-            } else {
-                (gate.connect(), origin.url(path))
-            };
+            let (mut wire, target) = gate.open(&origin.url(path));
             let answer = wire.exchange(upgrade(&target, &host));
             (wire, answer)
         };
@@ -236,8 +227,7 @@ fn an_open_websocket_ends_when_its_request_would_be_denied() {
     let host = origin.authority();
     let open = |path: &str| {
         let mut wire = gate.connect();
-        let answer = wire.exchange(upgrade(&origin.url(path), &host));
-        assert_eq!(answer.status, 101, "{answer:?}");
+        wire.exchange(upgrade(&origin.url(path), &host)).is(101);
         wire
     };
     let (mut wire, mut bystander) = (open("/socket"), open("/other"));
@@ -257,9 +247,7 @@ fn a_websocket_that_one_side_has_left_gives_back_its_slot_and_its_turn() {
     let gate = CrawlgateProcess::with(|setup| setup.set("pace", "concurrency", "1"));
     let latch = Latch::new();
     let origin = Origin::http().on("/socket", [Reply::raw(SWITCH).wait(&latch)]);
-    let mut wire = gate.connect();
-    let answer = wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()));
-    assert_eq!(answer.status, 101, "{answer:?}");
+    let wire = websocket(&gate, &origin);
     // The origin does not even notice.
     drop(wire);
     gate.passes(&origin.url("/page"));
@@ -268,9 +256,7 @@ fn a_websocket_that_one_side_has_left_gives_back_its_slot_and_its_turn() {
 
     // The other way: the crawler does not close, although the origin has.
     let origin = Origin::http().on("/socket", [Reply::raw(SWITCH).close()]);
-    let mut wire = gate.connect();
-    let answer = wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()));
-    assert_eq!(answer.status, 101, "{answer:?}");
+    let mut wire = websocket(&gate, &origin);
     gate.passes(&origin.url("/page"));
     wire.drain();
 }
@@ -309,10 +295,10 @@ fn a_websocket_opens_on_a_connection_that_has_carried_requests() {
     let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules(RULES).on("/socket", [Reply::raw(SWITCH).echo()]);
     let mut wire = gate.connect();
-    wire.get(&origin.url("/page")).is_origins(200, "page /page");
+    wire.passes(&origin.url("/page"));
     gate.denied(&wire.get(&origin.url("/private")));
-    let answer = wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()));
-    assert_eq!(answer.status, 101);
+    wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()))
+        .is(101);
     let message = b"\x81\x05he\nlo";
     wire.send(message);
     assert_eq!(wire.read(message.len()), message);
@@ -335,10 +321,7 @@ fn only_a_get_without_a_body_may_switch_and_only_to_websocket() {
     for (method, fields, sent, reply) in rows {
         let origin = Origin::http().on("/socket", [Reply::raw(reply).echo()]);
         let url = origin.url("/socket");
-        let mut wire = gate.connect();
-        wire.send(format!(
-            "{method} {url} HTTP/1.1\r\nHost: x\r\n{fields}\r\n{sent}"
-        ));
+        let mut wire = gate.sends(method, &url, &format!("{fields}\r\n{sent}"));
         let answer = wire.response(method);
         assert!(
             answer.status == 502 && answer.is_ours(),

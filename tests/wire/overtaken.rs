@@ -11,21 +11,13 @@ use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Response, Se
 /// Rules under which a change of the crawler's identity to OtherBot forbids the page.
 const OTHERS: &str = "User-agent: *\nDisallow: /private\n\nUser-agent: OtherBot\nDisallow: /\n";
 
-fn assert_by_hand(setup: &mut Setup, origin: &str, action: &str) {
-    let (origin, action) = (format!("{origin:?}"), format!("{action:?}"));
-    setup.set("[override]", "origin", &origin);
-    setup.set("[override]", "action", &action);
-    setup.set("[override]", "by", "\"Ada Example\"");
-    setup.set("[override]", "reason", "\"a letter\"");
-}
-
 /// A change of the configuration for this origin.
 type Change = fn(&mut Setup, &str);
 
 /// Changes that forbid a page that was allowed before, each with the answer to expect.
 #[rustfmt::skip] // one row, one case
 const FORBIDS: [(&str, Change, u16, &str); 4] = [
-    ("a deny by hand", |setup, origin| assert_by_hand(setup, origin, "deny"), 403, "operator_deny"),
+    ("a deny by hand", |setup, origin| setup.asserts(origin, "deny"), 403, "operator_deny"),
     ("another identity", |setup, _| setup.set("agent", "product_tokens", "[\"OtherBot\"]"), 403, "robots_disallow"),
     ("a prohibited address", |setup, _| setup.set("egress", "deny", "[\"127.0.0.0/8\"]"), 403, "address_prohibited"),
     ("its client is removed", |setup, _| setup.tables("[[client]]\nname = 'far'\nnetworks = '10.0.0.0/8'\n"), 403, "unknown_client"),
@@ -59,8 +51,7 @@ fn what_is_forbidden_while_robots_txt_is_fetched_does_not_go_out() {
 
 #[test]
 fn an_override_that_allows_during_the_fetch_of_robots_txt_lets_the_request_out() {
-    let mut gate = CrawlgateProcess::start();
-    let latch = Latch::new();
+    let (mut gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", RULES.len());
     let origin = Origin::http().on(
         "/robots.txt",
@@ -70,7 +61,7 @@ fn an_override_that_allows_during_the_fetch_of_robots_txt_lets_the_request_out()
     let mut wire = gate.asks(&url);
     latch.arrivals(1);
     let began = Instant::now();
-    gate.reload(|setup| assert_by_hand(setup, &origin.url(""), "allow"));
+    gate.reload(|setup| setup.asserts(&origin.url(""), "allow"));
     let held = began.elapsed().as_secs_f64() * 1_000.0;
     latch.open();
     wire.response("GET").is_origins(200, "page /private/x");
@@ -153,8 +144,7 @@ fn what_is_forbidden_after_its_connection_was_lost_is_not_sent_again() {
 
 #[test]
 fn a_robots_txt_that_lands_before_a_request_is_sent_again_counts() {
-    let gate = CrawlgateProcess::start();
-    let latch = Latch::new();
+    let (gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let lost = Reply::silent().wait(&latch).cut();
     let origin = Origin::http()
         .robots(RULES)
@@ -203,39 +193,22 @@ fn copy(from: &mut TcpStream, to: &mut TcpStream) {
 
 #[test]
 fn what_is_forbidden_while_its_origin_is_dialled_does_not_go_out() {
-    let latch = Latch::new();
-    let origin = Origin::https();
-    let port = relay(origin.port(), &latch);
-    let authority = format!("bank.test:{port}");
-    let named = format!("https://{authority}");
-    // An override allows everything, so robots.txt is not fetched on the same route.
-    let mut gate = CrawlgateProcess::with(|setup| assert_by_hand(setup, &named, "allow"));
-    let mut wire = gate.intercept(&authority, "bank.test");
-    wire.send(format!("GET /x HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
-    latch.arrivals(1);
-    gate.reload(|setup| assert_by_hand(setup, &named, "deny"));
-    latch.open();
-    gate.refused(&wire.response("GET"), 403, "operator_deny");
-    assert_eq!(origin.seen().len(), 0);
-}
-
-#[test]
-fn a_connection_to_an_address_that_becomes_prohibited_while_it_is_dialled_carries_no_request() {
-    let latch = Latch::new();
-    let origin = Origin::https();
-    let port = relay(origin.port(), &latch);
-    let authority = format!("bank.test:{port}");
-    let named = format!("https://{authority}");
-    // An override allows everything, so robots.txt is not fetched on the same route.
-    let mut gate = CrawlgateProcess::with(|setup| assert_by_hand(setup, &named, "allow"));
-    let mut wire = gate.intercept(&authority, "bank.test");
-    wire.send(format!("GET /x HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
-    latch.arrivals(1);
-    let prohibit = |setup: &mut Setup| setup.set("egress", "deny", "[\"127.0.0.0/8\"]");
-    gate.reload(prohibit);
-    latch.open();
-    gate.refused(&wire.response("GET"), 403, "address_prohibited");
-    assert_eq!(origin.seen().len(), 0);
+    let deny: Change = |setup, origin| setup.asserts(origin, "deny");
+    let prohibit: Change = |setup, _| setup.set("egress", "deny", "[\"127.0.0.0/8\"]");
+    for (change, reason) in [(deny, "operator_deny"), (prohibit, "address_prohibited")] {
+        let (latch, origin) = (Latch::new(), Origin::https());
+        let port = relay(origin.port(), &latch);
+        let authority = format!("bank.test:{port}");
+        let named = format!("https://{authority}");
+        // An override allows everything, so robots.txt is not fetched on the same route.
+        let mut gate = CrawlgateProcess::with(|setup| setup.asserts(&named, "allow"));
+        let mut wire = gate.sends("GET", &format!("{named}/x"), "\r\n");
+        latch.arrivals(1);
+        gate.reload(|setup| change(setup, &named));
+        latch.open();
+        gate.refused(&wire.response("GET"), 403, reason);
+        assert_eq!(origin.seen().len(), 0, "{reason}");
+    }
 }
 
 #[test]

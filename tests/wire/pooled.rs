@@ -182,14 +182,7 @@ fn a_body_goes_alone() {
                 "" => "\r\n",
                 body => body,
             };
-            let authority = origin.authority();
-            let (mut wire, target) = match url.starts_with("https") {
-                true => (gate.intercept(&authority, "site.test"), "/page"),
-                false => (gate.connect(), &*url),
-            };
-            wire.send(format!(
-                "{method} {target} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n{fields}"
-            ));
+            let mut wire = gate.sends(method, &url, fields);
             assert_eq!(wire.response(method).status, 204, "{case}");
             let seen = origin.last("/page");
             assert!(seen.whole, "{case}: {seen:?}");
@@ -329,14 +322,7 @@ fn an_answer_before_the_end_of_the_request_is_the_last_of_its_connection() {
         );
         let url = origin.url("/upload");
         let upload = |rest_after_answer: bool| {
-            let authority = origin.authority();
-            let (mut wire, target) = match url.starts_with("https") {
-                true => (gate.intercept(&authority, "site.test"), "/upload"),
-                false => (gate.connect(), &*url),
-            };
-            wire.send(format!(
-                "POST {target} HTTP/1.1\r\nHost: {authority}\r\nContent-Length: 8\r\n\r\nhalf"
-            ));
+            let mut wire = gate.sends("POST", &url, "Content-Length: 8\r\n\r\nhalf");
             if !rest_after_answer {
                 wire.send("half");
             }

@@ -138,11 +138,10 @@ fn a_tunnel_that_cannot_be_judged_opens_all_the_same() {
     });
     let origin = Origin::https().robots(RULES);
     let authority = format!("bank.test:{}", origin.port());
-    let mut wire = gate.connect();
-    assert_eq!(wire.tunnel(&authority).status, 200);
-    let mut wire = wire.tls("bank.test", crate::support::origin_ca_pem());
-    wire.get_inside(&authority, "/private")
-        .is_origins(200, "page /private");
+    let mut wire = gate
+        .tunnels(&authority)
+        .tls("bank.test", crate::support::origin_ca_pem());
+    wire.passes_inside(&authority, "/private");
     drop(wire);
     let record = gate.record("the tunnel", |record| record["via"] == "tunnel");
     reported(&record, "deny", "opaque_tunnel", 200);
@@ -150,8 +149,7 @@ fn a_tunnel_that_cannot_be_judged_opens_all_the_same() {
     // Neither TLS nor HTTP: the requested path is unknown.
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = other.local_addr().unwrap().port();
-    let mut wire = gate.connect();
-    assert_eq!(wire.tunnel(&format!("site.test:{port}")).status, 200);
+    let mut wire = gate.tunnels(&format!("site.test:{port}"));
     wire.send(b"\x00hello");
     let (mut theirs, _) = other.accept().unwrap();
     let mut heard = [0; 6];

@@ -33,8 +33,7 @@ fn a_fragment_is_no_part_of_a_request_and_an_empty_path_is_the_root() {
 
 #[test]
 fn every_method_is_judged_and_an_allowed_one_arrives_as_it_is() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     for method in [
         "GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "PROPFIND", "BREW", "get", "Post",
         "M-SEARCH",
@@ -61,8 +60,7 @@ fn every_method_is_judged_and_an_allowed_one_arrives_as_it_is() {
 
 #[test]
 fn trace_is_refused() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::http();
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
     for method in ["TRACE", "TRACK"] {
         let answer = gate.connect().exchange(ask(
             method,
@@ -115,12 +113,11 @@ fn the_target_and_not_the_host_field_names_the_origin() {
 
 #[test]
 fn a_kept_connection_is_judged_request_by_request() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let mut wire = gate.connect();
-    wire.get(&origin.url("/1")).is_origins(200, "page /1");
+    wire.passes(&origin.url("/1"));
     gate.denied(&wire.get(&origin.url("/private")));
-    wire.get(&origin.url("/2")).is_origins(200, "page /2");
+    wire.passes(&origin.url("/2"));
     let other = Origin::with_rules("User-agent: *\nDisallow: /2\n");
     gate.denied(&wire.get(&other.url("/2")));
     let tls = Origin::https().robots(RULES);
@@ -137,8 +134,7 @@ fn a_kept_connection_is_judged_request_by_request() {
 
 #[test]
 fn pipelined_requests_are_answered_in_order_each_with_its_own_verdict() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let paths = ["/1", "/private", "/2", "/%70rivate", "/3"];
     let mut wire = gate.connect();
     wire.send(
@@ -158,8 +154,7 @@ fn pipelined_requests_are_answered_in_order_each_with_its_own_verdict() {
 
 #[test]
 fn the_body_of_a_denied_request_never_becomes_a_request() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let smuggled = ask("GET", &origin.url("/smuggled"), "Host: x\r\n");
     let length = format!("Host: x\r\nContent-Length: {}\r\n", smuggled.len());
     let chunks = format!("{:x}\r\n{smuggled}\r\n0\r\n\r\n", smuggled.len());
@@ -187,8 +182,7 @@ fn the_body_of_a_denied_request_never_becomes_a_request() {
 
 #[test]
 fn http_1_0_is_judged_like_any_other() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let ask = |path: &str| {
         format!(
             "GET {} HTTP/1.0\r\nUser-Agent: TestBot/1.0\r\n\r\n",

@@ -159,8 +159,7 @@ fn check_decides_without_sending() {
 
 #[test]
 fn a_run_beside_a_proxy_keeps_a_log_of_its_own() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let output = run(&gate.setup, &["curl", "-s", &origin.url("/private")]);
     let said = text(&output.stderr);
     let name = said

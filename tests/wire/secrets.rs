@@ -249,14 +249,8 @@ fn what_is_confided_stands_in_no_answer_message_record_or_file() {
     let console = gate.said();
     let console = console.split("console: http://").nth(1).unwrap();
     let console: SocketAddr = console.split('/').next().unwrap().parse().unwrap();
-    for path in [
-        "/",
-        "/metrics",
-        "/api/v1/status",
-        "/api/v1/decisions",
-        "/api/v1/origins",
-        "/api/v1/overrides",
-    ] {
+    let words = "/ /metrics /api/v1/status /api/v1/decisions /api/v1/origins /api/v1/overrides";
+    for path in words.split(' ') {
         let request = format!("GET {path} HTTP/1.1\r\nHost: {console}\r\n\r\n");
         let answer = Wire::connect(console).exchange(request);
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
@@ -326,8 +320,7 @@ fn the_password_of_a_client_stays_its_own() {
 
 #[test]
 fn the_keys_of_leaves_never_reach_the_disk() {
-    let mut gate = CrawlgateProcess::start();
-    let origin = Origin::https();
+    let (mut gate, origin) = (CrawlgateProcess::start(), Origin::https());
     for host in ["site.test", "other.test", "www.site.test"] {
         gate.get(&origin.url_as(host, "/page"))
             .is_origins(200, "page /page");

@@ -49,8 +49,7 @@ fn a_server_name_that_is_none_gets_no_certificate() {
         ("a line break", b"site.test\r\nX: 1"),
     ];
     for (case, name) in names {
-        let mut wire = gate.connect();
-        assert_eq!(wire.tunnel(&origin.authority()).status, 200, "{case}");
+        let mut wire = gate.tunnels(&origin.authority());
         wire.send(client_hello(name));
         let answer = wire.read_all();
         // No octets, or an alert: a ServerHello would be a handshake record.
@@ -60,8 +59,7 @@ fn a_server_name_that_is_none_gets_no_certificate() {
         );
     }
     // The check can succeed, too.
-    let mut wire = gate.connect();
-    assert_eq!(wire.tunnel(&origin.authority()).status, 200);
+    let mut wire = gate.tunnels(&origin.authority());
     wire.send(client_hello(b"SITE.test"));
     assert_eq!(wire.read(1), [0x16]);
     assert_eq!(origin.connections(), 0);
@@ -82,8 +80,7 @@ fn a_server_name_that_is_missing_or_another_changes_nothing() {
         ("upper case", "SITE.TEST", authority.as_str(), 403, "robots_disallow"),
     ];
     for (case, name, host, status, reason) in cases {
-        let mut wire = gate.connect();
-        assert_eq!(wire.tunnel(&authority).status, 200, "{case}");
+        let wire = gate.tunnels(&authority);
         let mut wire = wire.tls_as(name).unwrap();
         let record = gate.refused(&wire.get_inside(host, "/private"), status, reason);
         // The URL is the one that was asked for; a server name is no part of it.

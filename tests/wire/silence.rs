@@ -9,10 +9,7 @@ use crate::support::{CrawlgateProcess, Origin, Reply, Wire, eventually, wait_unt
 #[track_caller]
 fn socket(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> Wire {
     let host = origin.authority();
-    let (mut wire, target) = match origin.url("").starts_with("https") {
-        true => (gate.intercept(&host, "site.test"), path.to_owned()),
-        false => (gate.connect(), origin.url(path)),
-    };
+    let (mut wire, target) = gate.open(&origin.url(path));
     assert_eq!(wire.exchange(upgrade(&target, &host)).status, 101);
     says(&mut wire);
     wire
@@ -33,8 +30,7 @@ fn tunnel(gate: &CrawlgateProcess, origin: &Origin) -> Wire {
         200
     );
     let mut wire = wire.tls("bank.test", crate::support::origin_ca_pem());
-    let answer = wire.exchange(upgrade("/socket", "bank.test"));
-    assert_eq!(answer.status, 101, "{answer:?}");
+    wire.exchange(upgrade("/socket", "bank.test")).is(101);
     says(&mut wire);
     wire
 }
@@ -86,12 +82,7 @@ fn what_says_nothing_ends() {
 fn what_is_silent_makes_room_at_each_limit() {
     // Each limit takes seconds of silence.
     std::thread::scope(|scope| {
-        for limit in [
-            "connections",
-            "requests",
-            "requests_per_client",
-            "connections_per_client",
-        ] {
+        for limit in "connections requests requests_per_client connections_per_client".split(' ') {
             scope.spawn(move || makes_room_at(limit));
         }
     });

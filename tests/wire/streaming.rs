@@ -19,18 +19,6 @@ fn big() -> Reply {
     .repeat([b'x'; CHUNK], 1600)
 }
 
-/// Opens a connection for `origin`; returns it with the target of `path` on it.
-pub fn open(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> (Wire, String) {
-    if origin.url("").starts_with("https") {
-        (
-            gate.intercept(&origin.authority(), "site.test"),
-            path.to_owned(),
-        )
-    } else {
-        (gate.connect(), origin.url(path))
-    }
-}
-
 /// Waits until the other side sends no more octets. Returns the number that it has sent.
 #[track_caller]
 pub fn at_rest(sent: impl Fn() -> u64) -> u64 {
@@ -51,7 +39,7 @@ fn a_big_download_streams_in_bounded_memory() {
         Origin::https().on("/big", [big()]),
     ] {
         let before = gate.resident();
-        let (mut wire, target) = open(&gate, &origin, "/big");
+        let (mut wire, target) = gate.open(&origin.url("/big"));
         wire.send(format!(
             "GET {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
             origin.authority()
@@ -66,8 +54,7 @@ fn a_big_download_streams_in_bounded_memory() {
 
 #[test]
 fn a_big_upload_streams_in_bounded_memory() {
-    let gate = CrawlgateProcess::start();
-    let latch = Latch::new();
+    let (gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let origin = Origin::http().on(
         "/big",
         [Reply::silent()
@@ -77,10 +64,11 @@ fn a_big_upload_streams_in_bounded_memory() {
     );
     let before = gate.resident();
     let url = origin.url("/big");
-    let mut wire = gate.connect();
-    wire.send(format!(
-        "POST {url} HTTP/1.1\r\nHost: x\r\nContent-Length: {HUNDRED_MEGABYTES}\r\n\r\n"
-    ));
+    let mut wire = gate.sends(
+        "POST",
+        &url,
+        &format!("Content-Length: {HUNDRED_MEGABYTES}\r\n\r\n"),
+    );
     let upload = thread::spawn(move || {
         for _ in 0..1600 {
             wire.send([b'y'; CHUNK]);
@@ -102,11 +90,7 @@ fn a_crawler_that_does_not_read_holds_the_origin_back() {
     let gate = CrawlgateProcess::start();
     let endless = Reply::raw("HTTP/1.1 200 OK\r\n\r\n").repeat([b'x'; CHUNK], u64::MAX);
     let origin = Origin::http().on("/endless", [endless]);
-    let mut wire = gate.connect();
-    wire.send(format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\n\r\n",
-        origin.url("/endless")
-    ));
+    let mut wire = gate.sends("GET", &origin.url("/endless"), "\r\n");
     assert_eq!(wire.response_head().status, 200);
     let sent = at_rest(|| origin.sent());
     assert!(
@@ -121,7 +105,7 @@ fn a_crawler_that_does_not_read_holds_the_origin_back() {
 fn held_for_each(origin: Origin, crawlers: u64) -> u64 {
     let gate = CrawlgateProcess::start();
     // What the first exchange takes stays.
-    let (mut wire, target) = open(&gate, &origin, "/page");
+    let (mut wire, target) = gate.open(&origin.url("/page"));
     wire.send(format!(
         "GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n",
         origin.authority()
@@ -130,7 +114,7 @@ fn held_for_each(origin: Origin, crawlers: u64) -> u64 {
     let before = gate.resident();
     let stopped: Vec<Wire> = (0..crawlers)
         .map(|_| {
-            let (mut wire, target) = open(&gate, &origin, "/endless");
+            let (mut wire, target) = gate.open(&origin.url("/endless"));
             wire.send(format!(
                 "GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n",
                 origin.authority()
@@ -160,11 +144,7 @@ fn the_first_octets_do_not_wait_for_the_last() {
         .wait(&latch)
         .send("rest");
     let origin = Origin::http().on("/page", [reply]);
-    let mut wire = gate.connect();
-    wire.send(format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\n\r\n",
-        origin.url("/page")
-    ));
+    let mut wire = gate.sends("GET", &origin.url("/page"), "\r\n");
     assert_eq!(wire.response_head().status, 200);
     assert_eq!(wire.read(4), b"part");
     latch.open();
@@ -179,7 +159,7 @@ fn an_answer_that_comes_before_the_end_of_the_upload_is_passed_on() {
         Origin::http().on("/upload", [early()]),
         Origin::https().on("/upload", [early()]),
     ] {
-        let (mut wire, target) = open(&gate, &origin, "/upload");
+        let (mut wire, target) = gate.open(&origin.url("/upload"));
         wire.send(format!(
             "POST {target} HTTP/1.1\r\nHost: {}\r\nContent-Length: 1000000\r\n\r\n",
             origin.authority()
@@ -246,17 +226,16 @@ fn interim_responses_without_end_are_a_502_and_cost_no_memory() {
 
 #[test]
 fn an_early_answer_to_an_expectation_arrives_whole() {
-    let gate = CrawlgateProcess::start();
-    let latch = Latch::new();
+    let (gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let reply = Reply::raw("HTTP/1.1 401 Unauthorized\r\nContent-Length: 8\r\n\r\nhalf")
         .wait(&latch)
         .send("half");
     let origin = Origin::http().on("/upload", [reply.ignoring_body().close()]);
-    let mut wire = gate.connect();
-    wire.send(format!(
-        "POST {} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
-        origin.url("/upload")
-    ));
+    let mut wire = gate.sends(
+        "POST",
+        &origin.url("/upload"),
+        "Expect: 100-continue\r\nContent-Length: 5\r\n\r\n",
+    );
     assert_eq!(wire.response_head().status, 401);
     assert_eq!(wire.read(4), b"half");
     latch.open();

@@ -58,8 +58,7 @@ fn a_head_request_is_denied_without_a_body_and_recorded_so() {
     let gate = strict(|_| ());
     let origin = Origin::with_rules(RULES);
     let url = origin.url("/private");
-    let answer = gate.request("HEAD", &url, "");
-    assert_eq!(answer.status, 403);
+    gate.request("HEAD", &url, "").is(403);
     let records = gate.records();
     has!(records.iter().find(|record| record["url"] == url).unwrap(), {"bytes_out": 0});
 }
@@ -225,8 +224,7 @@ fn an_exempt_request_that_has_gone_out_stays_on_record_whatever_its_client_was_a
     // Another writer for longer than crawlgate waits for one.
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     latch.open();
-    let answer = wire.response("GET");
-    assert_eq!(answer.status, 503, "{answer:?}");
+    let answer = wire.response("GET").is(503);
     assert_eq!(answer.problem()["reason"], "log_failed", "{answer:?}");
     assert!(!answer.text().contains("SECRET"), "{answer:?}");
     // An attempt that began after the answer has failed, too.

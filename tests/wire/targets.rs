@@ -8,10 +8,7 @@ use crate::support::{CrawlgateProcess, Origin, Reply};
 /// Sends an OPTIONS for this target to the proxy, or inside a tunnel.
 fn options(gate: &CrawlgateProcess, origin: &Origin, target: &str, fields: &str) -> u16 {
     let authority = origin.authority();
-    let mut wire = match origin.url("").starts_with("https") {
-        true => gate.intercept(&authority, "site.test"),
-        false => gate.connect(),
-    };
+    let (mut wire, _) = gate.open(&origin.url("/"));
     let request = format!(
         "OPTIONS {target} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n{fields}\r\n"
     );
@@ -76,16 +73,16 @@ fn an_options_for_the_whole_server_is_judged_as_its_root() {
 
 #[test]
 fn forwards_are_counted_and_the_last_recipient_answers() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::http();
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
     assert_eq!(
         options(&gate, &origin, &origin.url("/page"), "Max-Forwards: 3\r\n"),
         200
     );
     let seen = origin.last("/page");
     seen.head.field_is("max-forwards", Some("2"));
-    let last = gate.request("OPTIONS", &origin.url("/last"), "Max-Forwards: 0\r\n");
-    assert_eq!(last.status, 200);
+    let last = gate
+        .request("OPTIONS", &origin.url("/last"), "Max-Forwards: 0\r\n")
+        .is(200);
     assert!(
         last.is_ours() && last.field("allow").unwrap().contains("OPTIONS"),
         "{last:?}"
@@ -142,8 +139,7 @@ fn every_visible_character_passes_in_path_and_query() {
 
 #[test]
 fn an_octet_that_no_url_has_is_refused_by_name() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::http();
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
     for (octets, name) in [
         (&b"\x01"[..], "0x01"),
         (b"\x7f", "0x7F"),
@@ -170,8 +166,7 @@ fn control_octets_of_a_response_become_spaces() {
         let gate = CrawlgateProcess::start();
         let sent = b"HTTP/1.1 200 O\x01K\r\nX-One: a\x01b\0c\x7fd\r\nX-Two: e\rf\r\nContent-Length: 5\r\n\r\n\x01\0\x7f\r\x02";
         let origin = origin.on("/page", [Reply::raw(sent)]);
-        let answer = gate.get(&origin.url("/page"));
-        assert_eq!(answer.status, 200, "{answer:?}");
+        let answer = gate.get(&origin.url("/page")).is(200);
         answer.field_is("x-one", Some("a b c d"));
         answer.field_is("x-two", Some("e f"));
         assert_eq!(answer.body, b"\x01\0\x7f\r\x02", "the body stays as it is");

@@ -8,13 +8,11 @@ use crate::support::{
 
 #[test]
 fn the_certificate_is_for_the_host_that_was_asked_and_chains_to_our_ca() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::https().robots(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::https().robots(RULES));
     for host in ["site.test", "www.site.test", "127.0.0.1"] {
         let authority = format!("{host}:{}", origin.port());
         let mut wire = gate.intercept(&authority, host);
-        wire.get_inside(&authority, "/open")
-            .is_origins(200, "page /open");
+        wire.passes_inside(&authority, "/open");
         gate.denied(&wire.get_inside(&authority, "/private"));
     }
     assert_eq!(
@@ -26,8 +24,7 @@ fn the_certificate_is_for_the_host_that_was_asked_and_chains_to_our_ca() {
 #[test]
 fn a_connect_answer_has_no_body_and_no_length() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::https());
-    let answer = gate.connect().tunnel(&origin.authority());
-    assert_eq!(answer.status, 200);
+    let answer = gate.connect().tunnel(&origin.authority()).is(200);
     for name in ["content-length", "transfer-encoding"] {
         assert_eq!(answer.field(name), None, "RFC 9110 9.3.6: {name}");
     }
@@ -61,8 +58,7 @@ fn a_connect_that_cannot_be_read_is_refused_and_closed() {
 #[test]
 fn a_crawler_that_does_not_trust_our_ca_causes_a_warning_on_stderr() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::https());
-    let mut wire = gate.connect();
-    assert_eq!(wire.tunnel(&origin.authority()).status, 200);
+    let wire = gate.tunnels(&origin.authority());
     assert!(wire.try_tls("site.test", origin_ca_pem()).is_err());
     gate.wait_said("does not trust the local CA");
     assert_eq!(
@@ -82,8 +78,7 @@ fn a_crawler_that_offers_http_2_only_causes_one_warning_if_that_is_off() {
             .iter()
             .map(|name| name.as_bytes().to_vec())
             .collect();
-        let mut wire = gate.connect();
-        assert_eq!(wire.tunnel(&origin.authority()).status, 200);
+        let wire = gate.tunnels(&origin.authority());
         let shaken = wire.handshake("site.test", Arc::new(config));
         assert_eq!(shaken.is_ok(), offered.len() == 2, "{offered:?}");
     }
@@ -124,8 +119,7 @@ fn connect_authority_server_name_and_inner_host_must_agree() {
     let gate = CrawlgateProcess::start();
     let (a, b) = (Origin::https().robots(RULES), Origin::https().robots(RULES));
     let connect = |sni: &str| {
-        let mut wire = gate.connect();
-        assert_eq!(wire.tunnel(&a.authority()).status, 200);
+        let wire = gate.tunnels(&a.authority());
         wire.tls_as(sni)
     };
     // Another server name: refused in the handshake, or by a 421 to the next request.
@@ -195,8 +189,7 @@ fn spellings_of_the_same_host_agree() {
 #[test]
 fn plain_http_inside_a_connect_is_judged_as_http() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
-    let mut wire = gate.connect();
-    assert_eq!(wire.tunnel(&origin.authority()).status, 200);
+    let mut wire = gate.tunnels(&origin.authority());
     wire.get_inside(&origin.authority(), "/open")
         .is_origins(200, "page /open");
     let record = gate.denied(&wire.get_inside(&origin.authority(), "/private"));
@@ -219,8 +212,7 @@ fn anything_else_inside_a_connect_is_refused() {
     ];
     for (bytes, reason) in cases {
         let before = gate.records().len();
-        let mut wire = gate.connect();
-        assert_eq!(wire.tunnel(&origin.authority()).status, 200);
+        let mut wire = gate.tunnels(&origin.authority());
         wire.send(bytes).half_close();
         wire.drain();
         if !reason.is_empty() {
@@ -254,8 +246,7 @@ fn a_protocol_of_lines_is_refused_after_its_first_line() {
             "USER x\r\n",
             "a1 CAPABILITY\r\n",
         ] {
-            let mut wire = gate.connect();
-            assert_eq!(wire.tunnel(&authority).status, 200);
+            let mut wire = gate.tunnels(&authority);
             // The client waits for the server to speak first.
             let answer = wire.exchange(line);
             gate.refused(&answer, 400, "bad_request");
@@ -263,8 +254,7 @@ fn a_protocol_of_lines_is_refused_after_its_first_line() {
         }
     }
     // On such a port, a client that waits for the server to speak first does not wait for long.
-    let mut silent = gate.connect();
-    assert_eq!(silent.tunnel("site.test:25").status, 200);
+    let mut silent = gate.tunnels("site.test:25");
     silent.drain();
     let record = gate.record("the silent one", |record| {
         record["reason"] == "address_prohibited"

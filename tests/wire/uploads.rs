@@ -40,8 +40,7 @@ fn a_denied_upload_gets_its_403_in_every_way() {
         let mut wire = gate.intercept(&tls.authority(), "site.test");
         let answer = post("intercepted", &mut wire, "/private", &host(&tls));
         gate.denied(&answer);
-        let mut wire = gate.connect();
-        assert_eq!(wire.tunnel(&plain.authority()).status, 200);
+        let mut wire = gate.tunnels(&plain.authority());
         let answer = post("plain in a tunnel", &mut wire, "/private", &host(&plain));
         gate.denied(&answer);
     }
@@ -106,14 +105,7 @@ fn an_upload_that_its_origin_breaks_off_gets_a_502() {
     for origin in [Origin::http(), Origin::https()] {
         let origin = origin.on("/upload", [Reply::silent().ignoring_body().close()]);
         let host = format!("Host: {}\r\n", origin.authority());
-        let is_tls = origin.url("").starts_with("https");
-        let (mut wire, target) = match is_tls {
-            true => (
-                gate.intercept(&origin.authority(), "site.test"),
-                "/upload".to_owned(),
-            ),
-            false => (gate.connect(), origin.url("/upload")),
-        };
+        let (mut wire, target) = gate.open(&origin.url("/upload"));
         let answer = post("broken off", &mut wire, &target, &host);
         assert!(answer.status == 502 && answer.is_ours(), "{answer:?}");
     }
@@ -121,8 +113,7 @@ fn an_upload_that_its_origin_breaks_off_gets_a_502() {
 
 #[test]
 fn a_small_body_that_is_denied_leaves_its_connection_open() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let mut wire = gate.connect();
     for _ in 0..3 {
         let answer = wire.exchange(format!(
@@ -132,7 +123,7 @@ fn a_small_body_that_is_denied_leaves_its_connection_open() {
         gate.denied(&answer);
         assert_eq!(answer.field("connection"), None, "{answer:?}");
     }
-    wire.get(&origin.url("/open")).is_origins(200, "page /open");
+    wire.passes(&origin.url("/open"));
     // A chunked body has no known length: the answer closes the connection.
     let answer = wire.exchange(format!(
         "POST {} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n2\r\ncd\r\n0\r\n\r\n",
@@ -148,11 +139,12 @@ fn a_small_body_that_is_denied_leaves_its_connection_open() {
 fn an_upload_that_is_never_ended_counts_and_makes_room() {
     let gate = CrawlgateProcess::with(|setup| setup.set("limits", "connections", "1"));
     let origin = Origin::with_rules(RULES);
-    let mut stuck = gate.connect();
-    let answer = stuck.exchange(format!(
-        "POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nabc",
-        origin.url("/private")
-    ));
+    let mut stuck = gate.sends(
+        "POST",
+        &origin.url("/private"),
+        "Content-Length: 1000000\r\n\r\nabc",
+    );
+    let answer = stuck.response("POST");
     gate.denied(&answer);
     // The upload holds the only slot, and loses it to a client with a request.
     gate.connect()
@@ -163,8 +155,7 @@ fn an_upload_that_is_never_ended_counts_and_makes_room() {
 
 #[test]
 fn an_upload_that_is_never_ended_is_cut() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let mut wire = gate.connect();
     let answer = wire.exchange(format!(
         "POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nabc",

@@ -53,8 +53,7 @@ fn are_pages(answers: &[Response]) {
 
 #[test]
 fn requests_at_once_share_one_connection() {
-    let gate = CrawlgateProcess::start();
-    let holds = Holds::new();
+    let (gate, holds) = (CrawlgateProcess::start(), Holds::new());
     let (origin, urls) = holding(Http2Origin::start(), &holds, 20);
     let answers = at_once(&gate, &urls, || {
         origin.wait_pages(20);
@@ -71,8 +70,7 @@ fn requests_at_once_share_one_connection() {
 
 #[test]
 fn requests_above_the_origins_limit_get_a_second_connection() {
-    let gate = CrawlgateProcess::start();
-    let holds = Holds::new();
+    let (gate, holds) = (CrawlgateProcess::start(), Holds::new());
     let origin = Http2Origin::with(&["h2"], |server| {
         server.max_concurrent_streams(4);
     });
@@ -146,8 +144,7 @@ fn requests_that_find_no_place_in_time_are_refused_and_slow_nothing() {
         are_pages(&[first.join().unwrap()]);
     });
     gate.passes(&origin.url("/next"));
-    let record = gate.record_of(&origin.url("/next"));
-    assert!(record["pace"].is_null(), "{record}");
+    has!(gate.record_of(&origin.url("/next")), {"pace": null});
     assert_eq!(origin.pages().len(), 2);
 }
 
@@ -175,14 +172,12 @@ fn answers_that_had_to_wait_for_a_place_are_not_slow() {
     });
     assert!(answers.iter().all(|answer| answer.status == 200));
     gate.passes(&origin.url("/next"));
-    let record = gate.record_of(&origin.url("/next"));
-    assert!(record["pace"].is_null(), "{record}");
+    has!(gate.record_of(&origin.url("/next")), {"pace": null});
 }
 
 #[test]
 fn an_origin_without_http2_is_asked_as_ever() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::https();
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::https());
     for path in ["/one", "/two"] {
         let answer = gate.get(&origin.url(path));
         answer.is_origins(200, &format!("page {path}"));
@@ -221,16 +216,12 @@ fn an_origin_with_http2_alone_is_asked_by_it() {
     let origin = Http2Origin::with(&["h2"], |_| ());
     gate.passes(&origin.url("/page"));
     assert_eq!(origin.last("/page").version, "2");
-    assert_eq!(
-        gate.record_of(&origin.url("/page"))["upstream_version"],
-        "2"
-    );
+    has!(gate.record_of(&origin.url("/page")), {"upstream_version": "2"});
 }
 
 #[test]
 fn a_page_passes_by_http2_on_both_sides() {
-    let gate = CrawlgateProcess::start();
-    let origin = Http2Origin::start();
+    let (gate, origin) = (CrawlgateProcess::start(), Http2Origin::start());
     let mut crawler = gate.intercept_http2(&origin.authority(), "site.test");
     for path in ["/one", "/two"] {
         let answer = crawler.get(&origin.url(path));
@@ -246,8 +237,7 @@ fn a_page_passes_by_http2_on_both_sides() {
 fn a_denial_by_a_robots_txt_that_came_by_http2_reaches_no_origin() {
     let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start().robots(RULES);
-    let record = gate.denies(&origin.url("/private/page"));
-    assert!(record["upstream_version"].is_null(), "{record}");
+    has!(gate.denies(&origin.url("/private/page")), {"upstream_version": null});
     gate.passes(&origin.url("/private/open"));
     let paths: Vec<_> = origin
         .seen()
@@ -270,10 +260,7 @@ fn http2_can_be_switched_off_and_on() {
     let mut gate = CrawlgateProcess::with(|setup| setup.set("upstream", "http2", "false"));
     gate.get(&origin.url("/off")).is_origins(200, "first");
     assert_eq!(origin.last("/off").version, "1.1");
-    assert_eq!(
-        gate.record_of(&origin.url("/off"))["upstream_version"],
-        "1.1"
-    );
+    has!(gate.record_of(&origin.url("/off")), {"upstream_version": "1.1"});
     gate.reload(|setup| setup.set("upstream", "http2", "true"));
     gate.passes(&origin.url("/on"));
     gate.reload(|setup| setup.set("upstream", "http2", "false"));
@@ -312,10 +299,9 @@ fn clients_share_no_http2_connection() {
         let login = format!("Proxy-Authorization: Basic {pair}\r\n");
         let authority = origin.authority();
         let mut wire = gate.connect();
-        let tunnel = wire.exchange(format!(
+        wire.exchange(format!(
             "CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n{login}\r\n"
-        ));
-        assert_eq!(tunnel.status, 200, "{tunnel:?}");
+        )).is(200);
         let mut wire = wire.tls("site.test", &gate.ca_pem());
         wire.get_inside(&authority, path)
             .is_origins(200, &format!("page {path}"));

@@ -8,7 +8,6 @@ use crate::support::frame_origin::{
 };
 use crate::support::http2_origin::Http2Origin;
 use crate::support::{CrawlgateProcess, Latch, eventually, http2};
-use crate::upstream_http2_messages::ask;
 
 /// HTTP/2 error codes (RFC 9113 7).
 const NO_ERROR: u32 = 0;
@@ -22,7 +21,6 @@ fn a_body_that_the_origin_resets_is_never_whole() {
             let case = format!("{code}, {length:?}");
             let gate = CrawlgateProcess::start();
             let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
-                (1, 1) => frame_origin::no_robots(stream),
                 (1, 3 | 5) => {
                     let mut fields = vec![(":status", "200")];
                     fields.extend(length.map(|length| ("content-length", length)));
@@ -89,10 +87,7 @@ fn a_response_that_breaks_the_protocol_is_none() {
     ];
     for (case, frames) in cases {
         let gate = CrawlgateProcess::start();
-        let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
-            (1, 1) => frame_origin::no_robots(stream),
-            _ => frames(stream),
-        });
+        let origin = FrameOrigin::start(move |_, stream| frames(stream));
         let answer = gate.get(&origin.url("/page"));
         assert_eq!(answer.status, 502, "{case}: {answer:?}");
         has!(gate.record_of(&origin.url("/page")), {"error": "http_protocol_error"}, "{case}");
@@ -107,16 +102,13 @@ fn a_length_that_is_not_that_of_the_body_breaks_the_answer_off() {
         ("too long", "4", &["half", "other half"][..]),
     ] {
         let gate = CrawlgateProcess::start();
-        let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
-            (1, 1) => frame_origin::no_robots(stream),
-            _ => {
-                let fields = [(":status", "200"), ("content-length", length)];
-                let mut frames = vec![head(stream, &fields, false)];
-                for (at, part) in parts.iter().enumerate() {
-                    frames.push(data(stream, part, at + 1 == parts.len()));
-                }
-                frames
+        let origin = FrameOrigin::start(move |_, stream| {
+            let fields = [(":status", "200"), ("content-length", length)];
+            let mut frames = vec![head(stream, &fields, false)];
+            for (at, part) in parts.iter().enumerate() {
+                frames.push(data(stream, part, at + 1 == parts.len()));
             }
+            frames
         });
         let answer = gate.get(&origin.url("/page"));
         let is_broken = answer.status == 502 || !answer.whole;
@@ -171,7 +163,6 @@ fn frames_that_no_response_has_make_no_whole_response() {
     for (case, frames) in cases {
         let gate = CrawlgateProcess::start();
         let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
-            (1, 1) => frame_origin::no_robots(stream),
             (1, 3) => frames(stream),
             _ => frame_origin::page(stream, "next"),
         });
@@ -201,13 +192,12 @@ fn a_second_head_at_the_end_counts_as_trailers() {
     // The frame layer drops pseudo-fields there. All that the origin sent arrives, with its first status.
     for body in ["", "page"] {
         let gate = CrawlgateProcess::start();
-        let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
-            (1, 1) => frame_origin::no_robots(stream),
-            _ => vec![
+        let origin = FrameOrigin::start(move |_, stream| {
+            vec![
                 head(stream, &[(":status", "200")], false),
                 data(stream, body, false),
                 head(stream, &[(":status", "500"), ("content-length", "9")], true),
-            ],
+            ]
         });
         gate.get(&origin.url("/page")).is_origins(200, body);
         has!(gate.record_of(&origin.url("/page")), {"status": 200});
@@ -251,7 +241,6 @@ fn trailers_that_are_too_long_make_no_whole_response() {
     ] {
         let gate = CrawlgateProcess::start();
         let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
-            (1, 1) => frame_origin::no_robots(stream),
             (1, 3) => {
                 let mut frames = vec![
                     head(stream, &[(":status", "200")], false),
@@ -280,7 +269,6 @@ fn trailers_that_are_too_long_make_no_whole_response() {
 fn a_connection_that_is_lost_breaks_its_answers_off() {
     let gate = CrawlgateProcess::start();
     let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
-        (1, 1) => frame_origin::no_robots(stream),
         (1, _) => vec![
             head(stream, &[(":status", "200")], false),
             data(stream, "half", false),
@@ -299,13 +287,10 @@ fn a_connection_that_is_lost_breaks_its_answers_off() {
 #[test]
 fn interim_responses_without_end_are_no_answer() {
     let gate = CrawlgateProcess::start();
-    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
-        (1, 1) => frame_origin::no_robots(stream),
-        _ => {
-            let mut frames = vec![head(stream, &[(":status", "103")], false); 65];
-            frames.extend(frame_origin::page(stream, "page"));
-            frames
-        }
+    let origin = FrameOrigin::start(|_, stream| {
+        let mut frames = vec![head(stream, &[(":status", "103")], false); 65];
+        frames.extend(frame_origin::page(stream, "page"));
+        frames
     });
     gate.answers(&origin.url("/page"), 502);
     has!(gate.record_of(&origin.url("/page")), {"error": "http_protocol_error"});
@@ -323,10 +308,9 @@ fn an_early_answer_ends_the_upload() {
                 .await,
         );
     });
-    let mut wire = ask(
-        &gate,
-        &origin.authority(),
-        "POST /form",
+    let mut wire = gate.sends(
+        "POST",
+        &origin.url("/form"),
         "Content-Length: 1000000\r\n\r\nbegin",
     );
     let answer = wire.response("POST");
@@ -338,8 +322,7 @@ fn an_early_answer_ends_the_upload() {
 
 #[test]
 fn a_crawler_that_leaves_resets_its_stream() {
-    let gate = CrawlgateProcess::start();
-    let latch = Latch::new();
+    let (gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let passed = latch.clone();
     let origin = Http2Origin::start()
         .on("/silent", |mut stream| async move {
@@ -355,10 +338,10 @@ fn a_crawler_that_leaves_resets_its_stream() {
                 stream.wait_reset(&mut sending).await;
             }
         });
-    let wire = ask(&gate, &origin.authority(), "GET /silent", "\r\n");
+    let wire = gate.sends("GET", &origin.url("/silent"), "\r\n");
     origin.wait_pages(1);
     drop(wire);
-    let mut wire = ask(&gate, &origin.authority(), "GET /half", "\r\n");
+    let mut wire = gate.sends("GET", &origin.url("/half"), "\r\n");
     assert_eq!(wire.response_head().status, 200);
     latch.pass();
     drop(wire);

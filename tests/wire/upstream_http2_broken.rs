@@ -39,10 +39,7 @@ fn a_page_that_comes_broken_by_http2_is_asked_for_by_http1() {
     ];
     for (name, broken) in cases {
         let gate = CrawlgateProcess::start();
-        let script = move |connection, stream| match (connection, stream) {
-            (1, 1) => frame_origin::no_robots(stream),
-            _ => broken(stream),
-        };
+        let script = move |_, stream| broken(stream);
         let origin = FrameOrigin::with_http1(script, BY_HTTP1);
         gate.get(&origin.url("/page")).is_origins(200, "one");
         assert_eq!(origin.pages(), [(1, 3)], "{name}");
@@ -63,7 +60,7 @@ fn an_origin_that_resets_its_first_exchange_is_asked_by_http1() {
                 true => vec![frame_origin::go_away(0, code)],
                 false => vec![frame_origin::reset(stream, code)],
             };
-            let origin = FrameOrigin::with_http1(script, BY_HTTP1);
+            let origin = FrameOrigin::with(script, Some(BY_HTTP1));
             gate.get(&origin.url("/page")).is_origins(200, "one");
             assert_eq!(origin.by_http1(), ["/robots.txt", "/page"], "{code}");
             assert_eq!(
@@ -86,7 +83,7 @@ fn a_robots_txt_with_a_wrong_length_is_fetched_by_http1() {
             frame_origin::data(stream, "User-agent: *\n", true),
         ]
     };
-    let origin = FrameOrigin::with_http1(script, rules);
+    let origin = FrameOrigin::with(script, Some(rules));
     gate.denies(&origin.url("/private"));
     assert_eq!(origin.by_http1(), ["/robots.txt"]);
     assert_eq!(gate.get(&origin.url("/page")).status, 200);
@@ -95,15 +92,12 @@ fn a_robots_txt_with_a_wrong_length_is_fetched_by_http1() {
 #[test]
 fn a_page_with_a_wrong_length_breaks_off_and_the_next_one_comes_by_http1() {
     let gate = CrawlgateProcess::start();
-    let script = |connection, stream| match (connection, stream) {
-        (1, 1) => frame_origin::no_robots(stream),
-        _ => {
-            let fields = [(":status", "200"), ("content-length", "3")];
-            vec![
-                frame_origin::head(stream, &fields, false),
-                frame_origin::data(stream, "more than three", true),
-            ]
-        }
+    let script = |_, stream| {
+        let fields = [(":status", "200"), ("content-length", "3")];
+        vec![
+            frame_origin::head(stream, &fields, false),
+            frame_origin::data(stream, "more than three", true),
+        ]
     };
     let origin = FrameOrigin::with_http1(script, BY_HTTP1);
     let broken = gate.get(&origin.url("/page"));
@@ -119,13 +113,9 @@ fn a_page_with_a_wrong_length_breaks_off_and_the_next_one_comes_by_http1() {
 #[test]
 fn a_request_that_may_have_been_processed_by_broken_http2_is_not_sent_again() {
     let gate = CrawlgateProcess::start();
-    let script = |connection, stream| match (connection, stream) {
-        (1, 1) => frame_origin::no_robots(stream),
-        _ => with_field(stream, "connection", "close"),
-    };
+    let script = |_, stream| with_field(stream, "connection", "close");
     let origin = FrameOrigin::with_http1(script, BY_HTTP1);
-    let answer = gate.request("DELETE", &origin.url("/page"), "");
-    assert_eq!(answer.status, 502, "{answer:?}");
+    let answer = gate.request("DELETE", &origin.url("/page"), "").is(502);
     let detail = answer.problem()["detail"].to_string();
     says!(detail, "not valid HTTP/2");
     assert_eq!(origin.by_http1(), [""; 0]);
@@ -135,49 +125,27 @@ fn a_request_that_may_have_been_processed_by_broken_http2_is_not_sent_again() {
 #[test]
 fn broken_http2_is_told_where_there_is_no_http1() {
     let gate = CrawlgateProcess::start();
-    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
-        (1, 1) => frame_origin::no_robots(stream),
-        _ => with_field(stream, "connection", "close"),
-    });
-    let answer = gate.get(&origin.url("/page"));
-    assert_eq!(answer.status, 502, "{answer:?}");
+    let origin = FrameOrigin::start(|_, stream| with_field(stream, "connection", "close"));
+    let answer = gate.get(&origin.url("/page")).is(502);
     let detail = answer.problem()["detail"].to_string();
     says!(detail, "not valid HTTP/2");
-    assert_eq!(
-        gate.record_of(&origin.url("/page"))["error"],
-        "http_protocol_error"
-    );
+    has!(gate.record_of(&origin.url("/page")), {"error": "http_protocol_error"});
 }
 
 #[test]
 fn what_is_forbidden_while_its_answer_comes_broken_is_not_asked_for_by_http1() {
-    let mut gate = CrawlgateProcess::start();
-    let latch = Latch::new();
+    let (mut gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let held = latch.clone();
-    let script = move |connection, stream| match (connection, stream) {
-        (1, 1) => frame_origin::no_robots(stream),
-        _ => {
-            held.pass();
-            with_field(stream, "connection", "close")
-        }
+    let script = move |_, stream| {
+        held.pass();
+        with_field(stream, "connection", "close")
     };
     let origin = FrameOrigin::with_http1(script, BY_HTTP1);
-    let mut wire = gate.intercept(&origin.authority(), "site.test");
-    wire.send(format!(
-        "GET /page HTTP/1.1\r\nHost: {}\r\nUser-Agent: TestBot/1.0\r\n\r\n",
-        origin.authority()
-    ));
+    let mut wire = gate.sends("GET", &origin.url("/page"), "\r\n");
     origin.frame("the page's request", |frame| frame.stream == 3);
-    let url = format!("{:?}", origin.url(""));
-    gate.reload(|setup| {
-        setup.set("[override]", "origin", &url);
-        setup.set("[override]", "action", "\"deny\"");
-        setup.set("[override]", "by", "\"Ada Example\"");
-        setup.set("[override]", "reason", "\"a letter\"");
-    });
+    gate.reload(|setup| setup.asserts(&origin.url(""), "deny"));
     latch.open();
-    let answer = wire.response("GET");
-    assert_eq!(answer.status, 502, "{answer:?}");
+    wire.response("GET").is(502);
     assert_eq!(origin.by_http1(), [""; 0]);
     // The origin has seen it: the record is that of the request which has left.
     has!(gate.record_of(&origin.url("/page")), {"verdict": "allow"});

@@ -4,7 +4,6 @@
 use crate::support::CrawlgateProcess;
 use crate::support::frame_origin::{self, END_HEADERS, END_STREAM, FrameOrigin, frame, head, kind};
 use crate::support::http2_origin::Http2Origin;
-use crate::upstream_http2_messages::ask;
 
 /// The memory that a gate may use for one attack.
 const ROOM: u64 = 48 << 20;
@@ -100,7 +99,6 @@ fn frames_without_measure_cost_no_memory_and_no_other_request() {
     for (case, frames, status) in cases {
         let gate = CrawlgateProcess::start();
         let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
-            (1, 1) => frame_origin::no_robots(stream),
             (1, 3) => frames(stream),
             _ => frame_origin::page(stream, "page"),
         });
@@ -132,8 +130,9 @@ fn an_origin_that_takes_no_octet_of_an_upload_is_given_up() {
         std::future::pending::<()>().await;
     });
     let body = "Content-Length: 4\r\n\r\nbody";
-    let answer = ask(&gate, &origin.authority(), "POST /form", body).response("POST");
-    assert_eq!(answer.status, 504, "{answer:?}");
+    gate.sends("POST", &origin.url("/form"), body)
+        .response("POST")
+        .is(504);
     has!(gate.record_of(&origin.url("/form")), {"error": "http_response_timeout"});
     gate.passes(&origin.url("/page"));
     assert_eq!(origin.connections(), 1, "other requests go on");

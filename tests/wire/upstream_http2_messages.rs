@@ -10,15 +10,6 @@ use crate::support::{CrawlgateProcess, Response, Wire, eventually};
 
 const CHUNK: usize = 64 * 1024;
 
-/// Sends a request in a tunnel; `rest` begins with its fields.
-pub(crate) fn ask(gate: &CrawlgateProcess, authority: &str, line: &str, rest: &str) -> Wire {
-    let mut wire = gate.intercept(authority, "site.test");
-    wire.send(format!(
-        "{line} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n{rest}"
-    ));
-    wire
-}
-
 fn text(fields: &HeaderMap, name: &str) -> Vec<String> {
     let values = fields.get_all(name).iter();
     values
@@ -28,11 +19,10 @@ fn text(fields: &HeaderMap, name: &str) -> Vec<String> {
 
 #[test]
 fn a_request_by_http2_has_the_fields_of_its_version() {
-    let gate = CrawlgateProcess::start();
-    let origin = Http2Origin::start();
+    let (gate, origin) = (CrawlgateProcess::start(), Http2Origin::start());
     let fields = "Connection: te, x-hop\r\nTE: trailers\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nProxy-Connection: close\r\n\
         Cookie: a=1; b=2\r\nPriority: u=1\r\nX-Two: 1\r\nX-Two: 2\r\nAccept-Encoding: gzip\r\n\r\n";
-    ask(&gate, &origin.authority(), "GET /page?q=1", fields)
+    gate.sends("GET", &origin.url("/page?q=1"), fields)
         .response("GET")
         .is_origins(200, "page /page");
     let seen = origin.last("/page");
@@ -40,13 +30,7 @@ fn a_request_by_http2_has_the_fields_of_its_version() {
         (&*seen.authority, &*seen.method),
         (&*origin.authority(), "GET")
     );
-    for gone in [
-        "host",
-        "connection",
-        "keep-alive",
-        "proxy-connection",
-        "transfer-encoding",
-    ] {
+    for gone in "host connection keep-alive proxy-connection transfer-encoding".split(' ') {
         assert!(!seen.fields.contains_key(gone), "{gone}: {:?}", seen.fields);
     }
     for (name, values) in [
@@ -103,7 +87,9 @@ fn bodies_and_trailers_pass_both_ways() {
     ];
     for (case, body, arrives, has_trailers) in cases {
         let fields = format!("Connection: te\r\nTE: trailers\r\n{body}");
-        let answer = ask(&gate, &origin.authority(), "POST /form", &fields).response("POST");
+        let answer = gate
+            .sends("POST", &origin.url("/form"), &fields)
+            .response("POST");
         answer.is_origins(200, "answer");
         answer.trailers.field_is("x-end", Some("1"));
         assert_eq!(answer.trailers.field("content-length"), None, "{case}");
@@ -165,9 +151,7 @@ fn responses_without_a_body_have_none() {
         let answer = gate.request(method, &origin.url(path), "");
         answer.is_origins(status, "");
         assert_eq!(answer.field("content-length").as_deref(), length, "{path}");
-        let record = gate.record_of(&origin.url(path));
-        assert!(record["error"].is_null(), "{path}: {record}");
-        assert_eq!(record["bytes_out"], 0, "{path}");
+        has!(gate.record_of(&origin.url(path)), {"error": null, "bytes_out": 0}, "{path}");
     }
     let mut crawler = gate.intercept_http2(&origin.authority(), "site.test");
     for (method, path, status, length) in [
@@ -198,10 +182,9 @@ fn a_big_body_passes_whole() {
         (answer.status, answer.body.len(), answer.whole),
         (200, SIZE, true)
     );
-    let mut wire = ask(
-        &gate,
-        &origin.authority(),
-        "POST /big",
+    let mut wire = gate.sends(
+        "POST",
+        &origin.url("/big"),
         &format!("Content-Length: {SIZE}\r\n\r\n"),
     );
     for _ in 0..SIZE / CHUNK {
@@ -235,7 +218,7 @@ fn a_crawler_that_does_not_read_holds_back_its_stream_alone() {
     });
     let mut slow: Vec<Wire> = Vec::new();
     for _ in 0..3 {
-        let mut wire = ask(&gate, &origin.authority(), "GET /endless", "\r\n");
+        let mut wire = gate.sends("GET", &origin.url("/endless"), "\r\n");
         assert_eq!(wire.response_head().status, 200);
         slow.push(wire);
     }
@@ -291,7 +274,7 @@ fn a_body_waits_for_the_origins_continue() {
         stream.reply(200, "taken").await;
     });
     let expects = "Expect: 100-continue\r\nContent-Length: 4\r\n\r\n";
-    let mut wire = ask(&gate, &origin.authority(), "POST /form", expects);
+    let mut wire = gate.sends("POST", &origin.url("/form"), expects);
     assert_eq!(wire.interim().word(1), "100");
     wire.send("body");
     wire.response("POST").is_origins(200, "taken");
@@ -317,10 +300,9 @@ fn octets_flow_both_ways_at_once() {
         }
         sending.send_all(Bytes::new()).await;
     });
-    let mut wire = ask(
-        &gate,
-        &origin.authority(),
-        "POST /echo",
+    let mut wire = gate.sends(
+        "POST",
+        &origin.url("/echo"),
         "Transfer-Encoding: chunked\r\n\r\n",
     );
     let answer: Response = wire.response_head();
@@ -331,7 +313,5 @@ fn octets_flow_both_ways_at_once() {
     }
     wire.send("0\r\n\r\n");
     assert_eq!(wire.read(5), b"0\r\n\r\n");
-    let record = gate.record_of(&origin.url("/echo"));
-    has!(record, {"bytes_in": 10, "bytes_out": 10});
-    assert!(record["error"].is_null(), "{record}");
+    has!(gate.record_of(&origin.url("/echo")), {"bytes_in": 10, "bytes_out": 10, "error": null});
 }

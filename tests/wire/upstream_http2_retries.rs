@@ -14,7 +14,6 @@ const HTTP_1_1_REQUIRED: u32 = 13;
 fn a_request_that_a_closing_connection_did_not_process_is_sent_again() {
     let gate = CrawlgateProcess::start();
     let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
-        (1, 1) => frame_origin::no_robots(stream),
         // Stream 3 is not processed.
         (1, 3) => vec![frame_origin::go_away(1, NO_ERROR)],
         _ => frame_origin::page(stream, "page"),
@@ -36,7 +35,6 @@ fn a_request_that_several_connections_leave_behind_is_sent_a_bounded_number_of_t
     for (leaving, status, sent) in [(3, 200, 4), (9, 502, 5)] {
         let gate = CrawlgateProcess::start();
         let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
-            (1, 1) => frame_origin::no_robots(stream),
             (1, 3) => vec![frame_origin::go_away(1, NO_ERROR)],
             // Ended before its first stream.
             (1..=3, _) => vec![frame_origin::go_away(0, NO_ERROR)],
@@ -54,7 +52,6 @@ fn requests_that_connections_with_few_streams_leave_behind_are_all_answered() {
     let gate = CrawlgateProcess::start();
     // Each connection serves two requests, and leaves behind what else was sent on it.
     let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
-        (1, 1) => frame_origin::no_robots(stream),
         (1, 3) | (2.., 1) => frame_origin::page(stream, "page"),
         (1, 5) | (2.., 3) => {
             let mut frames = vec![frame_origin::go_away(stream, NO_ERROR)];
@@ -90,7 +87,6 @@ fn requests_that_connections_with_few_streams_leave_behind_are_all_answered() {
 fn a_request_that_a_closing_connection_processes_is_not_sent_again() {
     let gate = CrawlgateProcess::start();
     let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
-        (1, 1) => frame_origin::no_robots(stream),
         (1, 3) => {
             let mut frames = vec![frame_origin::go_away(3, NO_ERROR)];
             frames.extend(frame_origin::page(stream, "last page"));
@@ -107,7 +103,6 @@ fn a_request_that_a_closing_connection_processes_is_not_sent_again() {
 fn a_refused_request_is_sent_once_more() {
     let gate = CrawlgateProcess::start();
     let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
-        (1, 1) => frame_origin::no_robots(stream),
         (1, 3) => vec![frame_origin::reset(stream, REFUSED_STREAM)],
         _ => frame_origin::page(stream, "page"),
     });
@@ -121,10 +116,7 @@ fn a_refused_request_is_sent_once_more() {
 #[test]
 fn a_request_that_is_refused_again_and_again_fails() {
     let gate = CrawlgateProcess::start();
-    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
-        (1, 1) => frame_origin::no_robots(stream),
-        _ => vec![frame_origin::reset(stream, REFUSED_STREAM)],
-    });
+    let origin = FrameOrigin::start(|_, stream| vec![frame_origin::reset(stream, REFUSED_STREAM)]);
     gate.answers(&origin.url("/page"), 502);
     assert_eq!(origin.pages(), [(1, 3), (1, 5), (1, 7), (1, 9)]);
     has!(gate.record_of(&origin.url("/page")), {"error": "connection_terminated"});
@@ -132,8 +124,7 @@ fn a_request_that_is_refused_again_and_again_fails() {
 
 #[test]
 fn a_request_that_was_refused_is_judged_again() {
-    let mut gate = CrawlgateProcess::start();
-    let holds = Holds::new();
+    let (mut gate, holds) = (CrawlgateProcess::start(), Holds::new());
     let handler = holds.clone();
     let origin = Http2Origin::start().on("/page", move |mut stream| {
         let holds = handler.clone();
@@ -142,22 +133,11 @@ fn a_request_that_was_refused_is_judged_again() {
             stream.respond.send_reset(REFUSED_STREAM.into());
         }
     });
-    let mut wire = gate.intercept(&origin.authority(), "site.test");
-    wire.send(format!(
-        "GET /page HTTP/1.1\r\nHost: {}\r\nUser-Agent: TestBot/1.0\r\n\r\n",
-        origin.authority()
-    ));
+    let mut wire = gate.sends("GET", &origin.url("/page"), "\r\n");
     origin.wait_pages(1);
-    let url = format!("{:?}", origin.url(""));
-    gate.reload(|setup| {
-        setup.set("[override]", "origin", &url);
-        setup.set("[override]", "action", "\"deny\"");
-        setup.set("[override]", "by", "\"Ada Example\"");
-        setup.set("[override]", "reason", "\"a letter\"");
-    });
+    gate.reload(|setup| setup.asserts(&origin.url(""), "deny"));
     holds.let_pass(10);
-    let answer = wire.response("GET");
-    assert_eq!(answer.status, 502, "{answer:?}");
+    wire.response("GET").is(502);
     assert_eq!(origin.pages().len(), 1, "it was not sent again");
     // The origin has seen it: the record is that of the request which has left.
     let record = gate.record_of(&origin.url("/page"));
@@ -167,16 +147,14 @@ fn a_request_that_was_refused_is_judged_again() {
 #[test]
 fn a_request_with_a_body_that_was_begun_is_not_sent_again() {
     let gate = CrawlgateProcess::start();
-    let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
-        (1, 1) => frame_origin::no_robots(stream),
-        _ => vec![frame_origin::reset(stream, REFUSED_STREAM)],
-    });
-    let mut wire = gate.intercept(&origin.authority(), "site.test");
-    let answer = wire.exchange(format!(
-        "POST /form HTTP/1.1\r\nHost: {}\r\nContent-Length: 4\r\n\r\nbody",
-        origin.authority()
-    ));
-    assert_eq!(answer.status, 502, "{answer:?}");
+    let origin = FrameOrigin::start(|_, stream| vec![frame_origin::reset(stream, REFUSED_STREAM)]);
+    gate.sends(
+        "POST",
+        &origin.url("/form"),
+        "Content-Length: 4\r\n\r\nbody",
+    )
+    .response("POST")
+    .is(502);
     assert_eq!(origin.pages(), [(1, 3)]);
 }
 
@@ -184,7 +162,6 @@ fn a_request_with_a_body_that_was_begun_is_not_sent_again() {
 fn a_request_with_a_body_that_was_not_begun_is_sent_once_more() {
     let gate = CrawlgateProcess::start();
     let origin = FrameOrigin::start(|connection, stream| match (connection, stream) {
-        (1, 1) => frame_origin::no_robots(stream),
         (1, 3) => vec![frame_origin::reset(stream, REFUSED_STREAM)],
         _ => Vec::new(),
     });
@@ -249,11 +226,9 @@ fn a_begun_body_that_was_misdirected_is_not_sent_again() {
             stream.respond.send_reset(HTTP_1_1_REQUIRED.into());
         });
     for (path, status) in [("/form", 421), ("/required", 502)] {
-        let mut wire = gate.intercept(&origin.authority(), "site.test");
-        let answer = wire.exchange(format!(
-            "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: 4\r\n\r\nbody",
-            origin.authority()
-        ));
+        let answer = gate
+            .sends("POST", &origin.url(path), "Content-Length: 4\r\n\r\nbody")
+            .response("POST");
         assert_eq!(answer.status, status, "{path}: {answer:?}");
         assert_eq!(versions(&origin, path), ["2"]);
         gate.get(&origin.url("/next")).is_origins(200, "one");
@@ -287,7 +262,6 @@ fn a_request_that_the_origin_resets_is_not_sent_again() {
     for code in [NO_ERROR, 2, 8, 11] {
         let gate = CrawlgateProcess::start();
         let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
-            (1, 1) => frame_origin::no_robots(stream),
             (1, 3) => vec![frame_origin::reset(stream, code)],
             _ => frame_origin::page(stream, "page"),
         });

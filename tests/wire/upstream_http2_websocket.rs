@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use crate::support::http2::request;
 use crate::support::http2_origin::{Holds, Http2Origin};
-use crate::support::{CrawlgateProcess, RULES, Wire};
+use crate::support::{CrawlgateProcess, RULES, WEBSOCKET, Wire};
 
 #[test]
 fn a_websocket_gets_a_connection_by_http1() {
@@ -14,13 +14,8 @@ fn a_websocket_gets_a_connection_by_http1() {
         "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
     let origin = Http2Origin::start().http1(switched);
     gate.passes(&origin.url("/page"));
-    let mut wire = gate.intercept(&origin.authority(), "site.test");
-    let answer = wire.exchange(format!(
-        "GET /socket HTTP/1.1\r\nHost: {}\r\nUser-Agent: TestBot/1.0\r\nConnection: upgrade\r\n\
-         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
-        origin.authority()
-    ));
-    assert_eq!(answer.status, 101, "{answer:?}");
+    let mut wire = gate.sends("GET", &origin.url("/socket"), WEBSOCKET);
+    wire.response("GET").is(101);
     wire.send("hello");
     assert_eq!(wire.read(5), b"hello");
     drop(wire);
@@ -63,12 +58,7 @@ fn echoing(holds: &Holds) -> Http2Origin {
 
 /// Sends the handshake of a WebSocket.
 fn handshake(gate: &CrawlgateProcess, origin: &Http2Origin, path: &str) -> Wire {
-    let mut wire = gate.intercept(&origin.authority(), "site.test");
-    wire.send(format!(
-        "GET {path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: TestBot/1.0\r\nConnection: upgrade\r\n\
-         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-        origin.authority()
-    ));
+    let wire = gate.sends("GET", &origin.url(path), WEBSOCKET);
     wire
 }
 
@@ -78,8 +68,7 @@ fn a_websocket_goes_on_a_stream_where_the_origin_takes_them() {
     let origin = echoing(&holds);
     gate.passes(&origin.url("/page"));
     let mut wire = handshake(&gate, &origin, "/socket");
-    let answer = wire.response("GET");
-    assert_eq!(answer.status, 101, "{answer:?}");
+    let answer = wire.response("GET").is(101);
     for (name, value) in [
         ("upgrade", "websocket"),
         ("sec-websocket-accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="),
@@ -114,10 +103,7 @@ fn a_websocket_goes_on_a_stream_where_the_origin_takes_them() {
     assert_eq!(reset.read(4), b"half");
     holds.let_pass(1);
     assert!(reset.is_closed());
-    assert_eq!(
-        gate.record_of(&origin.url("/reset"))["error"],
-        "connection_terminated"
-    );
+    has!(gate.record_of(&origin.url("/reset")), {"error": "connection_terminated"});
     assert!(origin.seen_of("/private").is_empty());
     assert_eq!(origin.connections(), 1);
 }
@@ -128,9 +114,7 @@ fn a_websocket_passes_by_http2_on_both_sides() {
     let origin = echoing(&Holds::new());
     let mut crawler = gate.intercept_http2(&origin.authority(), "site.test");
     // The first answer comes with the settings that allow an extended CONNECT.
-    crawler
-        .get(&origin.url("/page"))
-        .is_origins(200, "page /page");
+    crawler.passes(&origin.url("/page"));
     let mut connect = request("CONNECT", &origin.url("/socket"));
     connect
         .extensions_mut()
@@ -158,13 +142,10 @@ fn a_websocket_to_an_origin_with_http2_alone_is_refused_in_words() {
     let gate = CrawlgateProcess::start();
     let origin = Http2Origin::with(&["h2"], |_| ());
     gate.passes(&origin.url("/page"));
-    let mut wire = gate.intercept(&origin.authority(), "site.test");
-    let answer = wire.exchange(format!(
-        "GET /socket HTTP/1.1\r\nHost: {}\r\nUser-Agent: TestBot/1.0\r\nConnection: upgrade\r\n\
-         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n",
-        origin.authority()
-    ));
-    assert_eq!(answer.status, 502, "{answer:?}");
+    let answer = gate
+        .sends("GET", &origin.url("/socket"), WEBSOCKET)
+        .response("GET")
+        .is(502);
     says!(answer.text(), "does not speak HTTP/1.1");
     has!(gate.record_of(&origin.url("/socket")), {"error": "tls_alert_received"});
     assert!(origin.seen_of("/socket").is_empty());

@@ -121,8 +121,7 @@ fn the_product_tokens_of_the_user_agent_choose_the_group() {
         ("a token inside a comment", "Mozilla/5.0 (compatible; DeepBot/1.0; +http://x.test/bot)", "/b", "deepbot"),
         ("the first token with a group", "Unknown/1 BotNews/1 DeepBot/1", "/c", "botnews"),
     ];
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(rules);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(rules));
     for (case, agent, path, group) in cases {
         let mut wire = gate.connect();
         let ask = |path: &str| {
@@ -179,10 +178,8 @@ fn a_denial_is_text_on_request_and_without_body_for_head() {
         "{text:?}"
     );
 
-    let mut wire = gate.connect();
-    let head = wire.exchange(format!(
-        "HEAD {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot/1.0\r\n\r\n"
-    ));
+    let mut wire = gate.sends("HEAD", &url, "\r\n");
+    let head = wire.response("HEAD");
     assert!(head.status == 403 && head.is_ours(), "{head:?}");
     gate.denied(&wire.get(&url));
     assert_eq!(origin.seen_but_robots(), [""; 0]);

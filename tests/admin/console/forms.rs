@@ -130,13 +130,7 @@ fn all_denials_of_a_filter_are_acknowledged_as_they_were_counted() {
     );
     let groups = page(&gate, "/denials?view=rule");
     says!(groups, "Acknowledge these");
-    for wrong in [
-        "verdict=any",
-        "acknowledged=true",
-        "log=*",
-        "reason=none",
-        "view=rule",
-    ] {
+    for wrong in "verdict=any acknowledged=true log=* reason=none view=rule".split(' ') {
         let refused = gate.get(&format!("/denials/acknowledge?{wrong}"));
         assert_eq!(refused.status, 400, "{wrong}: {}", refused.text());
     }

@@ -291,8 +291,7 @@ fn the_evidence_of_a_decision_is_downloaded_and_proven() {
         (answer.status == 200).then(|| answer.text())
     });
     says!(text, &format!("href=\"{target}\""));
-    let answer = gate.get(&target);
-    assert_eq!(answer.status, 200, "{}", answer.text());
+    let answer = gate.get(&target).is(200);
     let disposition = answer.field("content-disposition");
     assert_eq!(
         disposition.as_deref(),

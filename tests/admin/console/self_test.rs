@@ -26,8 +26,7 @@ fn a_client_that_uses_the_proxy_gets_an_answer_without_a_record() {
     assert_eq!(ca, file);
     let mut tunnel = Wire::connect(gate.process.address);
     assert_eq!(tunnel.tunnel(&format!("{HOST}:443")).status, 200);
-    let inside = tunnel.tls(HOST, &ca).get_inside(HOST, "/");
-    assert_eq!(inside.status, 200);
+    let inside = tunnel.tls(HOST, &ca).get_inside(HOST, "/").is(200);
     says!(inside.text(), "You trust its CA");
 
     // The next request is recorded, so records of earlier ones would be there.

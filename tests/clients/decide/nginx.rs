@@ -181,7 +181,6 @@ fn nginx_fetches_what_is_allowed_and_nothing_else() {
     assert_eq!(origin.seen_but_robots(), ["GET /open?a=%70"]);
     // Without the gate no request goes out.
     drop(gate);
-    let answer = peer.request("GET", &at("/open"), "");
-    assert_eq!(answer.status, 500, "{answer:?}");
+    peer.request("GET", &at("/open"), "").is(500);
     assert_eq!(origin.seen_but_robots(), ["GET /open?a=%70"]);
 }

@@ -197,8 +197,7 @@ fn a_decision_that_cannot_be_recorded_is_not_answered() {
 #[test]
 fn answers_during_the_shutdown_are_recorded() {
     let mut gate = AdminGate::open();
-    let latch = Latch::new();
-    let known = Origin::with_rules(RULES);
+    let (latch, known) = (Latch::new(), Origin::with_rules(RULES));
     let rules = format!(
         "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{RULES}",
         RULES.len()

@@ -238,16 +238,10 @@ pub(crate) fn all_spellings() -> Vec<Spelling> {
             }
         }
     }
-    for target in [
-        "/wiki?title=Special:Log",
-        "/wiki?title=Special%3ALog",
-        "/wiki?title=Special%3aLog",
-        "/wiki?title=%53pecial%3ALog",
-        "/wiki%3Ftitle=Special:Log",
-        "/wiki%3ftitle=Special%3ALog",
-        "/wiki?title=Spec%09ial:Log",
-        "/wiki?title=Special:Log%20",
-    ] {
+    let words = "/wiki?title=Special:Log /wiki?title=Special%3ALog /wiki?title=Special%3aLog \
+        /wiki?title=%53pecial%3ALog /wiki%3Ftitle=Special:Log /wiki%3ftitle=Special%3ALog \
+        /wiki?title=Spec%09ial:Log /wiki?title=Special:Log%20";
+    for target in words.split(' ') {
         add(target.to_owned(), None, WIKI);
     }
     found

@@ -17,12 +17,7 @@ pub(crate) fn pages() -> Vec<Page> {
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
         .collect();
     files.sort();
-    for name in [
-        "README.md",
-        "CONTRIBUTING.md",
-        "SECURITY.md",
-        "certs/README.md",
-    ] {
+    for name in "README.md CONTRIBUTING.md SECURITY.md certs/README.md".split(' ') {
         files.push(root().join(name));
     }
     let pages: Vec<Page> = files.iter().map(|file| Page::read(file)).collect();

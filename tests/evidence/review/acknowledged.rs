@@ -28,10 +28,7 @@ fn what_was_done_to_an_acknowledgement_is_found() {
         db.tamper(change);
         let said = verified();
         let found = format!("the acknowledgement of record {seq} was altered, added or removed");
-        assert!(
-            said.code == 1 && said.out.contains(&found),
-            "{name}: {said:?}"
-        );
+        says!(said.ends(1).out, &found; "{name}");
         db.tamper(back);
     }
     // A changed entry is found, too.

@@ -16,25 +16,19 @@ fn a_checkpoint_that_was_kept_is_checked_itself() {
         ])
     };
     let said = verify();
-    assert!(
-        said.code == 0 && said.out.contains("2 checkpoints agree"),
-        "{said:?}"
-    );
+    says!(said.ends(0).out, "2 checkpoints agree");
     let text = std::fs::read_to_string(&kept).unwrap();
     std::fs::write(&kept, text.replacen("\n6\n", "\n5\n", 1)).unwrap();
     let said = verify();
     let want = "the signature of the checkpoint that was kept, of 5 records, is not valid";
-    assert!(said.code == 1 && said.out.contains(want), "{said:?}");
+    says!(said.ends(1).out, want);
     std::fs::write(&kept, signed().run(&["audit", "checkpoint"]).out).unwrap();
     let said = verify();
     let want = "are signed by no trusted key but by crawlgate/";
-    assert!(said.code == 1 && said.out.contains(want), "{said:?}");
+    says!(said.ends(1).out, want);
     std::fs::write(&kept, "nonsense").unwrap();
     let said = verify();
-    assert!(
-        said.code == 2 && said.err.contains("--checkpoint "),
-        "{said:?}"
-    );
+    says!(said.ends(2).err, "--checkpoint ");
 }
 
 #[test]
@@ -75,12 +69,9 @@ fn checkpoints_are_believed_of_one_key() {
     // Without the key file no checkpoint is believed: a forger could name a key of their own.
     std::fs::remove_file(db.directory().join("crawlgate.log.key")).unwrap();
     let said = db.run(&["audit", "verify", "--all"]);
-    assert!(said.code == 1 && said.out.contains(&want), "{said:?}");
+    says!(said.ends(1).out, &want);
     let ids = db.run(&["log", "--all", "--format", "jsonl"]).out;
     let first: serde_json::Value = serde_json::from_str(ids.lines().next().unwrap()).unwrap();
     let said = db.run(&["audit", "verify", first["id"].as_str().unwrap()]);
-    assert!(
-        said.code == 1 && said.out.contains("there is no key to check it with"),
-        "{said:?}"
-    );
+    says!(said.ends(1).out, "there is no key to check it with");
 }

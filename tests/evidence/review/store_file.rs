@@ -54,10 +54,7 @@ fn a_named_store_is_checked_and_not_the_configured_one() {
         assert!(said.err.contains("--store"), "{words:?}: {said:?}");
     }
     let said = db.run(&["audit", "verify", "--all", "--store", "nowhere.db"]);
-    assert!(
-        said.code == 2 && said.err.contains("nowhere.db"),
-        "{said:?}"
-    );
+    says!(said.ends(2).err, "nowhere.db");
 }
 
 #[test]
@@ -73,5 +70,5 @@ fn checkpoints_under_another_name_of_the_log_tell_the_key_of_the_configuration()
         "signed by the trusted key, but under the name {name}; the configuration gives the log another one, or none: set \
          [audit] log_name = \"{name}\" there"
     );
-    assert!(said.code == 1 && said.out.contains(&want), "{said:?}");
+    says!(said.ends(1).out, &want);
 }

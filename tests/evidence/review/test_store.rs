@@ -32,6 +32,15 @@ pub struct ProgramOutput {
     pub err: String,
 }
 
+impl ProgramOutput {
+    /// Asserts the exit code.
+    #[track_caller]
+    pub fn ends(&self, code: i32) -> &Self {
+        assert_eq!(self.code, code, "{self:?}");
+        self
+    }
+}
+
 impl TestStore {
     pub fn new() -> TestStore {
         let directory = tempfile::tempdir().unwrap();

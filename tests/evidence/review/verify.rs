@@ -232,10 +232,7 @@ fn a_missing_store_is_reported() {
     }
     std::fs::write(db.directory().join("config.toml"), "[store]\npath = \"\"\n").unwrap();
     let said = db.run(&["log"]);
-    assert!(
-        said.code == 2 && said.err.contains("[store] path is \"\""),
-        "{said:?}"
-    );
+    says!(said.ends(2).err, "[store] path is \"\"");
 }
 
 #[test]

@@ -109,8 +109,7 @@ fn at(
 
 #[test]
 fn a_restored_copy_goes_on_unless_it_lacks_signed_records() {
-    let mut gate = CrawlgateProcess::start();
-    let origin = Origin::with_rules(RULES);
+    let (mut gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     assert_eq!(gate.get(&origin.url("/private/first")).status, 403);
     wait_until("a record", || count(&gate, "crawlgate.db") == 1);
     gate.signal(Signal::TERM);

@@ -172,8 +172,7 @@ fn crawl(peer: &Peer) {
         (head.status, head.field("content-length").as_deref()),
         (200, Some("10"))
     );
-    let page = gate.get(&url("/pub/"));
-    assert_eq!(page.status, 200, "{page:?}");
+    let page = gate.get(&url("/pub/")).is(200);
     for link in [
         "<a href=\"a%20b.txt\">a b.txt</a>",
         "<a href=\"deep/\">deep/</a>",
@@ -191,13 +190,9 @@ fn crawl(peer: &Peer) {
     for path in ["/private/x", "/private/", "/private/x;type=a"] {
         gate.denies(&url(path));
     }
-    for path in [
-        "/pub/../private/x",
-        "//private/x",
-        "/pub%2F..%2Fprivate/x",
-        "/%0aRETR%20private/x",
-        "/priv%61te/x;type=a",
-    ] {
+    let all = "/pub/../private/x //private/x /pub%2F..%2Fprivate/x /%0aRETR%20private/x \
+        /priv%61te/x;type=a";
+    for path in all.split(' ') {
         gate.refuses(&url(path), 400, "bad_request");
     }
     // A server may write its log a moment after its answer.

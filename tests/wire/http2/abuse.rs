@@ -81,8 +81,7 @@ fn a_head_is_whole_in_time_or_ends_its_connection() {
 
 #[test]
 fn a_compressed_head_grows_to_its_bound_and_no_further() {
-    let gate = CrawlgateProcess::start();
-    let origin = Origin::https().robots(RULES);
+    let (gate, origin) = (CrawlgateProcess::start(), Origin::https().robots(RULES));
     let authority = origin.authority();
     // A field of 3,900 octets that is named again and again by one octet (RFC 7541 6.1).
     let bomb = |times: usize| {

@@ -5,7 +5,7 @@ use crate::metrics::wait;
 use crate::support::http2::get;
 use crate::support::http2_frames::{End, block, flag, get_fields, kind};
 use crate::support::http2_origin::Http2Origin;
-use crate::support::{CrawlgateProcess, Latch, Origin, Reply};
+use crate::support::{CrawlgateProcess, Latch, Origin};
 
 #[test]
 fn each_end_of_a_connection_is_counted_once_by_its_kind() {
@@ -16,8 +16,7 @@ fn each_end_of_a_connection_is_counted_once_by_its_kind() {
         setup.set("limits", "header_timeout", "\"1s\"");
     });
     let latch = Latch::new();
-    let held = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");
-    let origin = Origin::https().on("/held", [held]);
+    let origin = Origin::https().holds("/held", &latch);
     let authority = origin.authority();
     let fields = get_fields(&authority, "/held");
 
@@ -44,13 +43,7 @@ fn each_end_of_a_connection_is_counted_once_by_its_kind() {
     in_order.exchange(get(&page)).is_origins(200, "page /page");
     drop(in_order);
 
-    for end in [
-        "too_many_resets",
-        "too_many_frames",
-        "slow_head",
-        "protocol_error",
-        "closed",
-    ] {
+    for end in "too_many_resets too_many_frames slow_head protocol_error closed".split(' ') {
         let series = format!("crawlgate_downstream_http2_connections_total{{end=\"{end}\"}}");
         wait(&gate, &series, 1.0);
     }

@@ -4,7 +4,7 @@ use super::{TLS, inside, limited, listening};
 use crate::clients::{PASSWORD, basic, entry};
 use crate::support::http2::get;
 use crate::support::http2_frames::{Frames, kind};
-use crate::support::{CrawlgateProcess, Http2, Latch, Origin, Reply, eventually, wait_until};
+use crate::support::{CrawlgateProcess, Http2, Latch, Origin, eventually, wait_until};
 
 /// Sends a request on a connection beyond a limit, and asserts that it is refused and that its connection ends behind
 /// the answer.
@@ -48,8 +48,7 @@ fn a_connection_beyond_a_limit_ends_behind_its_answer() {
             }
         });
         let latch = Latch::new();
-        let held = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");
-        let origin = Origin::http().on("/held", [held]);
+        let origin = Origin::http().holds("/held", &latch);
         let credentials = basic("news", PASSWORD);
         let (_, credentials) = credentials.trim_end().split_once(": ").unwrap();
         let mut http2 = Http2::to(place, "127.0.0.1", &gate.ca_pem());
@@ -89,8 +88,7 @@ fn a_stream_in_progress_counts_as_a_request() {
         ("requests_per_client", 429, "client_limit"),
     ] {
         let (gate, latch) = (limited(&[(key, "2")]), Latch::new());
-        let held = Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\n\r\n");
-        let origin = Origin::https().on("/held", [held]);
+        let origin = Origin::https().holds("/held", &latch);
         let mut http2 = inside(&gate, &origin);
         let mut begin = || http2.begin(get(&origin.url("/held")), true).unwrap();
         let pending = [begin(), begin()];

@@ -42,8 +42,7 @@ fn recorded(gate: &CrawlgateProcess, answer: &Response) -> Value {
 /// Asserts that the page is refused for what the file says, and that nothing was sent.
 #[track_caller]
 fn is_reserved(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> Value {
-    let answer = gate.get(&origin.url(path));
-    assert_eq!(answer.status, 403, "{answer:?}");
+    let answer = gate.get(&origin.url(path)).is(403);
     let record = recorded(gate, &answer);
     has!(record, {"reason": "usage_disallow", "usage.preferences.0.entry": 1});
     let asked = format!("GET {path}");
@@ -212,15 +211,13 @@ fn switch(gate: &mut CrawlgateProcess, mode: &str) {
 fn a_reload_begins_and_ends_the_enforcement() {
     let origin = Origin::http().on(PATH, [Reply::ok(RESERVED)]);
     let mut gate = gate("off", |_| ());
-    let record = passes(&gate, &origin, "/art/off");
-    assert!(record["usage"]["tdmrep"].is_null(), "{record}");
+    has!(passes(&gate, &origin, "/art/off"), {"usage.tdmrep": null});
     assert_eq!(fetches(&origin), 0);
     switch(&mut gate, "enforce");
     is_reserved(&gate, &origin, "/art/1");
     switch(&mut gate, "off");
     gate.succeeds("origins", &["refresh", &origin.url("/")]);
-    let record = passes(&gate, &origin, "/art/2");
-    assert!(record["usage"]["tdmrep"].is_null(), "{record}");
+    has!(passes(&gate, &origin, "/art/2"), {"usage.tdmrep": null});
     assert_eq!(fetches(&origin), 1);
     proven(&gate);
 }
@@ -268,8 +265,7 @@ fn an_opaque_tunnel_is_refused_where_any_path_is_reserved() {
             setup.set("tls", "tunnel", "[\"bank.test\"]");
         });
         let authority = format!("bank.test:{}", origin.port());
-        let answer = gate.connect().tunnel(&authority);
-        assert_eq!(answer.status, status, "{answer:?}");
+        let answer = gate.connect().tunnel(&authority).is(status);
         if status == 403 {
             let record = recorded(&gate, &answer);
             assert_eq!(record["reason"], "opaque_tunnel", "{record}");
@@ -289,11 +285,8 @@ fn an_open_tunnel_ends_when_the_file_that_it_must_ask_does_not_come() {
         setup.set("robots", "hold", "\"200ms\"");
     });
     let authority = format!("bank.test:{}", origin.port());
-    let mut wire = gate.connect();
-    assert_eq!(wire.tunnel(&authority).status, 200);
-    let mut wire = wire.tls("bank.test", origin_ca_pem());
-    wire.get_inside(&authority, "/inside")
-        .is_origins(200, "page /inside");
+    let mut wire = gate.tunnels(&authority).tls("bank.test", origin_ca_pem());
+    wire.passes_inside(&authority, "/inside");
     switch(&mut gate, "enforce");
     let record = gate.record("the tunnel's end", |record| record["via"] == "tunnel");
     assert_eq!(record["error"], "http_request_denied", "{record}");

@@ -147,8 +147,11 @@ fn a_check_of_the_store_advises_what_fits() {
     let state = fs::read(db.path("crawlgate.log.state")).unwrap();
     fs::write(db.path("crawlgate.log.state"), "damaged").unwrap();
     let said = db.said(&["store", "check"], 1);
-    says!(said, "the state file of the store is damaged");
-    says!(said, "move it away");
+    says!(
+        said,
+        "the state file of the store is damaged",
+        "move it away"
+    );
     lacks!(said, "rebuild");
 
     fs::write(db.path("crawlgate.log.state"), state).unwrap();

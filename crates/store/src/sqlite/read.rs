@@ -107,11 +107,13 @@ pub(super) fn stored(
     let seq = index + 1;
     let mut seen = connection
         .prepare_cached("SELECT time, person, note FROM acknowledgement WHERE seq = ?1")?;
+    let (record, bodies) = lines.whole(connection, entry)?;
     Ok(StoredDecision {
         seq,
         time: Moment::from_millis(entry::time_of(entry)),
-        record: lines.line(connection, entry)?,
         entry: entry.to_vec(),
+        bodies,
+        record,
         acknowledged: first(seen.query([integer(seq)])?, rows::acknowledgement)?,
     })
 }

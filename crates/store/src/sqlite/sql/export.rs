@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::super::error::Failure;
 use super::super::{open, still};
-use super::columns::COLUMNS;
+use super::columns::columns as all_columns;
 use super::source::Source;
 use super::sources::Sources;
 use super::{Names, not_made, views};
@@ -104,8 +104,8 @@ fn columns(with_names: bool) -> String {
         ),
         false => (String::from("seq INTEGER PRIMARY KEY"), ""),
     };
-    for column in COLUMNS {
-        let _ = write!(columns, ", \"{}\" {}", column.name, column.kind); // a String takes all
+    for (name, kind) in all_columns() {
+        let _ = write!(columns, ", \"{name}\" {kind}"); // a String takes all
     }
     columns + end
 }

@@ -183,6 +183,18 @@ impl Decision<'_> {
         time_of(&self.id)
     }
 
+    /// Returns the time of the decision, in milliseconds since the epoch.
+    #[must_use]
+    pub fn decided(&self) -> u64 {
+        self.time().saturating_add_signed(self.decided_after)
+    }
+
+    /// Returns the outcome of the request.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        outcome(self.mode, self.verdict, self.reason, self.has_failed())
+    }
+
     /// Tells whether the request went out and failed.
     #[must_use]
     pub fn has_failed(&self) -> bool {

@@ -71,7 +71,6 @@ mod bounds;
 pub mod cbor;
 mod decision;
 mod event;
-pub mod field;
 mod line;
 mod object;
 mod outline;
@@ -88,7 +87,10 @@ pub use self::decision::{
 pub use self::event::{
     DropCause, Event, EventKind, Process, Repeated, Row, RowClient, Rows, Settings,
 };
-pub use self::line::{LineError, Objects, origin_parts, write_line};
+pub use self::line::{
+    COLUMNS, Cell, Column, File, LineError, Objects, Told, Untold, origin_parts, token_texts,
+    write_line,
+};
 pub use self::object::{Action, Asserted, Basis, Outage};
 pub use self::outline::{Counted, Outline};
 pub use self::read::{Entry, id_of, time_of};

@@ -1,9 +1,12 @@
 //! Values of entries: texts and octets that may have been cut, and defaults, which are left out.
 
+use std::fmt;
+
 use super::bounds::most;
 use super::cbor::{self, Malformed, MapWriter, Reader};
 use super::table::{Bounded, Item, Value, given, values};
 use crawlgate_robots::ProductToken;
+use crawlgate_text::json;
 
 /// A SHA-256.
 pub type Digest = [u8; 32];
@@ -35,6 +38,20 @@ impl<'a> From<&'a [u8]> for Octets<'a> {
 impl<'a> From<&'a str> for Text<'a> {
     fn from(kept: &'a str) -> Self {
         Self { kept, cut: 0 }
+    }
+}
+
+/// As a line has it, but for a line's bounds.
+impl fmt::Display for Octets<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&json::spelled(self.kept, self.cut, usize::MAX))
+    }
+}
+
+/// As a line has it, but for a line's bounds.
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&json::spelled(self.kept.as_bytes(), self.cut, usize::MAX))
     }
 }
 

@@ -1,10 +1,12 @@
 //! The kept decisions with the acts of people on them, and the query for them.
 
+use std::sync::Arc;
+
 use super::HOUR;
 use super::Sha256;
 use crawlgate_policy::Outcome;
 use crawlgate_policy::overrides::Override;
-use crawlgate_record::{Counted, Outline};
+use crawlgate_record::{Counted, Outline, Told, Untold};
 use crawlgate_system::clock::Moment;
 
 /// A query for decisions, and their order.
@@ -57,10 +59,25 @@ pub struct StoredDecision {
     pub time: Moment,
     /// The entry, octet for octet as it was written.
     pub entry: Vec<u8>,
+    /// The objects that the line needs, as far as they are kept.
+    pub bodies: Bodies,
     /// The line of the entry, without its line feed.
     pub record: String,
     /// The person who has seen the decision, and their note.
     pub acknowledged: Option<Acknowledgement>,
+}
+
+/// Objects with their digests.
+pub type Bodies = Vec<(Sha256, Arc<[u8]>)>;
+
+impl StoredDecision {
+    /// Reads the entry with its objects.
+    ///
+    /// # Errors
+    /// When the entry is no decision.
+    pub fn told(&self) -> Result<Told<'_>, Untold> {
+        Told::read(&self.entry, &self.bodies)
+    }
 }
 
 /// Entries that a store has appended.

@@ -39,8 +39,8 @@ pub use self::batch::{Batch, Entries, Object, ObjectKind, OriginUpdate, RoomOwne
 pub use self::believed::{Belief, Progress, Reading};
 pub(crate) use self::decisions::hourly;
 pub use self::decisions::{
-    Acknowledgement, Appended, DecisionQuery, Extent, FleetOverrides, GroupBy, GroupCount, Hourly,
-    Removed, Review, Reviewed, StoredDecision, StoredRoot,
+    Acknowledgement, Appended, Bodies, DecisionQuery, Extent, FleetOverrides, GroupBy, GroupCount,
+    Hourly, Removed, Review, Reviewed, StoredDecision, StoredRoot,
 };
 pub use self::error::{StoreError, StoreErrorKind};
 pub(crate) use self::error::{behind, failed};

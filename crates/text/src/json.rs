@@ -21,7 +21,7 @@ pub enum Written {
 }
 
 /// The longest form of one octet: `\u0000`.
-const WIDEST: usize = 6;
+pub const WIDEST: usize = 6;
 
 /// Room for the mark of a cut: `…[+18446744073709551615 bytes]`.
 const MARK: usize = 32;
@@ -223,6 +223,34 @@ fn cut_text(out: &mut Vec<u8>, foreign: &[u8], beyond: u64, most: usize) -> Writ
         0 => Written::Whole,
         _ => Written::Cut,
     }
+}
+
+/// Tells whether [`Object::cut_text`] leaves a part of the text out.
+#[must_use]
+pub fn is_cut(foreign: &[u8], beyond: u64, most: usize) -> bool {
+    beyond > 0 || fitting(foreign, beyond, most) < foreign.len()
+}
+
+/// Returns the text that a reader gets of what [`Object::cut_text`] writes.
+#[must_use]
+pub fn spelled(foreign: &[u8], beyond: u64, most: usize) -> Cow<'_, str> {
+    let (kept, cut) = foreign.split_at(fitting(foreign, beyond, most));
+    let cut = beyond.saturating_add(cut.len() as u64);
+    if let (0, Ok(text)) = (cut, std::str::from_utf8(kept)) {
+        return text.into();
+    }
+    let mut shown = String::with_capacity(kept.len() + MARK);
+    // Writing to a String cannot fail.
+    for chunk in kept.utf8_chunks() {
+        shown.push_str(chunk.valid());
+        for octet in chunk.invalid() {
+            let _ = write!(shown, "\\x{octet:02X}");
+        }
+    }
+    if cut > 0 {
+        let _ = write!(shown, "…[+{cut} bytes]");
+    }
+    shown.into()
 }
 
 /// Returns the number of octets of `foreign` that fit into `most`, once escaped; never part of a character. If more

@@ -28,6 +28,11 @@ pub fn entries() -> Vec<(Vec<u8>, String)> {
     rows.map(|row| (row.entry, row.line)).collect()
 }
 
+/// Returns the objects of the file.
+pub fn objects() -> HashMap<Digest, Vec<u8>> {
+    read().0
+}
+
 /// Reads the file: its objects and its rows.
 pub(crate) fn read() -> (HashMap<Digest, Vec<u8>>, Vec<Row>) {
     let text = std::fs::read_to_string(PATH).unwrap_or_default();

@@ -389,6 +389,7 @@ fn a_line_begins_with_the_name_of_its_log() {
             seq: 1,
             time: Moment::default(),
             entry: Vec::new(),
+            bodies: Vec::new(),
             record: "{\"time\":\"x\"}".to_owned(),
             acknowledged: None,
         },

@@ -106,11 +106,13 @@ pub(super) fn stored(
     entry: &[u8],
 ) -> Result<StoredDecision, Failure> {
     let seq = index + 1;
+    let (record, bodies) = lines.whole(connection, entry)?;
     Ok(StoredDecision {
         seq,
         time: Moment::from_millis(entry::time_of(entry)),
-        record: lines.line(connection, entry)?,
         entry: entry.to_vec(),
+        bodies,
+        record,
         acknowledged: acknowledgement(connection, seq)?,
     })
 }

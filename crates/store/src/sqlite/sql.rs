@@ -20,7 +20,6 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, Error, ErrorCode, OpenFlags, Statement};
 
-use self::columns::COLUMNS;
 pub use self::export::{Exported, export};
 use self::source::{Source, View};
 use self::sources::{INDEX, Sources};
@@ -283,8 +282,7 @@ fn views(connection: &Connection, sources: Sources, names: Names) -> Result<(), 
         Names::OfLogs => "crawlgate_log(at.value) AS log, ".to_owned(),
     };
     let _ = write!(columns, "(at.value & {INDEX}) + 1 AS seq"); // a String takes all
-    for (place, column) in COLUMNS.iter().enumerate() {
-        let name = column.name;
+    for (place, (name, _)) in self::columns::columns().enumerate() {
         let _ = write!(
             columns,
             ", crawlgate_column(at.value, {place}) AS \"{name}\""

@@ -16,6 +16,7 @@ pub(in crate::log) fn decision(mode: &str, rule: &str) -> StoredDecision {
         time: Moment::default(),
         record,
         entry: Vec::new(),
+        bodies: Vec::new(),
         acknowledged: None,
     }
 }

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::super::engine::Failure;
 use super::super::{open, still};
-use super::columns::COLUMNS;
+use super::columns::columns as all_columns;
 use super::source::Source;
 use super::sources::Sources;
 use super::{Names, not_made, views};
@@ -102,8 +102,8 @@ fn columns(with_names: bool) -> String {
     } else {
         (String::from("seq INTEGER PRIMARY KEY"), "")
     };
-    for column in COLUMNS {
-        let _ = write!(columns, ", \"{}\" {}", column.name, column.kind); // a String takes all
+    for (name, kind) in all_columns() {
+        let _ = write!(columns, ", \"{name}\" {kind}"); // a String takes all
     }
     columns + end
 }

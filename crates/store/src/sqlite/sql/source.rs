@@ -11,10 +11,10 @@ use rusqlite::types::Value;
 use super::super::engine::{Failure, Statements as _, integer, moment};
 use super::super::entries::{self, Blocks, Lines, Placed, Run};
 use super::super::search::{is_without, places};
-use super::columns::{COLUMNS, Source as Of, of_line};
+use super::columns::{BESIDE, value};
 use crate::search::Search;
 use crate::{DecisionQuery, failed};
-use crawlgate_record::Entry;
+use crawlgate_record::{COLUMNS, Column, Entry, Told};
 use crawlgate_text::time_text;
 
 /// Runs of entries to keep: a statement may join the views with themselves.
@@ -46,8 +46,6 @@ pub(super) struct Source {
     lines: Lines,
     /// The entry that was read last, with its index.
     entry: Option<(u64, Vec<u8>)>,
-    /// The line of an entry, and what it says.
-    line: Option<(u64, String, serde_json::Value)>,
     progress: Option<Progress>,
 }
 
@@ -82,7 +80,6 @@ impl Source {
             held: VecDeque::new(),
             lines: Lines::default(),
             entry: None,
-            line: None,
             progress,
         })
     }
@@ -135,23 +132,36 @@ impl Source {
 
     /// Returns the value of a column for the decision at an index.
     pub(super) fn value(&mut self, index: u64, column: usize) -> Result<Value, Failure> {
-        let column = COLUMNS
-            .get(column)
-            .ok_or_else(|| failed("there is no such column"))?;
-        match column.source {
-            Of::Acknowledgement(name) => self.acknowledgement(index, name),
-            Of::Whole => Ok(Value::Text(self.line(index)?.0.to_owned())),
-            Of::Line(pointer, short) => {
-                let value = match Entry::read(self.entry(index)?) {
-                    Ok(Entry::Decision(decision)) => short(&decision),
-                    _ => None,
-                };
-                match value {
-                    Some(value) => Ok(value),
-                    None => Ok(of_line(self.line(index)?.1, pointer)),
-                }
-            }
+        if let Some(column) = COLUMNS.get(column) {
+            return self.of_decision(index, column);
         }
+        match BESIDE.get(column - COLUMNS.len()) {
+            Some((_, Some(name))) => self.acknowledgement(index, name),
+            Some((_, None)) => {
+                self.entry(index)?;
+                let entry = self.entry.as_ref().map(|(_, entry)| entry.as_slice());
+                let line = self
+                    .lines
+                    .line(&self.connection, entry.unwrap_or_default())?;
+                Ok(Value::Text(line))
+            }
+            None => Err(failed("there is no such column").into()),
+        }
+    }
+
+    fn of_decision(&mut self, index: u64, column: &Column) -> Result<Value, Failure> {
+        self.entry(index)?;
+        let entry = self.entry.as_ref().map(|(_, entry)| entry.as_slice());
+        let Ok(Entry::Decision(decision)) = Entry::read(entry.unwrap_or_default()) else {
+            return Ok(Value::Null);
+        };
+        let bodies = match column.is_of_object {
+            true => self
+                .lines
+                .bodies(&self.connection, &Entry::Decision(decision))?,
+            false => Vec::new(),
+        };
+        Ok(value(&column.of(&Told::of(decision, &bodies))))
     }
 
     fn acknowledgement(&self, index: u64, name: &str) -> Result<Value, Failure> {
@@ -160,22 +170,6 @@ impl Source {
             Some(Value::Integer(time)) => Value::Text(time_text(moment(time))),
             other => other.unwrap_or(Value::Null),
         })
-    }
-
-    fn line(&mut self, index: u64) -> Result<(&str, &serde_json::Value), Failure> {
-        if self.line.as_ref().is_none_or(|(known, ..)| *known != index) {
-            self.entry(index)?;
-            let entry = self.entry.as_ref().map(|(_, entry)| entry.as_slice());
-            let line = self
-                .lines
-                .line(&self.connection, entry.unwrap_or_default())?;
-            let said = serde_json::from_str(&line).unwrap_or_default();
-            self.line = Some((index, line, said));
-        }
-        match &self.line {
-            Some((_, line, said)) => Ok((line, said)),
-            None => Ok(("", &serde_json::Value::Null)),
-        }
     }
 
     fn entry(&mut self, index: u64) -> Result<&[u8], Failure> {

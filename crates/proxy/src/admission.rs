@@ -7,7 +7,7 @@ use http::HeaderMap;
 use tracing::warn;
 
 use super::Proxy;
-use super::downstream::{Connection, Downstream};
+use super::connection::{Connection, Downstream};
 use super::limits::{ConnectionSlot, LimitExceeded};
 use super::recorder::{Admitted, Exchange, Opened};
 use super::refused::{Refused, unidentified};

@@ -5,7 +5,6 @@
 //! request for the refusal token, a path that only this process knows. The exchange recognises the token and answers
 //! through the same exit as everything else, after the answers to earlier requests.
 
-mod refusal_token;
 mod silence;
 mod writing;
 
@@ -18,12 +17,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::Sleep;
 
-pub use self::refusal_token::RefusalToken;
 pub use self::silence::CHANCE;
 use self::silence::TimerKind;
+use super::carrier::{Http1Exchange, MalformedRequest};
 use super::exchange_state::ExchangeState;
 use super::framing::{Bounds, Framer, Scan, Violation, escape};
-use super::http1_exchange::{Http1Exchange, MalformedRequest};
 use super::linger::{self, Linger};
 use super::stall::{StallLimit, StallTimer};
 use crawlgate_config::Limits;
@@ -322,5 +320,37 @@ impl<S: AsyncRead + Unpin> CheckedStream<S> {
                 this.rescan();
             }
         }
+    }
+}
+
+/// A path that only this process knows: it stands for a refused request.
+#[derive(Debug, Clone)]
+pub struct RefusalToken(Arc<str>);
+
+impl RefusalToken {
+    /// Generates a new token.
+    ///
+    /// # Errors
+    /// When the system has no randomness.
+    pub fn new() -> io::Result<RefusalToken> {
+        let mut bytes = [0; 16];
+        aws_lc_rs::rand::fill(&mut bytes)
+            .map_err(|_| io::Error::other("the system gives no random numbers"))?;
+        Ok(RefusalToken(
+            format!("/{:032x}", u128::from_ne_bytes(bytes)).into(),
+        ))
+    }
+
+    /// Tells whether a request's path is the token.
+    pub fn is(&self, path: &str) -> bool {
+        path == &*self.0
+    }
+
+    fn request(&self) -> Vec<u8> {
+        format!(
+            "GET {} HTTP/1.1\r\nHost: refused\r\nConnection: close\r\n\r\n",
+            self.0
+        )
+        .into_bytes()
     }
 }

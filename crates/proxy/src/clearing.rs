@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use super::Proxy;
-use super::downstream::Connection;
+use super::connection::Connection;
 use super::recorder::{Admitted, Decided, Exchange, Held, Recorder};
 use super::refused::{Refused, unidentified};
 use super::respond::Refusal;

@@ -12,26 +12,32 @@
 
 mod intercept;
 mod opaque;
-mod standing;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::{Request, Response, StatusCode};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
 
 use self::intercept::intercept;
 use self::opaque::open;
-pub use self::standing::Switching;
+use super::Proxy;
 use super::body::Answer;
+use super::client_stream::CrawlerBody;
 use super::client_stream::OnClientStream;
-use super::crawler_body::CrawlerBody;
-use super::downstream::Connection;
-use super::recorder::{Admitted, Exchange};
+use super::connection::{Connection, Downstream};
+use super::recorder::{Admitted, Answered, Exchange};
 use super::refused::Refused;
-use super::self_test;
+use super::relay::{GOODBYE, Relay};
+use super::respond;
 use super::target::{self, Scope, Unreadable};
 use crawlgate_ca::Authority;
+use crawlgate_gate::{Kind, Requester};
 use crawlgate_policy::Target;
+use crawlgate_policy::agent::Agent;
 use crawlgate_robots::{Origin, Scheme};
+use crawlgate_turns::client::{AuthCache, Client, Peer};
 
 /// Answers a CONNECT.
 ///
@@ -56,7 +62,7 @@ pub async fn connect(
     let mut patterns = exchange.settings().tls.tunnel.iter();
     let is_exempt = patterns.any(|pattern| pattern.matches(host));
     // Every crawler would refuse a certificate that the CA may not sign.
-    let is_exempt = is_exempt && !self_test::is_self_test(&origin);
+    let is_exempt = is_exempt && !respond::is_self_test(&origin);
     // A TLS session with such a name cannot end here; port 80 carries plain HTTP.
     let has_odd_name = !Authority::can_name(host) && origin.port() != Scheme::Http.default_port();
     let is_exempt = is_exempt || has_odd_name;
@@ -104,4 +110,71 @@ fn names(origin: &Origin, name: &str) -> bool {
     name.eq_ignore_ascii_case(origin.host())
         || Origin::new(origin.scheme(), name, Some(origin.port()))
             .is_ok_and(|named| named == *origin)
+}
+
+/// Resolves when a change of settings or overrides would deny the exchange with `target`, which goes to the address
+/// `dialled`, or has removed its client.
+async fn denied(
+    downstream: &Downstream,
+    kind: Kind,
+    (target, dialled): (Target, Option<SocketAddr>),
+    client: Arc<Client>,
+    agent: Arc<Agent>,
+    mut changes: watch::Receiver<()>,
+) {
+    let gate = &downstream.proxy.gate;
+    while changes.changed().await.is_ok() {
+        let Some(client) = current_client(&downstream.proxy, &client, &downstream.peer) else {
+            return;
+        };
+        let requester = Requester {
+            address: downstream.peer.address.ip(),
+            client: &client,
+            agent: &agent,
+            generation: gate.generation(),
+        };
+        // Boxed: it should not burden a tunnel for as long as it is open.
+        if Box::pin(gate.denies(kind, target.clone(), dialled, &requester)).await {
+            return;
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+/// Returns the tunnel's client under the current configuration; `None` if it was removed or its conditions changed.
+fn current_client(proxy: &Proxy, client: &Arc<Client>, peer: &Peer) -> Option<Arc<Client>> {
+    let clients = proxy.gate.clients();
+    clients.again(client, peer, &AuthCache::default()).ok()
+}
+
+/// A protocol switch under way, with the inputs to judge it again while the other protocol is spoken.
+pub struct Switching {
+    target: Target,
+    changes: watch::Receiver<()>,
+}
+
+impl Switching {
+    /// Keeps `target` and a subscription from before it was judged, so that no change is missed.
+    pub fn to(target: &Target, changes: watch::Receiver<()>) -> Switching {
+        let target = target.clone();
+        Switching { target, changes }
+    }
+
+    /// Relays octets both ways until one side has finished, then drops the exchange. Breaks off when the request that
+    /// began it would be denied.
+    pub async fn relay(
+        self,
+        downstream: &Downstream,
+        client_stream: impl AsyncRead + AsyncWrite + Unpin,
+        upstream: impl AsyncRead + AsyncWrite + Unpin,
+        exchange: Exchange<Answered>,
+    ) {
+        let Switching { target, changes } = self;
+        let (client, agent) = (Arc::clone(exchange.client()), Arc::clone(exchange.agent()));
+        let kind = Kind::Request;
+        let to = (target, exchange.upstream());
+        let denied = denied(downstream, kind, to, client, agent, changes);
+        let relay = Relay::of(downstream, Some(GOODBYE));
+        relay.run(client_stream, upstream, exchange, denied).await;
+    }
 }

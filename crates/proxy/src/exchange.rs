@@ -9,14 +9,14 @@ use tracing::warn;
 
 use super::admission::NotAdmitted;
 use super::body::Answer;
-use super::crawler_body::CrawlerBody;
-use super::downstream::Connection;
+use super::client_stream::CrawlerBody;
+use super::connection::Connection;
 use super::exchange_state::ExchangeState;
 use super::framing::Switch;
 use super::recorder::{Admitted, Exchange, Opening};
 use super::refused::{Refused, last};
 use super::respond::{self, Audience, Refusal, RequestTraits};
-use super::{ConnectionFailure, connect, fields, http1_exchange, target};
+use super::{ConnectionFailure, carrier, connect, fields, target};
 use crawlgate_egress::AsteriskForm;
 use crawlgate_robots::Origin;
 
@@ -171,7 +171,7 @@ impl Connection {
     }
 
     /// Tells the operator, once per address, of a crawler that begins TLS or HTTP/2 where it is not spoken.
-    fn warn_of(&self, refused: &http1_exchange::MalformedRequest) {
+    fn warn_of(&self, refused: &carrier::MalformedRequest) {
         let client = self.downstream.peer.address;
         let proxy = self.proxy();
         if refused.is_prior_knowledge() && proxy.should_warn(client, ConnectionFailure::Protocol) {

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use http::{HeaderMap, StatusCode};
 
-use super::connection_state::ConnectionState;
+use super::carrier::Http2Exchange;
+use super::carrier::{Http1Exchange, MalformedRequest};
+use super::connection::ConnectionState;
 use super::framing::Switch;
-use super::http1_exchange::{Http1Exchange, MalformedRequest};
-use super::http2_exchange::Http2Exchange;
 use super::limits::ConnectionSlot;
 
 /// State of an exchange. HTTP/1.1 has one exchange at a time under way, and one state serves all exchanges of a

@@ -3,14 +3,11 @@
 //! Names keep their case, which hyper carries from message to message (`preserve_header_case`), and different names
 //! keep their order; lines of one name stand together, where the first of them stood.
 
+mod body;
 mod hops;
 mod known;
-mod length;
-pub(super) mod proxy_status;
+pub mod own;
 mod target_names;
-mod trailers;
-pub mod usage;
-mod via;
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, Entry, HOST, HeaderName, TE, TRANSFER_ENCODING, UPGRADE,
@@ -18,13 +15,11 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue};
 
-pub use self::hops::{count_forward, support_logins};
+use self::body::normalize_content_length;
+pub use self::body::{is_framed_plainly, mend_trailers};
+pub use self::hops::{Pseudonym, count_forward, support_logins, via_chain};
 use self::known::{Found, Known};
-pub use self::length::is_framed_plainly;
-use self::length::normalize_content_length;
-use self::proxy_status::remove_own_members;
-pub use self::trailers::mend_trailers;
-pub use self::via::{Pseudonym, via_chain};
+use self::own::remove_own_members;
 use crawlgate_robots::Origin;
 
 /// Turns a crawler's fields into those for the origin. Returns whether the crawler asks, and may ask, to switch to

@@ -5,18 +5,18 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Versio
 use http_body::Body as _;
 
 use super::body::{Answer, Passing};
+use super::client_stream::CrawlerBody;
 use super::client_stream::OnClientStream;
 use super::connect::Switching;
-use super::crawler_body::CrawlerBody;
-use super::downstream::Connection;
+use super::connection::Connection;
 use super::exchange::BodyFraming;
+use super::fields;
 use super::recorder::{Admitted, Answered, Decided, Exchange, Sent};
 use super::refused::{Refused, last};
 use super::respond::{self, Refusal, Unforwardable};
 use super::stall::StallLimit;
 use super::target::{self, Scope};
 use super::upstream::{self, Received, Unanswered, UpstreamTimeouts};
-use super::{fields, self_test};
 use crawlgate_egress::{EndsLogin, Failure, ResponseBody, offers_login, switched};
 use crawlgate_ftp as ftp;
 use crawlgate_gate::Kind;
@@ -37,9 +37,9 @@ impl Connection {
         if let Some(transfer_type) = transfer_type {
             request.extensions_mut().insert(transfer_type);
         }
-        if self_test::is_self_test(&origin) {
+        if respond::is_self_test(&origin) {
             let is_last = BodyFraming::of(&request).ends_connection(exchange.state());
-            let answer = self_test::answer(exchange, &origin, request.method());
+            let answer = respond::self_test(exchange, &origin, request.method());
             return Ok(if is_last { last(answer) } else { answer });
         }
         // RFC 6455 4.1: the handshake is a GET.
@@ -225,7 +225,7 @@ impl Connection {
         }
         if exchange.settings().robots.signals.stamp {
             let (decision, id) = (exchange.decision(), exchange.id());
-            fields::usage::stamp(response.headers_mut(), decision, id);
+            fields::own::stamp(response.headers_mut(), decision, id);
         }
         self.proxy().name.sign(response.headers_mut(), version);
         *response.version_mut() = Version::HTTP_11;

@@ -1,9 +1,7 @@
 //! Reads the ClientHello of an opaque tunnel, and answers nothing.
 //!
 //! rustls parses it, as for an interception: over several records and segments, and with its own bounds. The octets are
-//! kept and replayed to the origin. Only a name that rustls refuses is read by [`server_name`].
-
-mod server_name;
+//! kept and replayed to the origin. Only a name that rustls refuses is read here.
 
 use std::io;
 use std::pin::Pin;
@@ -13,7 +11,14 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use rustls::server::Acceptor;
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
+use crawlgate_ca::Authority;
 use crawlgate_net::read_filter::{Filtered, ReadFilter};
+
+/// The handshake message of a ClientHello.
+const CLIENT_HELLO: u8 = 1;
+
+/// The extension with the server name.
+const SERVER_NAME: &[u8] = &[0, 0];
 
 /// Octets that a ClientHello may take, records included. Those of browsers take two thousand.
 const MAX: usize = 65_536;
@@ -63,7 +68,7 @@ pub async fn read(io: &mut (impl AsyncRead + Unpin), octets: &mut BytesMut) -> i
                 }
                 // It refuses names that origins do have: with a label that begins or ends with `-`.
                 Err(_) => {
-                    let name = server_name::in_records(octets).map(Box::from);
+                    let name = name_in_records(octets).map(Box::from);
                     return Ok(name.map_or(Hello::Unreadable, |name| Hello::Tls(Some(name))));
                 }
             }
@@ -96,6 +101,66 @@ impl ReadFilter for Replay {
         }
         Poll::Ready(Ok(()))
     }
+}
+
+/// Returns the one host name that a ClientHello (RFC 8446 4.1.2, RFC 6066 3) asks for, which rustls refuses for that name; `None` without such a name, or if the message is not whole. A
+/// name that rustls takes does not count: it refused that message for another fault, and the origin may read the
+/// message otherwise.
+fn name_in_records(mut records: &[u8]) -> Option<String> {
+    let mut message = Vec::new();
+    while let Some((TLS_HANDSHAKE, rest)) = records.split_first().map(|(kind, rest)| (*kind, rest))
+    {
+        records = rest;
+        take(&mut records, 2)?;
+        let Some(part) = vector(&mut records, 2) else {
+            break;
+        };
+        message.extend_from_slice(part);
+    }
+    let message = &mut message.as_slice();
+    if take(message, 1)? != [CLIENT_HELLO] {
+        return None;
+    }
+    let hello = &mut vector(message, 3)?;
+    take(hello, 2 + 32)?; // version and random
+    vector(hello, 1)?; // session
+    vector(hello, 2)?; // cipher suites
+    vector(hello, 1)?; // compression
+    let extensions = &mut vector(hello, 2)?;
+    let mut found = None;
+    while !extensions.is_empty() {
+        let kind = take(extensions, 2)?;
+        let body = &mut vector(extensions, 2)?;
+        if kind == SERVER_NAME {
+            let list = &mut vector(body, 2)?;
+            let is_host = take(list, 1)? == [0];
+            let name = vector(list, 2)?;
+            if !is_host || !list.is_empty() || !body.is_empty() || found.is_some() {
+                return None;
+            }
+            found = String::from_utf8(name.to_vec()).ok();
+        }
+    }
+    found.filter(|name| !Authority::can_name(name))
+}
+
+/// Takes octets from the front.
+fn take<'a>(octets: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
+    let (taken, rest) = octets.split_at_checked(count)?;
+    *octets = rest;
+    Some(taken)
+}
+
+/// Takes a vector with a length of `width` octets from the front.
+fn vector<'a>(octets: &mut &'a [u8], width: usize) -> Option<&'a [u8]> {
+    let mut rest = *octets;
+    let length = take(&mut rest, width)?;
+    let length = length
+        .iter()
+        .fold(0, |sum, octet| sum << 8 | usize::from(*octet));
+    let taken = take(&mut rest, length)?;
+    *octets = rest;
+    Some(taken)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, copy_bidirectiona
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use super::downstream::Downstream;
+use super::connection::Downstream;
 use super::limits::ConnectionSlot;
 use super::recorder::{Answered, Exchange};
 

@@ -12,20 +12,22 @@ use bytes::Bytes;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, PROXY_AUTHENTICATE, RETRY_AFTER,
 };
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 
 pub use self::facts::Facts;
 use self::problem::{Problem, tell};
+use super::SELF_TEST;
 use super::body::Answer;
-use super::fields::proxy_status::{NAME, PROXY_STATUS};
+use super::fields::own::{NAME, PROXY_STATUS};
 use super::framing::Violation;
-use super::recorder::{Answered, Decided, Exchange};
+use super::recorder::{Admitted, Answered, Decided, Exchange};
 use super::target::Unreadable;
 use crawlgate_egress::Failure;
 use crawlgate_ftp as ftp;
 use crawlgate_origins::access::Cause;
 use crawlgate_origins::access::tls_fault::TlsFault;
 use crawlgate_policy::{Decision, Reason};
+use crawlgate_robots::{Origin, Scheme};
 use crawlgate_system::clock::Moment;
 use crawlgate_text::json::Object;
 
@@ -303,4 +305,48 @@ fn proxy_status(
         let _ = write!(member, "; details=\"{}\"", shown.collect::<String>());
     }
     member
+}
+
+/// Tells whether a request is for the host without an owner at which the proxy itself answers: a client that reaches it comes
+/// through here, and one that reaches it over TLS trusts our certificate, too.
+///
+/// Its name ends in `.invalid`, which no name server may know (RFC 6761 section 6.4), so no real host is shadowed.
+pub fn is_self_test(origin: &Origin) -> bool {
+    origin.host() == SELF_TEST
+}
+
+/// Answers for that host. Nothing goes out and nothing is recorded: the exchange is about the client and not about an origin.
+pub fn self_test(
+    exchange: Exchange<Admitted>,
+    origin: &Origin,
+    method: &Method,
+) -> Response<Answer> {
+    let client = match &exchange.client().name {
+        Some(name) => format!("client {name}"),
+        None => "a client without a name".to_owned(),
+    };
+    let judged = match exchange.agent().tokens.first() {
+        Some(token) => format!("judged as {token}"),
+        None => "judged by the rules for *".to_owned(),
+    };
+    let trust = match origin.scheme() {
+        Scheme::Https => {
+            "You trust its CA: this connection is encrypted with a certificate that it has signed."
+        }
+        _ => "Request the same URL over https to check that you trust its CA.",
+    };
+    let text = format!("You come through crawlgate, as {client}, {judged}.\n{trust}\n");
+    // The answer to a HEAD has no body, and hyper accepts none.
+    let body = match *method {
+        Method::HEAD => Bytes::new(),
+        _ => Bytes::from(text),
+    };
+    let exchange = exchange.discard(StatusCode::OK);
+    let mut response = Response::new(Answer::own(body, exchange));
+    *response.status_mut() = StatusCode::OK;
+    let headers = response.headers_mut();
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    headers.insert(CONTENT_TYPE, plain);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }

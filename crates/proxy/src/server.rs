@@ -23,14 +23,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::body::Answer;
+use super::carrier::Http1Exchange;
 use super::checked_stream::{CheckedStream, ConnectionTimeouts};
-use super::connection_state::ConnectionState;
+use super::client_stream::CrawlerBody;
+use super::connection::ConnectionState;
+use super::connection::{Connection, Downstream};
 use super::counts::Handshake;
-use super::crawler_body::CrawlerBody;
-use super::downstream::{Connection, Downstream};
 use super::exchange_state::ExchangeState;
 use super::framing::USUAL_FIELDS;
-use super::http1_exchange::Http1Exchange;
 use super::http2;
 use super::limits::ConnectionSlot;
 use super::listener::{ActiveListener, Stream, announce, certificate};

@@ -8,39 +8,42 @@
 //! The libraries take long to build, so they are part of the feature `telemetry`, which packages have. Without it a
 //! configured collector is an error.
 //!
-//! - `otlp`: the way to the collector, and messages about its failures; `headers`: the fields of a delivery
-//! - [`trace`]: the facts of one exchange; `span`: its span
+//! - `otlp`: the way to the collector, and messages about its failures
+//! - `span`: the span of an exchange
 //! - `absent`: what stands for `otlp` and `span` in a build without the feature
 
 #[cfg(not(feature = "telemetry"))]
 mod absent;
-mod error;
-#[cfg(feature = "telemetry")]
-mod headers;
 #[cfg(feature = "telemetry")]
 mod otlp;
 #[cfg(feature = "telemetry")]
 mod span;
-pub mod trace;
 
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 
+use http::Method;
+#[cfg(feature = "telemetry")]
+use opentelemetry_otlp::ExporterBuildError;
+use thiserror::Error;
 use tokio::runtime::Handle;
-use tracing_subscriber::filter::{self, Targets};
+use tracing_subscriber::filter::{self, ParseError, Targets};
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
-use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 use tracing_subscriber::{Registry, fmt, reload};
 
 #[cfg(not(feature = "telemetry"))]
 use self::absent::{Otlp, fault_of};
 #[cfg(not(feature = "telemetry"))]
 pub use self::absent::{Trace, Tracer};
-pub use self::error::{LevelError, TelemetryError};
 #[cfg(feature = "telemetry")]
 use self::otlp::{Otlp, fault_of};
 #[cfg(feature = "telemetry")]
 pub use self::span::{Trace, Tracer};
 use crawlgate_config::{Config, LogFormat, TelemetryConfig};
+use crawlgate_robots::Origin;
+use crawlgate_system::clock::Tick;
+use crawlgate_trust::TrustError;
 
 /// Whether this build has traces and messages over OTLP.
 pub const IS_COMPILED: bool = cfg!(feature = "telemetry");
@@ -151,4 +154,98 @@ impl std::fmt::Debug for LevelHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("LevelHandle")
     }
+}
+
+/// The facts of an exchange for its span. Foreign text in it is bounded by the size of a request.
+#[derive(Debug)]
+pub struct Exchange<'a> {
+    /// Start of the exchange.
+    pub began: Tick,
+    /// End of the exchange.
+    pub ended: Tick,
+    /// The decision's identifier.
+    pub id: String,
+    /// The request's method; `None` if it sent none that can be read.
+    pub method: Option<&'a Method>,
+    /// The requested origin, if the target was readable.
+    pub origin: Option<&'a Origin>,
+    /// The path, without the query.
+    pub path: &'a str,
+    /// `allow`, `deny` or `defer`.
+    pub verdict: &'static str,
+    /// The reason code.
+    pub reason: &'static str,
+    /// `enforce` or `report`.
+    pub mode: &'static str,
+    /// The client's name, if it has one.
+    pub client: Option<&'a str>,
+    /// Time for which the request was held, in seconds.
+    pub held: f64,
+    /// The status of the answer to the crawler.
+    pub status: Option<u16>,
+    /// The failure.
+    pub error: Option<&'static str>,
+}
+
+/// A failure to start messages or traces.
+#[derive(Debug, Error)]
+pub enum TelemetryError {
+    /// The level of messages is not a filter.
+    #[error("[log] level: {0}")]
+    Level(ParseError),
+    /// Messages go somewhere else already.
+    #[error(transparent)]
+    Started(#[from] TryInitError),
+    /// The file of fields cannot be read.
+    #[error("[telemetry] headers_file = {}: {error}", path.display())]
+    HeadersFile {
+        /// The file.
+        path: PathBuf,
+        /// The failure.
+        error: io::Error,
+    },
+    /// A line of the file of fields is no field.
+    #[error(
+        "[telemetry] headers_file = {}: expected one field on each line, \"name: value\"; line {line} is none",
+        path.display()
+    )]
+    HeadersLine {
+        /// The file.
+        path: PathBuf,
+        /// The number of the line.
+        line: usize,
+    },
+    /// The trusted authorities for the way to the collector cannot be read.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// This build has no OpenTelemetry.
+    #[cfg(not(feature = "telemetry"))]
+    #[error(
+        "[telemetry] otlp_endpoint = {endpoint:?}: this crawlgate is built without OpenTelemetry; take one from a package, \
+         or build it with `--features telemetry`"
+    )]
+    Absent {
+        /// The collector.
+        endpoint: String,
+    },
+    /// The exporter cannot be made.
+    #[cfg(feature = "telemetry")]
+    #[error("[telemetry] otlp_endpoint = {endpoint:?}: {error}")]
+    Exporter {
+        /// The collector.
+        endpoint: String,
+        /// The failure.
+        error: ExporterBuildError,
+    },
+}
+
+/// A level of messages that cannot be set.
+#[derive(Debug, Error)]
+pub enum LevelError {
+    /// The level is not a filter.
+    #[error(transparent)]
+    Filter(#[from] ParseError),
+    /// No messages are written any more.
+    #[error(transparent)]
+    Over(#[from] reload::Error),
 }

@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::crawler_body::CrawlerBody;
+use super::client_stream::CrawlerBody;
 use super::fields::mend_trailers;
 use super::stall::{StallLimit, StallTimer};
 use crawlgate_egress::BodyError;

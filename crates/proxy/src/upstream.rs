@@ -13,8 +13,8 @@ use http::{Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use tokio::sync::oneshot;
 
-use super::crawler_body::CrawlerBody;
-use super::downstream::Connection;
+use super::client_stream::CrawlerBody;
+use super::connection::Connection;
 use super::exchange_state::ExchangeState;
 use super::fields;
 use super::recorder::{Exchange, Sent};
@@ -179,7 +179,7 @@ fn relay_interim(
         // The crawler did not ask for it.
         (Some(_), StatusCode::CONTINUE | StatusCode::SWITCHING_PROTOCOLS, _) => {}
         (Some(state), status, _) if stamps => {
-            state.push_interim(status, &fields::usage::unstamped(fields));
+            state.push_interim(status, &fields::own::unstamped(fields));
         }
         (Some(state), status, _) => state.push_interim(status, fields),
     }

@@ -13,12 +13,11 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
-use super::standing::current_client;
-use super::{names, whole};
+use super::{current_client, names, whole};
 use crate::checked_stream::CHANCE;
 use crate::client_stream::ClientStream;
+use crate::connection::{Connection, Downstream};
 use crate::counts::Handshake;
-use crate::downstream::{Connection, Downstream};
 use crate::hello::{Replay, Replayed, TLS_HANDSHAKE};
 use crate::recorder::{Exchange, Suspended};
 use crate::refused::unidentified;

@@ -11,11 +11,10 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::standing::denied;
-use super::{established, names, whole};
+use super::{denied, established, names, whole};
 use crate::body::Answer;
 use crate::client_stream::{ClientStream, OnClientStream};
-use crate::downstream::Connection;
+use crate::connection::Connection;
 use crate::hello::{self, Hello, Replay};
 use crate::recorder::{Admitted, Answered, Exchange, Sent};
 use crate::refused::Refused;

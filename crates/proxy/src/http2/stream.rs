@@ -17,13 +17,13 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::super::body::Answer;
+use super::super::carrier::Http2Exchange;
 use super::super::checked_stream::{CHANCE, ConnectionTimeouts};
-use super::super::connection_state::ConnectionState;
-use super::super::crawler_body::{CrawlerBody, OnTunnel};
-use super::super::downstream::{Connection, Downstream};
+use super::super::client_stream::{CrawlerBody, OnTunnel};
+use super::super::connection::ConnectionState;
+use super::super::connection::{Connection, Downstream};
 use super::super::exchange_state::ExchangeState;
 use super::super::framing::{Bounds, Violation};
-use super::super::http2_exchange::Http2Exchange;
 use super::super::stall::{StallLimit, StallTimer};
 use super::super::target::Scope;
 use super::abuse::Abuse;

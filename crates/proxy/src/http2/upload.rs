@@ -15,7 +15,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::super::connection_state::ConnectionState;
+use super::super::connection::ConnectionState;
 use super::super::framing::Bounds;
 use super::super::linger;
 use super::form;

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use http::Response;
 
-use super::phase::Phase;
-use super::{Exchange, Recorder, Sent};
+use super::{Exchange, Phase, Recorder, Sent};
 use crawlgate_egress::Failure;
 use crawlgate_gate::cache::fetch::retry_after;
 use crawlgate_gate::{Cleared, HeldOutcome, PriorClaim, Requester};

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use http::{HeaderValue, Method};
 
-use super::Recorder;
-use super::phase::Phase;
-use crate::telemetry::{Trace, trace};
+use super::{Phase, Recorder};
+use crate::telemetry::{self, Trace};
 use crawlgate_config::Recorded;
 use crawlgate_egress::Signer;
 use crawlgate_evidence::{Exceeds, Ground, GroundDigests, Grounds};
@@ -29,7 +28,7 @@ impl Recorder {
 
     fn end_trace(&self, trace: &Trace) {
         let decision = &self.judgement.decision;
-        trace.end(&trace::Exchange {
+        trace.end(&telemetry::Exchange {
             began: self.facts.began,
             ended: self.proxy.clock.tick(),
             id: self.facts.id.to_string(),

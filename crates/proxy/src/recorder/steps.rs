@@ -10,12 +10,11 @@ use std::time::Duration;
 use http::{HeaderMap, Method, Response, StatusCode, Version};
 
 use super::facts::{Facts, Identified, Opening, Url};
-use super::phase::Phase;
-use super::{Judgement, Recorder, Reply, Sending};
+use super::{Judgement, Phase, Recorder, Reply, Sending};
 use crate::Proxy;
 use crate::counts::version_name;
 use crate::exchange_state::ExchangeState;
-use crate::fields::usage::lines;
+use crate::fields::own::lines;
 use crate::limits::RequestSlot;
 use crate::target::Scope;
 use crawlgate_egress::{ResponseBody, Signer};

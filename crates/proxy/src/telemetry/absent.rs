@@ -4,8 +4,7 @@ use http::HeaderMap;
 use tokio::runtime::Handle;
 use tracing_subscriber::layer::Identity;
 
-use super::error::TelemetryError;
-use super::trace::Exchange;
+use super::{Exchange, TelemetryError};
 use crawlgate_config::{Config, TelemetryConfig};
 use crawlgate_system::clock::Tick;
 

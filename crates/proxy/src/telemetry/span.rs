@@ -12,7 +12,7 @@ use opentelemetry_http::HeaderExtractor;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracer;
 
-use super::trace::Exchange;
+use super::Exchange;
 use crawlgate_system::clock::Tick;
 
 /// A maker of spans.

@@ -1,12 +1,20 @@
-//! `Proxy-Status` in messages of others: no other proxy speaks for us.
+//! Fields in which only this program speaks for itself: `Proxy-Status` among the members of other proxies, and the field that
+//! tells what a response says of the use of its content.
+
+use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use crawlgate_policy::Decision;
+use crawlgate_text::DecisionId;
+use crawlgate_usage::lines::{self, Lines};
+use crawlgate_usage::{Purpose, Value};
+
 /// Our name in the field.
-pub(in super::super) const NAME: &str = "crawlgate";
+pub const NAME: &str = "crawlgate";
 
 /// The field.
-pub(in super::super) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+pub const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// Removes the members of `Proxy-Status` that name us: only we may speak for ourselves (RFC 9209 2).
 ///
@@ -75,11 +83,53 @@ fn members(line: &[u8]) -> Option<Vec<&[u8]>> {
     Some(members)
 }
 
+/// The field that tells a crawler what was found, if the operator wants that.
+static STAMP: HeaderName = HeaderName::from_static("crawlgate-usage");
+
+/// Writes what was found into the fields of a response. Only this program speaks in that field.
+pub fn stamp(headers: &mut HeaderMap, decision: &Decision, id: DecisionId) {
+    let mut members = Vec::new();
+    if let Some(usage) = &decision.usage {
+        let known = usage.judged.combined.iter();
+        members.extend(known.map(|(category, value)| {
+            let word = if value == Value::Disallow { "n" } else { "y" };
+            format!("{}={word}", category.as_str())
+        }));
+        let refused: Vec<&str> = usage.judged.refused.iter().map(Purpose::as_str).collect();
+        if !refused.is_empty() {
+            members.push(format!("refused=({})", refused.join(" ")));
+        }
+    }
+    members.push(format!("id=\"{id}\""));
+    headers.remove(&STAMP);
+    if let Ok(value) = HeaderValue::from_str(&members.join(", ")) {
+        headers.insert(STAMP.clone(), value);
+    }
+}
+
+/// Returns the lines of a response that speak of use.
+pub fn lines(headers: &HeaderMap) -> Lines<'_> {
+    let fields = headers.iter();
+    lines::of(fields.map(|(name, value)| (name.as_str(), value.as_bytes())))
+}
+
+/// Returns the fields of an interim response without that field: nothing was found yet, and only this program speaks in it.
+pub fn unstamped(headers: &HeaderMap) -> Cow<'_, HeaderMap> {
+    match headers.contains_key(&STAMP) {
+        false => Cow::Borrowed(headers),
+        true => {
+            let mut rest = headers.clone();
+            rest.remove(&STAMP);
+            Cow::Owned(rest)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use crate::fields::body::to_trailers;
     use crate::fields::tests::{fields, in_order};
     use crate::fields::to_crawler;
-    use crate::fields::trailers::to_trailers;
 
     #[test]
     fn other_proxies_do_not_speak_for_us() {

@@ -1,17 +1,22 @@
-//! HTTP/1.1's part of an exchange: facts that pass between the exchange and its
-//! [`CheckedStream`](super::checked_stream::CheckedStream), the only one that knows the octets.
+//! The protocols that carry exchanges: facts that pass between an exchange and the
+//! [`CheckedStream`](super::checked_stream::CheckedStream) of HTTP/1.1, the only one that knows the octets, or its stream of HTTP/2.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Waker};
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use parking_lot::Mutex;
 
 use super::fields;
 use super::framing::{Switch, Violation};
+use super::limits::ConnectionSlot;
 
-/// Octets of interim responses that wait for the crawler to take them.
-const MAX_INTERIM: usize = 65_536;
+/// Octets of interim responses that wait for a crawler on HTTP/1.1 to take them.
+const MAX_OCTETS: usize = 65_536;
+
+/// Interim responses that wait for the task of an HTTP/2 stream; an origin that sends more loses the rest.
+const MAX_RESPONSES: usize = 64;
 
 /// State that the exchange under way on a HTTP/1.1 connection shares with the checked stream.
 #[derive(Debug, Default)]
@@ -31,8 +36,12 @@ struct Shared {
     switch: Option<Switch>,
     interim: Vec<u8>,
     refused: Option<MalformedRequest>,
-    waker: Option<Waker>,
+    waker: WakerSlot,
 }
+
+/// The task to wake, if one waits.
+#[derive(Debug, Default)]
+struct WakerSlot(Option<Waker>);
 
 /// A request refused for its form.
 #[derive(Debug, Clone)]
@@ -89,7 +98,7 @@ impl Http1Exchange {
     /// Notes that the exchange has ended: octets held back until the answer was known are read from now on.
     pub fn end(&self) {
         if self.has_switch.load(Ordering::Acquire) {
-            self.shared.lock().wake();
+            self.shared.lock().waker.wake();
         }
     }
 
@@ -99,7 +108,7 @@ impl Http1Exchange {
         let mut shared = self.shared.lock();
         shared.switch = Some(switch);
         self.has_switch.store(true, Ordering::Release);
-        shared.wake();
+        shared.waker.wake();
     }
 
     /// Takes the answer to a request to switch protocols; the connection is woken later if the answer is still missing.
@@ -108,7 +117,7 @@ impl Http1Exchange {
         let switch = shared.switch.take();
         match switch {
             Some(_) => self.has_switch.store(false, Ordering::Release),
-            None => shared.wake_by(cx),
+            None => shared.waker.register(cx),
         }
         switch
     }
@@ -117,13 +126,13 @@ impl Http1Exchange {
     pub fn push_interim(&self, status: StatusCode, fields: &HeaderMap) {
         let head = head(status, fields);
         let mut shared = self.shared.lock();
-        if shared.interim.len() + head.len() > MAX_INTERIM {
+        if shared.interim.len() + head.len() > MAX_OCTETS {
             return;
         }
         shared.interim.extend_from_slice(&head);
         self.has_interim.store(true, Ordering::Release);
         // Nothing else may wake the connection before the final answer comes.
-        shared.wake();
+        shared.waker.wake();
     }
 
     /// Takes the interim responses that wait, if any.
@@ -138,7 +147,7 @@ impl Http1Exchange {
 
     /// Has the next interim response wake the connection.
     pub fn await_interim(&self, cx: &Context<'_>) {
-        self.shared.lock().wake_by(cx);
+        self.shared.lock().waker.register(cx);
     }
 
     /// Keeps a refused request for the exchange of its refusal token.
@@ -152,16 +161,16 @@ impl Http1Exchange {
     }
 }
 
-impl Shared {
-    fn wake_by(&mut self, cx: &Context<'_>) {
-        match &mut self.waker {
+impl WakerSlot {
+    fn register(&mut self, cx: &Context<'_>) {
+        match &mut self.0 {
             Some(waker) => waker.clone_from(cx.waker()),
-            None => self.waker = Some(cx.waker().clone()),
+            None => self.0 = Some(cx.waker().clone()),
         }
     }
 
     fn wake(&mut self) {
-        if let Some(waker) = self.waker.take() {
+        if let Some(waker) = self.0.take() {
             waker.wake();
         }
     }
@@ -183,6 +192,82 @@ fn head(status: StatusCode, headers: &HeaderMap) -> Vec<u8> {
     head
 }
 
+/// State that an exchange shares with its stream.
+#[derive(Debug, Default)]
+pub struct Http2Exchange {
+    /// The slot of a tunnel.
+    slot: OnceLock<Arc<ConnectionSlot>>,
+    /// True if the answer is the last one of the connection.
+    pub(super) is_last: AtomicBool,
+    /// True if the crawler took its answer too slowly.
+    pub(super) is_stalled: AtomicBool,
+    /// The fault of the request's form, if any.
+    violation: Option<Violation>,
+    interim: Mutex<Interim>,
+}
+
+#[derive(Debug, Default)]
+struct Interim {
+    responses: Vec<Response<()>>,
+    waker: WakerSlot,
+}
+
+impl Http2Exchange {
+    /// Creates the state for a stream, with the fault of its request's form.
+    pub fn of(violation: Option<Violation>) -> Http2Exchange {
+        Http2Exchange {
+            violation,
+            ..Http2Exchange::default()
+        }
+    }
+
+    /// Queues an interim response.
+    pub fn push_interim(&self, status: StatusCode, fields: &HeaderMap) {
+        let mut response = Response::new(());
+        *response.status_mut() = status;
+        response.headers_mut().clone_from(fields);
+        fields::to_crawler_without_body(response.headers_mut());
+        let mut interim = self.interim.lock();
+        if interim.responses.len() < MAX_RESPONSES {
+            interim.responses.push(response);
+        }
+        interim.waker.wake();
+    }
+
+    /// Takes the interim responses that wait; the stream is woken by the next one.
+    pub fn take_interim(&self, cx: &Context<'_>) -> Vec<Response<()>> {
+        let mut interim = self.interim.lock();
+        interim.waker.register(cx);
+        std::mem::take(&mut interim.responses)
+    }
+
+    /// Returns the fault of the request's form, if any.
+    pub fn violation(&self) -> Option<Violation> {
+        self.violation
+    }
+
+    /// Counts the exchange on a separate slot.
+    pub fn set_slot(&self, slot: &Arc<ConnectionSlot>) {
+        // A stream becomes a tunnel once.
+        let _ = self.slot.set(Arc::clone(slot));
+    }
+
+    /// Returns the exchange's own slot, if it is a tunnel.
+    pub fn slot(&self) -> Option<&ConnectionSlot> {
+        self.slot.get().map(|slot| &**slot)
+    }
+
+    /// Has the connection end behind the answer.
+    pub fn end_connection(&self) {
+        self.is_last.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells whether the crawler took its answer too slowly.
+    pub fn is_stalled(&self) -> bool {
+        self.is_stalled.load(Ordering::Relaxed)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,10 +278,10 @@ mod tests {
         let hints = || http1.push_interim(StatusCode::EARLY_HINTS, &HeaderMap::new());
         hints();
         let one = http1.take_interim().len();
-        for _ in 0..=MAX_INTERIM / one {
+        for _ in 0..=MAX_OCTETS / one {
             hints();
         }
-        assert_eq!(http1.take_interim().len(), MAX_INTERIM / one * one);
+        assert_eq!(http1.take_interim().len(), MAX_OCTETS / one * one);
         assert_eq!(http1.take_interim().len(), 0, "taken");
         hints();
         assert_eq!(http1.take_interim().len(), one, "there is room again");

@@ -53,9 +53,10 @@ pub struct ConnectionTimeouts {
 impl ConnectionTimeouts {
     /// Returns the limits in force. A connection that is turned away has less time.
     pub fn of(limits: &Limits, is_turned_away: bool) -> ConnectionTimeouts {
-        let most = match is_turned_away {
-            true => FAREWELL,
-            false => Duration::MAX,
+        let most = if is_turned_away {
+            FAREWELL
+        } else {
+            Duration::MAX
         };
         ConnectionTimeouts {
             bounds: Bounds {

@@ -60,9 +60,10 @@ pub enum Http2End {
 impl Http2End {
     /// Tells a crawler that has gone from one that broke the protocol.
     pub fn of(error: &h2::Error) -> Http2End {
-        match error.is_io() || error.is_remote() {
-            true => Http2End::Closed,
-            false => Http2End::Protocol,
+        if error.is_io() || error.is_remote() {
+            Http2End::Closed
+        } else {
+            Http2End::Protocol
         }
     }
 }

@@ -132,9 +132,10 @@ fn strip(headers: &mut HeaderMap, is_kept: impl Fn(Known) -> bool) -> Found {
             }
         }
     }
-    let listed = match found.has(Known::Connection) {
-        true => listed(headers),
-        false => Vec::new(),
+    let listed = if found.has(Known::Connection) {
+        listed(headers)
+    } else {
+        Vec::new()
     };
     let Some(first) = first.or((!listed.is_empty()).then_some(0)) else {
         return found;

@@ -304,9 +304,10 @@ impl Tune for TlsStream<Stream> {
     }
 
     fn serve(self, downstream: Downstream) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        match has_chosen_http2(&self) {
-            true => http2::serve(self, downstream, Scope::Plain),
-            false => serve(self, downstream, Scope::Plain),
+        if has_chosen_http2(&self) {
+            http2::serve(self, downstream, Scope::Plain)
+        } else {
+            serve(self, downstream, Scope::Plain)
         }
     }
 }
@@ -426,9 +427,10 @@ impl Service<Request<Incoming>> for Exchanges {
             // A tunnel or another protocol has its own end.
             let goes_on = is_connect && response.status().is_success()
                 || response.status() == StatusCode::SWITCHING_PROTOCOLS;
-            Ok(match exchange.connection().is_draining() && !goes_on {
-                true => last(response),
-                false => response,
+            Ok(if exchange.connection().is_draining() && !goes_on {
+                last(response)
+            } else {
+                response
             })
         })
     }

@@ -84,9 +84,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> CheckedStream<S> {
 
     /// Prepares to drop octets that come after the shutdown: few, if the request had ended.
     fn begin_last_silence(&mut self, has_ended: bool) {
-        let total = match has_ended {
-            true => linger::LAST_SILENCE.min(self.timeouts.linger),
-            false => self.timeouts.linger,
+        let total = if has_ended {
+            linger::LAST_SILENCE.min(self.timeouts.linger)
+        } else {
+            self.timeouts.linger
         };
         match &mut self.linger {
             Some(linger) => linger.allow_silence(linger::LAST_SILENCE),

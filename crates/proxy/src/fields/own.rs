@@ -115,13 +115,12 @@ pub fn lines(headers: &HeaderMap) -> Lines<'_> {
 
 /// Returns the fields of an interim response without that field: nothing was found yet, and only this program speaks in it.
 pub fn unstamped(headers: &HeaderMap) -> Cow<'_, HeaderMap> {
-    match headers.contains_key(&STAMP) {
-        false => Cow::Borrowed(headers),
-        true => {
-            let mut rest = headers.clone();
-            rest.remove(&STAMP);
-            Cow::Owned(rest)
-        }
+    if headers.contains_key(&STAMP) {
+        let mut rest = headers.clone();
+        rest.remove(&STAMP);
+        Cow::Owned(rest)
+    } else {
+        Cow::Borrowed(headers)
     }
 }
 

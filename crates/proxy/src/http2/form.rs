@@ -84,9 +84,10 @@ fn check_values(fields: &HeaderMap, beside: usize, bounds: Bounds) -> Result<(),
             return Err(Violation::Syntax);
         }
     }
-    match size > bounds.head {
-        true => Err(Violation::HeadTooLarge),
-        false => Ok(()),
+    if size > bounds.head {
+        Err(Violation::HeadTooLarge)
+    } else {
+        Ok(())
     }
 }
 

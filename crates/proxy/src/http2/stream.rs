@@ -122,20 +122,17 @@ pub(super) async fn run(
         None => None,
     };
     let is_websocket = accept.is_some();
-    let (body, tunnel, rest) = match is_tunnel {
-        true => {
-            let (opened, opening) = oneshot::channel();
-            (
-                CrawlerBody::Tunnel(OnTunnel { opening, accept }),
-                Some((opened, received)),
-                None,
-            )
-        }
-        false => {
-            form::frame(&mut parts.headers, received.is_end_stream());
-            let (upload, rest) = Upload::new(received, shared.bounds);
-            (CrawlerBody::Http2(upload), None, Some(rest))
-        }
+    let (body, tunnel, rest) = if is_tunnel {
+        let (opened, opening) = oneshot::channel();
+        (
+            CrawlerBody::Tunnel(OnTunnel { opening, accept }),
+            Some((opened, received)),
+            None,
+        )
+    } else {
+        form::frame(&mut parts.headers, received.is_end_stream());
+        let (upload, rest) = Upload::new(received, shared.bounds);
+        (CrawlerBody::Http2(upload), None, Some(rest))
     };
     let http2 = Arc::new(Http2Exchange::of(violation));
     let state = Arc::new(ExchangeState::of_http2(&shared.state, &http2));
@@ -154,9 +151,10 @@ pub(super) async fn run(
             date.insert(now);
         }
     }
-    let opens = match is_websocket {
-        true => websocket::complete(&mut head.status, &mut head.headers),
-        false => head.status.is_success(),
+    let opens = if is_websocket {
+        websocket::complete(&mut head.status, &mut head.headers)
+    } else {
+        head.status.is_success()
     };
     let head = Response::from_parts(head, ());
     if let Some((opened, received)) = tunnel.filter(|_| opens) {

@@ -66,9 +66,10 @@ impl Rest {
             };
             let mut octets_left = linger::MAX_OCTETS;
             loop {
-                let silence = match connection.is_draining() {
-                    true => linger::LAST_SILENCE,
-                    false => linger::SILENCE,
+                let silence = if connection.is_draining() {
+                    linger::LAST_SILENCE
+                } else {
+                    linger::SILENCE
                 };
                 let next = poll_fn(|cx| http2_body::poll_frame(&mut receiving, cx));
                 let Ok(Some(Ok(frame))) = timeout(silence, next).await else {

@@ -89,12 +89,13 @@ pub fn http1_config(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsErr
 pub fn certificate_faults(cert: &Path, key: &Path) -> Vec<PemError> {
     let each = [certificates("cert", cert).err(), private_key(key).err()];
     let faults: Vec<PemError> = each.into_iter().flatten().collect();
-    match faults.is_empty() {
-        true => certified(cert, key, &crypto::default_provider())
+    if faults.is_empty() {
+        certified(cert, key, &crypto::default_provider())
             .err()
             .into_iter()
-            .collect(),
-        false => faults,
+            .collect()
+    } else {
+        faults
     }
 }
 

@@ -53,9 +53,10 @@ impl KnownMembers {
 
     /// Returns those members that have not come back since the engine forgot them, and may still forward.
     pub(super) fn missing(&self, present: &BTreeSet<String>, now: Uptime) -> Vec<String> {
-        match self.until > now {
-            true => self.before.difference(present).cloned().collect(),
-            false => Vec::new(),
+        if self.until > now {
+            self.before.difference(present).cloned().collect()
+        } else {
+            Vec::new()
         }
     }
 }

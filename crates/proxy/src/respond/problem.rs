@@ -159,15 +159,16 @@ fn unreadable_target(unreadable: &Unreadable) -> Problem {
 fn unanswered(failure: &Failure, origin: &str) -> Problem {
     let sentence = failure.sentence();
     let is_of_the_crawler = matches!(failure, Failure::RequestBody | Failure::RequestStalled);
-    let (title, detail) = match is_of_the_crawler {
-        true => (
+    let (title, detail) = if is_of_the_crawler {
+        (
             "The request did not come whole",
             format!("The request to {origin} was given up: {sentence}."),
-        ),
-        false => (
+        )
+    } else {
+        (
             "The origin did not answer",
             format!("No answer from {origin}: {sentence}."),
-        ),
+        )
     };
     Problem {
         status: match failure {
@@ -236,13 +237,14 @@ fn detail(decision: &Decision, pace: Option<EffectivePace>, origin: &str) -> Opt
         ),
         Reason::UsageWithheld => {
             let refused = decision.usage.as_deref()?.judged.refused;
-            match refused.is_empty() {
-                true => format!(
+            if refused.is_empty() {
+                format!(
                     "{origin} sent this page and names a licence for it that the operator of this proxy does not list; its content is withheld."
-                ),
-                false => format!(
+                )
+            } else {
+                format!(
                     "{origin} sent this page and disallows this use of it ({refused}); its content is withheld."
-                ),
+                )
             }
         }
         Reason::Paced => format!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Proxy;
 use super::connection::Connection;
-use super::recorder::{Admitted, Decided, Exchange, Held, Recorder};
+use super::recorder::{Admitted, Decided, Exchange, Held, Judged, Recorder};
 use super::refused::{Refused, unidentified};
 use super::respond::Refusal;
 use super::target::Scope;
@@ -32,11 +32,11 @@ impl Proxy {
         sender: Sender,
         recorder: &mut Recorder,
         mut identify: impl FnMut(&mut Recorder) -> Result<(), AuthError>,
-    ) -> Option<Permit> {
+    ) -> (Option<Permit>, Judged) {
         for _ in 0..MAX_JUDGEMENTS {
             if let Err(auth_error) = identify(recorder) {
-                recorder.withdraw(unidentified(auth_error, self.clock.now()));
-                return None;
+                let refusal = unidentified(auth_error, self.clock.now());
+                return (None, recorder.withdraw(refusal));
             }
             let ruling = self.ask(kind, target.clone(), sender, recorder).await;
             if self.gate.stands(&ruling, recorder.generation()) {
@@ -44,17 +44,15 @@ impl Proxy {
                     Ruling::Allow(permit, decision) => (Some(permit), decision),
                     Ruling::Refuse(decision) => (None, decision),
                 };
-                recorder.rule(*decision);
-                return permit;
+                return (permit, recorder.rule(*decision));
             }
         }
-        self.give_up(recorder);
-        None
+        (None, self.give_up(recorder))
     }
 
     /// Refuses a request that was overtaken by one change after another.
-    pub(super) fn give_up(&self, recorder: &mut Recorder) {
-        recorder.withdraw(gate::always_overtaken(self.clock.now()));
+    pub(super) fn give_up(&self, recorder: &mut Recorder) -> Judged {
+        recorder.withdraw(gate::always_overtaken(self.clock.now()))
     }
 
     /// Asks the gate once.
@@ -106,8 +104,8 @@ impl Connection {
         target: Target,
         mut exchange: Exchange<Admitted>,
     ) -> Result<(Permit, Exchange<Decided>), Refused> {
-        let permit = self.judge(kind, target, exchange.judged()).await;
-        let exchange = exchange.decided();
+        let (permit, judged) = self.judge(kind, target, exchange.gated()).await;
+        let exchange = exchange.decided(judged);
         match permit {
             Some(permit) => Ok((permit, exchange)),
             None => Err(exchange.refuse(Refusal::Decided)),
@@ -120,7 +118,7 @@ impl Connection {
         kind: Kind,
         target: Target,
         recorder: &mut Recorder,
-    ) -> Option<Permit> {
+    ) -> (Option<Permit>, Judged) {
         let proxy = self.proxy();
         let identify = |recorder: &mut Recorder| self.keep_identified(recorder);
         proxy

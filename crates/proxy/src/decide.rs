@@ -164,10 +164,10 @@ impl Proxy {
             Ok(())
         };
         let sender = Sender::AnotherProxy(pacing);
-        let permit = self
-            .gate_and_record(kind, target, sender, exchange.judged(), identify)
+        let (permit, judged) = self
+            .gate_and_record(kind, target, sender, exchange.gated(), identify)
             .await;
-        let mut exchange = exchange.decided();
+        let mut exchange = exchange.decided(judged);
         // The turn was waited for and taken; nothing goes out here.
         exchange.give_up_turn();
         if kind == Kind::Tunnel {

@@ -14,7 +14,7 @@ use super::connection::Connection;
 use super::exchange_state::ExchangeState;
 use super::framing::Switch;
 use super::recorder::{Admitted, Exchange, Opening};
-use super::refused::{Refused, last};
+use super::refused::{Refused, last_if};
 use super::respond::{self, Audience, Refusal, RequestTraits};
 use super::{ConnectionFailure, carrier, connect, fields, target};
 use crawlgate_egress::AsteriskForm;
@@ -147,7 +147,7 @@ impl Connection {
                 }
                 // Boxed: it should not burden the future of every request.
                 let response = Box::pin(self.refuse(refused, context)).await;
-                if is_last { last(response) } else { response }
+                last_if(is_last, response)
             }
         };
         if may_switch {

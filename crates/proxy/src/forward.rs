@@ -12,7 +12,7 @@ use super::connection::Connection;
 use super::exchange::BodyFraming;
 use super::fields;
 use super::recorder::{Admitted, Answered, Decided, Exchange, Sent};
-use super::refused::{Refused, last};
+use super::refused::{Refused, last_if};
 use super::respond::{self, Refusal, Unforwardable};
 use super::stall::StallLimit;
 use super::target::{self, Scope};
@@ -40,7 +40,7 @@ impl Connection {
         if respond::is_self_test(&origin) {
             let is_last = BodyFraming::of(&request).ends_connection(exchange.state());
             let answer = respond::self_test(exchange, &origin, request.method());
-            return Ok(if is_last { last(answer) } else { answer });
+            return Ok(last_if(is_last, answer));
         }
         // RFC 6455 4.1: the handshake is a GET.
         let may_switch = may_switch && *request.method() == Method::GET;
@@ -49,7 +49,7 @@ impl Connection {
         if *request.method() == Method::OPTIONS && !fields::count_forward(request.headers_mut()) {
             let is_last = BodyFraming::of(&request).ends_connection(exchange.state());
             let answer = respond::as_last_recipient(exchange);
-            return Ok(if is_last { last(answer) } else { answer });
+            return Ok(last_if(is_last, answer));
         }
         let client_stream = OnClientStream::take(&mut request);
         let wants_websocket = self.prepare(&mut request, &origin, may_switch);
@@ -232,7 +232,7 @@ impl Connection {
         // The response's extensions stay: the spelling of its names and its reason phrase.
         let answer =
             response.map(|incoming| Answer::forwarded(incoming, release, exchange, passing));
-        if is_last { last(answer) } else { answer }
+        last_if(is_last, answer)
     }
 
     /// Relays octets both ways from now on. The record is written when both sides have finished.

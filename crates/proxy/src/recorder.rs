@@ -31,7 +31,7 @@ use http::HeaderMap;
 
 pub use self::facts::Opening;
 use self::facts::{Facts, Identified};
-pub use self::held::Held;
+pub use self::held::{Held, Judged};
 pub use self::steps::{
     Admitted, Answered, Decided, Exchange, Opened, Ruled, Sent, Suspended, Unanswered,
 };

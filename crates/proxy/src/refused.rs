@@ -25,10 +25,12 @@ pub struct Refused {
 /// `Retry-After` sent when a limit is reached.
 const A_MOMENT: Duration = Duration::from_secs(1);
 
-/// Marks an answer as the last one of its connection.
-pub fn last(mut response: Response<Answer>) -> Response<Answer> {
-    let close = HeaderValue::from_static("close");
-    response.headers_mut().insert(CONNECTION, close);
+/// Marks an answer as the last one of its connection, if it is.
+pub fn last_if(is_last: bool, mut response: Response<Answer>) -> Response<Answer> {
+    if is_last {
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+    }
     response
 }
 

@@ -34,7 +34,7 @@ use super::framing::USUAL_FIELDS;
 use super::http2;
 use super::limits::ConnectionSlot;
 use super::listener::{ActiveListener, Stream, announce, certificate};
-use super::refused::last;
+use super::refused::last_if;
 use super::target::Scope;
 use super::{ConnectionFailure, Proxy};
 use crawlgate_egress::Pinned;
@@ -427,11 +427,8 @@ impl Service<Request<Incoming>> for Exchanges {
             // A tunnel or another protocol has its own end.
             let goes_on = is_connect && response.status().is_success()
                 || response.status() == StatusCode::SWITCHING_PROTOCOLS;
-            Ok(if exchange.connection().is_draining() && !goes_on {
-                last(response)
-            } else {
-                response
-            })
+            let is_last = exchange.connection().is_draining() && !goes_on;
+            Ok(last_if(is_last, response))
         })
     }
 }

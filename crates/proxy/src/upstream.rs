@@ -278,8 +278,8 @@ async fn deliver(
             }
         }
         // Boxed: it is rare, and should not burden every request's future.
-        let cleared = Box::pin(connection.judge(Kind::Request, again.target, exchange.judged()));
-        let Some(cleared) = cleared.await else {
+        let cleared = Box::pin(connection.judge(Kind::Request, again.target, exchange.gated()));
+        let (Some(cleared), _) = cleared.await else {
             return Err(unsent_or_lost(Unanswered::Denied, left_by, exchange));
         };
         permit = cleared;
@@ -287,7 +287,7 @@ async fn deliver(
         attempt.store(Attempt::Retry as u8, Ordering::Relaxed);
         now = proxy.clock.now();
     }
-    proxy.give_up(exchange.judged());
+    proxy.give_up(exchange.gated());
     Err(unsent_or_lost(Unanswered::Denied, left_by, exchange))
 }
 
@@ -309,7 +309,7 @@ fn unsent_or_lost(
     match left_by {
         None => end,
         Some(decision) => {
-            exchange.judged().withdraw(decision);
+            exchange.gated().withdraw(decision);
             Failure::Terminated.into()
         }
     }

@@ -191,7 +191,7 @@ async fn dial_opaque(
         .map_err(Failure::Prohibited)?;
     for _ in 0..MAX_JUDGEMENTS {
         // The tunnel may have been silent for long.
-        if let Err(auth_error) = connection.keep_identified(exchange.judged()) {
+        if let Err(auth_error) = connection.keep_identified(exchange.gated()) {
             exchange.decide(unidentified(auth_error, proxy.clock.now()));
             return Err(Unanswered::Denied);
         }
@@ -221,7 +221,7 @@ async fn dial_opaque(
             Err(Unconnected::Overtaken(_)) => {}
         }
     }
-    proxy.give_up(exchange.judged());
+    proxy.give_up(exchange.gated());
     Err(Unanswered::Denied)
 }
 

@@ -173,6 +173,6 @@ async fn dial(
         }
         exchange = decided.overtaken();
     }
-    proxy.give_up(exchange.judged());
-    Err(exchange.decided().refuse(Refusal::Decided))
+    let judged = proxy.give_up(exchange.gated());
+    Err(exchange.decided(judged).refuse(Refusal::Decided))
 }

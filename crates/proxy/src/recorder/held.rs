@@ -24,6 +24,9 @@ pub struct Held<'a> {
     pub outcome: HeldOutcome<'a>,
 }
 
+/// Proof that a decision was entered, without which no exchange counts as decided.
+pub struct Judged(());
+
 impl Recorder {
     /// Hands the request to the gate until it is [released](Recorder::release).
     pub fn hold(&mut self) -> Held<'_> {
@@ -69,14 +72,15 @@ impl Recorder {
     }
 
     /// Enters the decision of a ruling that stands.
-    pub fn rule(&mut self, decision: Decision) {
+    pub fn rule(&mut self, decision: Decision) -> Judged {
         self.enter(decision);
+        Judged(())
     }
 
     /// Enters a refusal that is no ruling of the gate, and gives up the request's turn.
-    pub fn withdraw(&mut self, decision: Decision) {
+    pub fn withdraw(&mut self, decision: Decision) -> Judged {
         self.judgement.prior.turn = None;
-        self.enter(decision);
+        self.rule(decision)
     }
 }
 

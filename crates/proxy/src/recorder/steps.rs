@@ -10,6 +10,7 @@ use std::time::Duration;
 use http::{HeaderMap, Method, Response, StatusCode, Version};
 
 use super::facts::{Facts, Identified, Opening, Url};
+use super::held::Judged;
 use super::{Judgement, Phase, Recorder, Reply, Sending};
 use crate::Proxy;
 use crate::counts::version_name;
@@ -68,11 +69,11 @@ impl Ruled for Decided {}
 impl Ruled for Sent {}
 
 /// A step in which the gate may judge the request.
-pub trait Judged {}
+pub trait Judgeable {}
 
-impl Judged for Admitted {}
-impl Judged for Sent {}
-impl Judged for Suspended {}
+impl Judgeable for Admitted {}
+impl Judgeable for Sent {}
+impl Judgeable for Suspended {}
 
 impl<S> Exchange<S> {
     fn at(recorder: Box<Recorder>) -> Exchange<S> {
@@ -238,16 +239,16 @@ impl<S: Unanswered> Exchange<S> {
     }
 }
 
-impl<S: Judged> Exchange<S> {
+impl<S: Judgeable> Exchange<S> {
     /// Opens the exchange to the gate's judgement.
-    pub fn judged(&mut self) -> &mut Recorder {
+    pub fn gated(&mut self) -> &mut Recorder {
         &mut self.recorder
     }
 }
 
 impl Exchange<Admitted> {
-    /// Has the decision that [`judged`](Exchange::judged) entered stand.
-    pub fn decided(self) -> Exchange<Decided> {
+    /// Has the decision that was entered through [`gated`](Exchange::gated) stand.
+    pub fn decided(self, _: Judged) -> Exchange<Decided> {
         self.next()
     }
 

@@ -26,7 +26,8 @@
 //!
 //! 1. `proxy::server` accepts the connection through `proxy::listener` and takes a connection slot (`proxy::limits`).
 //! 2. `proxy::checked_stream` passes the octets that `proxy::framing` finds well-formed to hyper.
-//! 3. `proxy::exchange` opens the exchange recorder, and `proxy::admission` identifies the [`client`](crawlgate_turns::client) and the [`agent`](crawlgate_policy::agent).
+//! 3. `proxy::exchange` opens the exchange, whose steps are types of `proxy::recorder`, and takes the settings for all of it;
+//!    `proxy::admission` identifies the [`client`](crawlgate_turns::client) and the [`agent`](crawlgate_policy::agent).
 //! 4. `proxy::target` reads the request target, once.
 //! 5. [`gate::Gate::clear`](crawlgate_gate::Gate::clear) checks the [address policy](crawlgate_policy::address_policy), the identity requirements and
 //!    [`overrides`](crawlgate_policy::overrides); an override needs no robots.txt.
@@ -38,7 +39,7 @@
 //!    `egress::ftp` makes an HTTP response of what an FTP server answers.
 //! 9. [`usage`](crawlgate_policy::usage) judges what the head of the response says of use, and releases its body. `proxy::body` passes the
 //!    response on and counts its octets.
-//! 10. `proxy::recorder` gives the record to [`audit`](crawlgate_evidence), which writes it into the [`store`](crawlgate_store), after the robots.txt that it
+//! 10. The exchange is dropped in whatever step it ends: `proxy::recorder` gives the record to [`audit`](crawlgate_evidence), which writes it into the [`store`](crawlgate_store), after the robots.txt that it
 //!     rests on.
 //!
 //! On HTTP/2, `proxy::http2` takes the place of step 2: each stream enters at step 3.

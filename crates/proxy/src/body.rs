@@ -62,14 +62,10 @@ pub struct Passing {
 impl Answer {
     /// Creates a body that crawlgate wrote.
     pub fn own(bytes: Bytes, exchange: Exchange<Answered>) -> Answer {
-        let content = Content::Own((!bytes.is_empty()).then_some(bytes));
-        Answer {
-            content,
-            exchange: Some(exchange),
-            silence: None,
-            is_open_ended: false,
-            continue_signal: None,
-        }
+        let mut answer = Answer::empty();
+        answer.content = Content::Own((!bytes.is_empty()).then_some(bytes));
+        answer.exchange = Some(exchange);
+        answer
     }
 
     /// Creates an empty body before another protocol.

@@ -13,7 +13,6 @@
 mod intercept;
 mod opaque;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use http::{Request, Response, StatusCode};
@@ -22,22 +21,20 @@ use tokio::sync::watch;
 
 use self::intercept::intercept;
 use self::opaque::open;
-use super::Proxy;
 use super::body::Answer;
 use super::client_stream::CrawlerBody;
 use super::client_stream::OnClientStream;
 use super::connection::{Connection, Downstream};
 use super::recorder::{Admitted, Answered, Exchange};
 use super::refused::Refused;
-use super::relay::{GOODBYE, Relay};
+use super::relay::{GOODBYE, relay};
 use super::respond;
 use super::target::{self, Scope, Unreadable};
 use crawlgate_ca::Authority;
 use crawlgate_gate::{Kind, Requester};
 use crawlgate_policy::Target;
-use crawlgate_policy::agent::Agent;
 use crawlgate_robots::{Origin, Scheme};
-use crawlgate_turns::client::{AuthCache, Client, Peer};
+use crawlgate_turns::client::AuthCache;
 
 /// Answers a CONNECT.
 ///
@@ -112,39 +109,45 @@ fn names(origin: &Origin, name: &str) -> bool {
             .is_ok_and(|named| named == *origin)
 }
 
-/// Resolves when a change of settings or overrides would deny the exchange with `target`, which goes to the address
-/// `dialled`, or has removed its client.
-async fn denied(
-    downstream: &Downstream,
-    kind: Kind,
-    (target, dialled): (Target, Option<SocketAddr>),
-    client: Arc<Client>,
-    agent: Arc<Agent>,
+/// Resolves when a change of settings or overrides would deny the exchange with `target`, or has removed its client. A tunnel
+/// that carries neither TLS nor HTTP has no `kind`.
+fn denied<'a>(
+    downstream: &'a Downstream,
+    kind: Option<Kind>,
+    target: Target,
+    exchange: &Exchange<Answered>,
     mut changes: watch::Receiver<()>,
-) {
-    let gate = &downstream.proxy.gate;
-    while changes.changed().await.is_ok() {
-        let Some(client) = current_client(&downstream.proxy, &client, &downstream.peer) else {
-            return;
-        };
-        let requester = Requester {
-            address: downstream.peer.address.ip(),
-            client: &client,
-            agent: &agent,
-            generation: gate.generation(),
-        };
-        // Boxed: it should not burden a tunnel for as long as it is open.
-        if Box::pin(gate.denies(kind, target.clone(), dialled, &requester)).await {
-            return;
+) -> impl Future<Output = ()> + use<'a> {
+    let (client, agent) = (Arc::clone(exchange.client()), Arc::clone(exchange.agent()));
+    let dialled = exchange.upstream();
+    let Downstream { proxy, peer, .. } = downstream;
+    let gate = &proxy.gate;
+    async move {
+        while changes.changed().await.is_ok() {
+            let generation = gate.generation();
+            let clients = gate.clients();
+            // Removed, or its conditions have changed.
+            let Ok(client) = clients.again(&client, peer, &AuthCache::default()) else {
+                return;
+            };
+            let requester = Requester {
+                address: peer.address.ip(),
+                client: &client,
+                agent: &agent,
+                generation,
+            };
+            let target = target.clone();
+            let is_denied = match kind {
+                // Boxed: it should not burden a tunnel for as long as it is open.
+                Some(kind) => Box::pin(gate.denies(kind, target, dialled, &requester)).await,
+                None => gate.denies_opaque(target, &requester),
+            };
+            if is_denied {
+                return;
+            }
         }
+        std::future::pending::<()>().await;
     }
-    std::future::pending::<()>().await;
-}
-
-/// Returns the tunnel's client under the current configuration; `None` if it was removed or its conditions changed.
-fn current_client(proxy: &Proxy, client: &Arc<Client>, peer: &Peer) -> Option<Arc<Client>> {
-    let clients = proxy.gate.clients();
-    clients.again(client, peer, &AuthCache::default()).ok()
 }
 
 /// A protocol switch under way, with the inputs to judge it again while the other protocol is spoken.
@@ -170,11 +173,8 @@ impl Switching {
         exchange: Exchange<Answered>,
     ) {
         let Switching { target, changes } = self;
-        let (client, agent) = (Arc::clone(exchange.client()), Arc::clone(exchange.agent()));
-        let kind = Kind::Request;
-        let to = (target, exchange.upstream());
-        let denied = denied(downstream, kind, to, client, agent, changes);
-        let relay = Relay::of(downstream, Some(GOODBYE));
-        relay.run(client_stream, upstream, exchange, denied).await;
+        let denied = denied(downstream, Some(Kind::Request), target, &exchange, changes);
+        let both = (client_stream, upstream);
+        relay(downstream, Some(GOODBYE), both, exchange, denied).await;
     }
 }

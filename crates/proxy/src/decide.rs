@@ -189,19 +189,12 @@ impl Proxy {
     async fn tell(&self, judged: Refused, traits: RequestTraits) -> Response<Bytes> {
         let now = self.clock.now();
         let Refused { refusal, exchange } = judged;
-        let (mut response, exchange) = if exchange.decision().lets_out() {
+        let told = if exchange.decision().lets_out() {
             allow_response(exchange, traits)
         } else {
             respond::refuse(&refusal, exchange, traits, now)
         };
-        let exchange = match exchange.tell(response.body().len()).await {
-            Ok(exchange) => exchange,
-            Err(exchange) => {
-                let (other, exchange) = respond::refuse(&Refusal::Decided, exchange, traits, now);
-                response = other;
-                exchange
-            }
-        };
+        let (mut response, exchange) = respond::keep(told, traits, now).await;
         sign(response.headers_mut(), &exchange);
         response
     }

@@ -240,15 +240,8 @@ impl Connection {
             Some(_) => self.proxy().clock.now(),
             None => exchange.time(),
         };
-        let (mut response, exchange) = respond::refuse(&refusal, exchange, traits, now);
-        let exchange = match exchange.keep(Some(response.body().len())).await {
-            Ok(exchange) => exchange,
-            Err(exchange) => {
-                let (other, exchange) = respond::refuse(&Refusal::Decided, exchange, traits, now);
-                response = other;
-                exchange
-            }
-        };
+        let refused = respond::refuse(&refusal, exchange, traits, now);
+        let (response, exchange) = respond::keep(refused, traits, now).await;
         response.map(|body| Answer::own(body, exchange))
     }
 }

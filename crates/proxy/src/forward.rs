@@ -14,9 +14,8 @@ use super::fields;
 use super::recorder::{Admitted, Answered, Decided, Exchange, Sent};
 use super::refused::{Refused, last_if};
 use super::respond::{self, Refusal, Unforwardable};
-use super::stall::StallLimit;
 use super::target::{self, Scope};
-use super::upstream::{self, Received, Unanswered, UpstreamTimeouts};
+use super::upstream::{self, Received, Unanswered};
 use crawlgate_egress::{EndsLogin, Failure, ResponseBody, offers_login, switched};
 use crawlgate_ftp as ftp;
 use crawlgate_gate::Kind;
@@ -166,34 +165,26 @@ impl Connection {
     ) -> Result<(Box<Response<ResponseBody>>, Passing, Exchange<Sent>), Refused> {
         let version = request.version();
         let (mut exchange, now) = exchange.send();
-        // Copied: the request may be judged again under others.
-        let settings = exchange.settings();
-        let silence = settings.upstream.body_timeout;
-        let timeouts = UpstreamTimeouts {
-            origin: settings.upstream.response_timeout,
-            crawler: StallLimit::of(&settings.limits),
-        };
-        let received = upstream::send(self, permit, request, (&mut exchange, now), timeouts).await;
+        let received = upstream::send(self, permit, request, (&mut exchange, now)).await;
         let Received {
-            response,
-            peer,
+            head,
             continue_signal,
             mut timer,
-            ..
         } = match received {
-            Ok(received) => {
-                exchange.observe(Ok((&received.response, received.was_crowded)));
-                received
-            }
+            Ok(received) => received,
             Err(Unanswered::Failed(failure)) => {
                 exchange.observe::<()>(Err(&failure));
                 return Err(exchange.unsent(failure));
             }
             Err(Unanswered::Denied) => return Err(exchange.refuse(Refusal::Decided)),
         };
+        let response = head.response;
+        exchange.observe(Ok((&response, head.was_crowded)));
         let is_ftp = exchange.origin().map(Origin::scheme) == Some(Scheme::Ftp);
-        exchange.received(peer, (!is_ftp).then(|| response.version()));
-        if silence < timeouts.origin {
+        exchange.received(head.peer, (!is_ftp).then(|| response.version()));
+        let timeouts = &exchange.settings().upstream;
+        let silence = timeouts.body_timeout;
+        if silence < timeouts.response_timeout {
             timer.restart(silence);
         }
         let length = response.body().size_hint().exact();

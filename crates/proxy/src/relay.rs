@@ -5,7 +5,6 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -24,14 +23,6 @@ pub const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Silence after which a relay may be evicted to make room.
 const SILENT: Duration = Duration::from_secs(10);
-
-/// Limits of a relay.
-#[derive(Debug)]
-pub struct Relay {
-    slot: Arc<ConnectionSlot>,
-    /// Time for one side to finish after the other; `None` for no limit.
-    goodbye: Option<Duration>,
-}
 
 /// Reason that a relay ended.
 enum End {
@@ -56,67 +47,60 @@ enum Side {
     Origin,
 }
 
-impl Relay {
-    /// Creates a relay on a client_stream connection.
-    pub fn of(downstream: &Downstream, goodbye: Option<Duration>) -> Relay {
-        Relay {
-            slot: Arc::clone(&downstream.slot),
-            goodbye,
-        }
+/// Relays octets both ways until the end, then drops the exchange. `denied` resolves when the relay would be denied;
+/// `goodbye` is the time for one side to finish after the other, `None` for no limit.
+pub async fn relay(
+    downstream: &Downstream,
+    goodbye: Option<Duration>,
+    (mut client_stream, mut upstream): (
+        impl AsyncRead + AsyncWrite + Unpin,
+        impl AsyncRead + AsyncWrite + Unpin,
+    ),
+    mut exchange: Exchange<Answered>,
+    denied: impl Future<Output = ()>,
+) {
+    let slot = &downstream.slot;
+    let (_open, bytes_in) = exchange.relay();
+    let idle = exchange.settings().limits.tunnel_idle_timeout;
+    let (first, ended) = oneshot::channel();
+    let activity = Activity::of(slot);
+    let mut counted = Counted {
+        inner: &mut client_stream,
+        bytes_in: &bytes_in,
+        activity: &activity,
+        exchange: &mut exchange,
+        first: Some(first),
+        is_broken: false,
+    };
+    let overdue = async {
+        let (Some(goodbye), Ok(side)) = (goodbye, ended.await) else {
+            return std::future::pending().await;
+        };
+        sleep(goodbye).await;
+        side
+    };
+    let end = tokio::select! {
+        copied = copy_bidirectional(&mut counted, &mut upstream) => match copied {
+            Ok(_) => End::Finished,
+            Err(_) => End::Broken,
+        },
+        () = denied => End::Denied,
+        () = activity.wait_idle(idle) => End::Silent,
+        () = slot.has_to_leave() => End::Evicted,
+        side = overdue => End::Of(side),
+    };
+    let has_gone = counted.is_broken;
+    match end {
+        End::Finished | End::Of(Side::Origin) => exchange.finish(),
+        // Recorded as a hang-up, which it most likely is.
+        End::Of(Side::Crawler) => {}
+        End::Broken if has_gone => {}
+        End::Broken => exchange.fail("connection_terminated"),
+        End::Denied => exchange.fail("http_request_denied"),
+        End::Silent => exchange.fail("connection_read_timeout"),
+        End::Evicted => exchange.fail("connection_limit_reached"),
     }
-
-    /// Relays octets both ways until the end, then drops the exchange. `denied` resolves when the relay would be
-    /// denied.
-    pub async fn run(
-        self,
-        mut client_stream: impl AsyncRead + AsyncWrite + Unpin,
-        mut upstream: impl AsyncRead + AsyncWrite + Unpin,
-        mut exchange: Exchange<Answered>,
-        denied: impl Future<Output = ()>,
-    ) {
-        let Relay { slot, goodbye } = self;
-        let (_open, bytes_in) = exchange.relay();
-        let idle = exchange.settings().limits.tunnel_idle_timeout;
-        let (first, ended) = oneshot::channel();
-        let activity = Activity::of(&slot);
-        let mut counted = Counted {
-            inner: &mut client_stream,
-            bytes_in: &bytes_in,
-            activity: &activity,
-            exchange: &mut exchange,
-            first: Some(first),
-            is_broken: false,
-        };
-        let overdue = async {
-            let (Some(goodbye), Ok(side)) = (goodbye, ended.await) else {
-                return std::future::pending().await;
-            };
-            sleep(goodbye).await;
-            side
-        };
-        let end = tokio::select! {
-            copied = copy_bidirectional(&mut counted, &mut upstream) => match copied {
-                Ok(_) => End::Finished,
-                Err(_) => End::Broken,
-            },
-            () = denied => End::Denied,
-            () = activity.wait_idle(idle) => End::Silent,
-            () = slot.has_to_leave() => End::Evicted,
-            side = overdue => End::Of(side),
-        };
-        let has_gone = counted.is_broken;
-        match end {
-            End::Finished | End::Of(Side::Origin) => exchange.finish(),
-            // Recorded as a hang-up, which it most likely is.
-            End::Of(Side::Crawler) => {}
-            End::Broken if has_gone => {}
-            End::Broken => exchange.fail("connection_terminated"),
-            End::Denied => exchange.fail("http_request_denied"),
-            End::Silent => exchange.fail("connection_read_timeout"),
-            End::Evicted => exchange.fail("connection_limit_reached"),
-        }
-        let _ = client_stream.shutdown().await; // the peer may be gone
-    }
+    let _ = client_stream.shutdown().await; // the peer may be gone
 }
 
 /// Traffic of a relay.
@@ -248,6 +232,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<'_, S> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tokio::time::timeout;
 
     use super::super::limits::Limiter;

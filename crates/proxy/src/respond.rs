@@ -196,6 +196,19 @@ pub fn refuse(
     (response, exchange)
 }
 
+/// Waits until the record of our own answer is as sure as the settings demand; if it cannot be kept, another answer takes its
+/// place.
+pub async fn keep(
+    (response, exchange): (Response<Bytes>, Exchange<Answered>),
+    traits: RequestTraits,
+    now: Moment,
+) -> (Response<Bytes>, Exchange<Answered>) {
+    match exchange.keep(Some(response.body().len())).await {
+        Ok(exchange) => (response, exchange),
+        Err(exchange) => refuse(&Refusal::Decided, exchange, traits, now),
+    }
+}
+
 /// Answers an OPTIONS that is forwarded no further, as its last recipient (RFC 9110 7.6.2).
 pub fn as_last_recipient(exchange: Exchange<Decided>) -> Response<Answer> {
     let exchange = exchange.answer(StatusCode::OK, None);

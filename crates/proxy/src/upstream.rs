@@ -3,13 +3,12 @@
 //! `send(permit, …)` is the only call in the proxy that makes a request leave; `connect` has another one, for opaque
 //! tunnels.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use http::header::{EXPECT, HeaderMap};
-use http::{Request, Response, StatusCode, Version};
+use http::{Request, StatusCode, Version};
 use http_body::Body as _;
 use tokio::sync::oneshot;
 
@@ -21,7 +20,7 @@ use super::recorder::{Exchange, Sent};
 use super::stall::{StallLimit, Timer};
 use super::upload::{ContinueSignal, Upload, UploadProgress, UploadState};
 use crawlgate_egress::{
-    self, Crawler, Failure, OutgoingRequest, RequestBody, ResponseBody, Reuse, Signer, Unsent,
+    self, Crawler, Failure, OutgoingRequest, RequestBody, Reuse, Signer, Unsent,
 };
 use crawlgate_gate::{Kind, MAX_JUDGEMENTS};
 use crawlgate_policy::{Decision, Permit};
@@ -53,26 +52,13 @@ enum Attempt {
 /// A response head, with the state that its body needs.
 #[derive(Debug)]
 pub struct Received {
-    /// The head, with the body to come.
-    pub response: Box<Response<ResponseBody>>,
-    /// The address that was dialled.
-    pub peer: SocketAddr,
-    /// True if the request had to wait for a place on a connection.
-    pub was_crowded: bool,
+    /// The head, and the address that sent it.
+    pub head: crawlgate_egress::Received,
     /// The continue signal of the request's body, kept while the response's body is read: without it the upload breaks
     /// off, and the connection with it.
     pub continue_signal: Option<Arc<ContinueSignal>>,
     /// The running timer; the response's body continues with it.
     pub timer: Timer,
-}
-
-/// Time-outs of a request.
-#[derive(Debug, Clone, Copy)]
-pub struct UpstreamTimeouts {
-    /// Time for the head of the origin's response, once it has the request.
-    pub origin: Duration,
-    /// Stall limit of the crawler's body.
-    pub crawler: StallLimit,
 }
 
 /// Reason that no response head came.
@@ -99,10 +85,11 @@ pub async fn send(
     permit: Permit,
     request: Box<Request<CrawlerBody>>,
     (exchange, now): (&mut Exchange<Sent>, Moment),
-    UpstreamTimeouts { origin, crawler }: UpstreamTimeouts,
 ) -> Result<Received, Unanswered> {
+    // Time for the head of the origin's response, once it has the request.
+    let origin = exchange.settings().upstream.response_timeout;
     let is_http_10 = request.version() == Version::HTTP_10;
-    let (request, upload, continue_signal) = with_upload(request, exchange, crawler);
+    let (request, upload, continue_signal) = with_upload(request, exchange);
     let state = Arc::clone(exchange.state());
     // HTTP/1.0 has no interim responses (RFC 9110 15.2).
     let takes_interim = (!is_http_10).then(|| Arc::clone(&state));
@@ -125,7 +112,7 @@ pub async fn send(
     } else {
         origin
     });
-    let received = loop {
+    let head = loop {
         tokio::select! {
             biased;
             received = &mut sent => break match received {
@@ -154,9 +141,7 @@ pub async fn send(
         timer.restart(origin);
     };
     Ok(Received {
-        response: received.response,
-        peer: received.peer,
-        was_crowded: received.was_crowded,
+        head,
         continue_signal,
         timer,
     })
@@ -190,7 +175,6 @@ fn relay_interim(
 fn with_upload(
     request: Box<Request<CrawlerBody>>,
     exchange: &mut Exchange<Sent>,
-    crawler: StallLimit,
 ) -> (
     OutgoingRequest,
     Option<Arc<UploadProgress>>,
@@ -212,7 +196,8 @@ fn with_upload(
         (None, None)
     };
     let progress = Arc::new(UploadProgress::new(exchange.upload()));
-    let upload = Upload::new(incoming, Arc::clone(&progress), crawler, invited);
+    let stall = StallLimit::of(&exchange.settings().limits);
+    let upload = Upload::new(incoming, Arc::clone(&progress), stall, invited);
     let request = Request::from_parts(parts, RequestBody::stream(upload));
     (Box::new(request), Some(progress), continue_signal)
 }

@@ -13,7 +13,7 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
-use super::{current_client, names, whole};
+use super::{denied, names, whole};
 use crate::checked_stream::CHANCE;
 use crate::client_stream::ClientStream;
 use crate::connection::{Connection, Downstream};
@@ -21,12 +21,12 @@ use crate::counts::Handshake;
 use crate::hello::{Replay, Replayed, TLS_HANDSHAKE};
 use crate::recorder::{Exchange, Suspended};
 use crate::refused::unidentified;
-use crate::relay::Relay;
+use crate::relay::relay;
 use crate::target::Scope;
 use crate::upstream::Unanswered;
 use crate::{ConnectionFailure, http2, server};
 use crawlgate_egress::{Failure, Unconnected};
-use crawlgate_gate::{MAX_JUDGEMENTS, Requester};
+use crawlgate_gate::MAX_JUDGEMENTS;
 use crawlgate_net::read_filter::Filtered;
 use crawlgate_origins::access::tls_fault::alert_name;
 use crawlgate_policy::{Decision, Ruling};
@@ -141,8 +141,7 @@ async fn pass_opaque(
     mut exchange: Exchange<Suspended>,
 ) {
     let proxy = connection.proxy();
-    let peer = &connection.downstream.peer;
-    let mut changes = proxy.gate.changes();
+    let changes = proxy.gate.changes();
     let upstream = match dial_opaque(&connection, &origin, &mut exchange).await {
         Ok(upstream) => upstream,
         Err(Unanswered::Failed(failure)) => {
@@ -154,27 +153,9 @@ async fn pass_opaque(
         Err(Unanswered::Denied) => return exchange.fail("http_protocol_error"),
     };
     let exchange = exchange.connect(upstream.peer_addr().ok());
-    let (client, agent) = (Arc::clone(exchange.client()), Arc::clone(exchange.agent()));
-    let denied = async {
-        while changes.changed().await.is_ok() {
-            let generation = proxy.gate.generation();
-            let Some(client) = current_client(proxy, &client, peer) else {
-                return;
-            };
-            let requester = Requester {
-                address: peer.address.ip(),
-                client: &client,
-                agent: &agent,
-                generation,
-            };
-            if proxy.gate.denies_opaque(whole(origin.clone()), &requester) {
-                return;
-            }
-        }
-        std::future::pending::<()>().await;
-    };
-    let relay = Relay::of(&connection.downstream, None);
-    relay.run(io, upstream, exchange, denied).await;
+    let downstream = &connection.downstream;
+    let denied = denied(downstream, None, whole(origin), &exchange, changes);
+    relay(downstream, None, (io, upstream), exchange, denied).await;
 }
 
 /// Connects a tunnel that carries neither TLS nor HTTP, if it may be opened. Judges again after a change while

@@ -18,7 +18,7 @@ use crate::connection::Connection;
 use crate::hello::{self, Hello, Replay};
 use crate::recorder::{Admitted, Answered, Exchange, Sent};
 use crate::refused::Refused;
-use crate::relay::Relay;
+use crate::relay::relay;
 use crate::respond::Refusal;
 use crate::server;
 use crawlgate_egress::Unconnected;
@@ -75,9 +75,8 @@ async fn pass(
 ) {
     let downstream = &connection.downstream;
     let patience = exchange.settings().limits.header_timeout;
-    let (client, agent) = (Arc::clone(exchange.client()), Arc::clone(exchange.agent()));
-    let to = (whole(origin.clone()), exchange.upstream());
-    let denied = denied(downstream, Kind::Tunnel, to, client, agent, changes);
+    let target = whole(origin.clone());
+    let denied = denied(downstream, Some(Kind::Tunnel), target, &exchange, changes);
     let mut denied = std::pin::pin!(denied);
     let mut octets = BytesMut::new();
     let hello = tokio::select! {
@@ -118,8 +117,14 @@ async fn pass(
         return;
     }
     let client_stream = Filtered::new(client_stream, Replay(octets.freeze()));
-    let relay = Relay::of(downstream, None);
-    relay.run(client_stream, upstream, exchange, denied).await;
+    relay(
+        downstream,
+        None,
+        (client_stream, upstream),
+        exchange,
+        denied,
+    )
+    .await;
 }
 
 /// Judges a tunnel that carries something other than TLS.

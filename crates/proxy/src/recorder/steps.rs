@@ -363,7 +363,7 @@ impl Exchange<Suspended> {
 
 impl Exchange<Answered> {
     /// Waits until the record is on disk, where durability asks for that before this answer leaves. `own` is the length of
-    /// our own body; an origin's follows.
+    /// our own body; an origin's follows. The answer to a question is recorded now in any case: another proxy acts on it.
     ///
     /// # Errors
     /// The record cannot be kept: the decision is not disclosed, and another answer leaves.
@@ -371,49 +371,25 @@ impl Exchange<Answered> {
         mut self,
         own: Option<usize>,
     ) -> Result<Exchange<Answered>, Exchange<Decided>> {
-        if !self.needs_durable_record() {
+        let must_be_kept = self.needs_durable_record();
+        let is_question = self.facts.via == Via::Decide;
+        if !must_be_kept && !is_question {
             return Ok(self);
         }
         let has_room = self.recorder.record_now(own.unwrap_or_default() as u64);
-        // Boxed: a wait for the disk should not burden every request's future.
-        if Box::pin(self.recorder.may_leave(has_room)).await {
+        let is_lost = is_question && self.proxy.log.is_closed()
+            // Boxed: a wait for the disk should not burden every request's future.
+            || must_be_kept && !Box::pin(self.recorder.may_leave(has_room)).await;
+        if !is_lost {
             return Ok(self);
         }
-        match own {
-            Some(_) => Err(self.withdraw(has_room)),
-            None => {
-                // The record tells that the request has gone out.
-                if has_room {
-                    self.proxy.log.answered_log_failed(self.id());
-                }
-                Err(self.next::<Sent>().decide_by(Reason::LogFailed))
-            }
-        }
-    }
-
-    /// Records the answer to a question, with a body of this length, and waits until the record is as sure as the settings
-    /// demand.
-    ///
-    /// # Errors
-    /// As of [`keep`](Exchange::keep).
-    pub async fn tell(mut self, length: usize) -> Result<Exchange<Answered>, Exchange<Decided>> {
-        let must_be_kept = self.needs_durable_record();
-        let has_room = self.recorder.record_now(length as u64);
-        let is_lost =
-            self.proxy.log.is_closed() || must_be_kept && !self.recorder.may_leave(has_room).await;
-        if is_lost {
-            Err(self.withdraw(has_room))
-        } else {
-            Ok(self)
-        }
-    }
-
-    /// Takes the record back: another answer leaves.
-    fn withdraw(self, has_room: bool) -> Exchange<Decided> {
-        if has_room {
+        if has_room && own.is_some() {
             self.proxy.log.withdraw(self.id());
+        } else if has_room {
+            // The record tells that the request has gone out.
+            self.proxy.log.answered_log_failed(self.id());
         }
-        self.next::<Sent>().decide_by(Reason::LogFailed)
+        Err(self.next::<Sent>().decide_by(Reason::LogFailed))
     }
 
     /// Enters the words of our answer, where they tell more than the rest of the record.

@@ -72,6 +72,36 @@ fn an_override_that_allows_during_the_fetch_of_robots_txt_lets_the_request_out()
     proven(&gate);
 }
 
+#[test]
+fn a_request_that_is_judged_again_is_answered_under_the_new_settings() {
+    let mut gate = CrawlgateProcess::start();
+    let latch = Latch::new();
+    let failure = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
+    let origin = Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(failure)]);
+    let mut wire = ask(&gate, &origin.url("/open"));
+    latch.arrivals(1);
+    gate.reload(|setup| setup.set("robots", "unreachable_status", "403"));
+    latch.open();
+    gate.refused(&wire.response("GET"), 403, "robots_unreachable");
+    assert_eq!(origin.seen_but_robots(), [""; 0]);
+}
+
+#[test]
+fn a_request_that_has_left_keeps_its_settings() {
+    let mut gate = CrawlgateProcess::start();
+    let latch = Latch::new();
+    let origin = Origin::http().on("/open", [Reply::with(200, "", "page").held(&latch)]);
+    let mut wire = ask(&gate, &origin.url("/open"));
+    latch.arrivals(1);
+    gate.reload(|setup| setup.set("signals", "stamp", "true"));
+    latch.open();
+    let answer = wire.response("GET");
+    answer.is_origins(200, "page");
+    assert_eq!(answer.field("crawlgate-usage"), None);
+    let next = gate.get(&origin.url("/next"));
+    assert!(next.field("crawlgate-usage").is_some(), "{next:?}");
+}
+
 /// Asserts that a change forbids a request that waits for its turn by the rate of its client, or by that of its origin.
 fn does_not_go_out(by_client: bool, (case, change, status, reason): (&str, Change, u16, &str)) {
     let mut gate = CrawlgateProcess::with(|setup| {

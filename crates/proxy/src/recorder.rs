@@ -31,7 +31,7 @@ use http::HeaderMap;
 
 pub use self::facts::Opening;
 use self::facts::{Facts, Identified};
-pub use self::held::{Held, Judged};
+pub use self::held::Held;
 pub use self::steps::{
     Admitted, Answered, Decided, Exchange, Opened, Ruled, Sent, Suspended, Unanswered,
 };
@@ -140,6 +140,9 @@ enum Phase {
     /// Recorded already; later events change nothing.
     Recorded,
 }
+
+/// Proof that a decision was entered, without which no exchange counts as decided.
+pub struct Judged(());
 
 impl Recorder {
     /// Returns the state that the exchange shares with the stream that carries it.

@@ -5,7 +5,6 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -233,6 +232,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<'_, S> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tokio::time::timeout;
 
     use super::super::limits::Limiter;

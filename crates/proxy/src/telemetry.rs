@@ -187,15 +187,6 @@ pub struct Exchange<'a> {
     pub error: Option<&'static str>,
 }
 
-#[cfg(feature = "telemetry")]
-use opentelemetry_otlp::ExporterBuildError;
-use thiserror::Error;
-use tracing_subscriber::filter::ParseError;
-use tracing_subscriber::reload;
-use tracing_subscriber::util::TryInitError;
-
-use crawlgate_trust::TrustError;
-
 /// A failure to start messages or traces.
 #[derive(Debug, Error)]
 pub enum TelemetryError {

@@ -195,7 +195,7 @@ fn with_upload(
     } else {
         (None, None)
     };
-    let progress = Arc::new(UploadProgress::new(exchange.upload()));
+    let progress = Arc::new(UploadProgress::new(exchange.octets_in()));
     let stall = StallLimit::of(&exchange.settings().limits);
     let upload = Upload::new(incoming, Arc::clone(&progress), stall, invited);
     let request = Request::from_parts(parts, RequestBody::stream(upload));

@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::header::{HeaderMap, HeaderName};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use http_body::Frame;
 
 use super::keep;
@@ -125,8 +124,7 @@ const FORBIDDEN_TRAILERS: [&str; 38] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fields::tests::{fields, in_order};
-    use crate::fields::tests::{fields, shown};
+    use crate::fields::tests::{fields, in_order, shown};
     use crate::fields::to_crawler;
 
     #[test]

@@ -3,7 +3,6 @@
 
 use http::header::VIA;
 use http::header::{CONNECTION, MAX_FORWARDS};
-use http::{HeaderMap, HeaderValue};
 use http::{HeaderMap, HeaderValue, Version};
 
 use crawlgate_egress::ViaChain;
@@ -109,9 +108,8 @@ pub fn via_chain(headers: &HeaderMap) -> Option<ViaChain> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{fields, shown};
     use super::*;
-    use crate::fields::tests::{fields, in_order};
+    use crate::fields::tests::{fields, in_order, shown};
 
     #[test]
     fn forwards_are_counted_down_to_none() {

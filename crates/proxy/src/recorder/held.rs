@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Response;
 
-use super::{Exchange, Phase, Recorder, Sent};
+use super::{Exchange, Judged, Phase, Recorder, Sent};
 use crawlgate_egress::Failure;
 use crawlgate_gate::cache::fetch::retry_after;
 use crawlgate_gate::{Cleared, HeldOutcome, PriorClaim, Requester};
@@ -23,9 +23,6 @@ pub struct Held<'a> {
     /// The outcome to record.
     pub outcome: HeldOutcome<'a>,
 }
-
-/// Proof that a decision was entered, without which no exchange counts as decided.
-pub struct Judged(());
 
 impl Recorder {
     /// Hands the request to the gate until it is [released](Recorder::release).

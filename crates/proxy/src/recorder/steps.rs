@@ -10,8 +10,7 @@ use std::time::Duration;
 use http::{HeaderMap, Method, Response, StatusCode, Version};
 
 use super::facts::{Facts, Identified, Opening, Url};
-use super::held::Judged;
-use super::{Judgement, Phase, Recorder, Reply, Sending};
+use super::{Judged, Judgement, Phase, Recorder, Reply, Sending};
 use crate::Proxy;
 use crate::counts::version_name;
 use crate::exchange_state::ExchangeState;
@@ -91,7 +90,7 @@ impl<S> Exchange<S> {
     }
 
     /// Returns the counter of octets that the crawler sends.
-    fn octets_in(&mut self) -> Arc<AtomicU64> {
+    pub fn octets_in(&mut self) -> Arc<AtomicU64> {
         Arc::clone(self.recorder.sending.bytes_in.get_or_insert_default())
     }
 }
@@ -318,11 +317,6 @@ impl Exchange<Sent> {
     /// Enters what signs the request, if anything does.
     pub fn set_signer(&mut self, signer: Option<Signer>) {
         self.recorder.sending.signer = signer;
-    }
-
-    /// Returns the counter of octets of the request's body.
-    pub fn upload(&mut self) -> Arc<AtomicU64> {
-        self.octets_in()
     }
 
     /// Enters the address that the response came from, and the version of HTTP that it came by.

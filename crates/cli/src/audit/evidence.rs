@@ -119,9 +119,10 @@ fn decided(text: &mut String, evidence: &Evidence<'_>) {
 /// Writes what the site says of use, and for which purposes the page was asked for.
 fn usage(text: &mut String, said: &UsageRecord<'_>) {
     if !said.purposes.is_empty() {
-        let refused = match said.refused.is_empty() {
-            true => String::new(),
-            false => format!("; refused: {}", said.refused),
+        let refused = if said.refused.is_empty() {
+            String::new()
+        } else {
+            format!("; refused: {}", said.refused)
         };
         line(text, "purposes", &format!("{}{refused}", said.purposes));
     }
@@ -170,9 +171,10 @@ fn document(text: &mut String, label: &'static str, robots: &Robots<'_>) {
         line(text, "", &format!("from {url}"));
     }
     if let (Some(sha256), Some(bytes)) = (&robots.sha256, robots.bytes) {
-        let cut: Cow<'_, str> = match robots.truncated {
-            true => ", cut at the size limit".into(),
-            false => "".into(),
+        let cut: Cow<'_, str> = if robots.truncated {
+            ", cut at the size limit".into()
+        } else {
+            "".into()
         };
         line(text, "", &format!("SHA-256 {sha256}, {bytes} octets{cut}"));
     }

@@ -80,9 +80,10 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<CheckResult, Fa
             Ok(None) => break,
             Ok(Some(proven)) => {
                 let is_one = !checker.is_lines();
-                let extent = match args.full {
-                    true => Extent::Whole,
-                    false => Extent::Around,
+                let extent = if args.full {
+                    Extent::Whole
+                } else {
+                    Extent::Around
                 };
                 describe(&proven, is_one, extent, paint)
             }
@@ -99,9 +100,10 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<CheckResult, Fa
             }
         };
         terminal::print(text.as_bytes())?;
-        match is_right {
-            true => count.right += 1,
-            false => count.wrong += 1,
+        if is_right {
+            count.right += 1
+        } else {
+            count.wrong += 1
         }
     }
     if count.right + count.wrong != 1 {

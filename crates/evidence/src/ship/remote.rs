@@ -23,8 +23,8 @@ use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::time::timeout;
 
+use crate::destination::{Destination, DestinationError, Placing};
 use crate::export::same::is_same;
-use crate::export::write::{Destination, DestinationError, Placing};
 use crawlgate_store::collection;
 use crawlgate_text::causes;
 use crawlgate_tlog::KeyName;

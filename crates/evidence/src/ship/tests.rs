@@ -4,8 +4,8 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::*;
+use crate::destination::{Folder, FolderError};
 use crate::export::Exported;
-use crate::export::write::{Folder, FolderError};
 use crawlgate_config::Places;
 use crawlgate_store::samples::{ROW, Row};
 use crawlgate_store::{self as store, Access, Batch, LogKey};
@@ -296,8 +296,8 @@ async fn a_second_process_waits_for_its_turn() {
     let trusted = gate.key.vkeys();
     let checkpoints = gate.store.checkpoints().await.unwrap();
     let ours = checkpoints[0].content().unwrap();
-    let held = Folder::open(&gate.there(), &ours, &trusted, "--to").unwrap();
-    let again = Folder::open(&gate.there(), &ours, &trusted, "--to");
+    let held = Folder::of_export(&gate.there(), &ours, &trusted, "--to").unwrap();
+    let again = Folder::of_export(&gate.there(), &ours, &trusted, "--to");
     assert!(matches!(again, Err(FolderError::Busy(_))), "{again:?}");
     assert_eq!(passed(&shipper).await, Err(Failure::Busy.to_string()));
     assert_eq!(shipper.status().failure, None, "this is no failure");
@@ -308,7 +308,7 @@ async fn a_second_process_waits_for_its_turn() {
     drop(held);
     assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(10)));
     assert_eq!(shipper.status().failure, None);
-    let held = Folder::open(&gate.there(), &ours, &trusted, "--to").unwrap();
+    let held = Folder::of_export(&gate.there(), &ours, &trusted, "--to").unwrap();
     assert_eq!(passed(&shipper).await, Err(Failure::Busy.to_string()));
     assert_eq!(shipper.status().failure, None, "the minute begins anew");
     drop(held);

@@ -163,7 +163,7 @@ enum Command {
 
 /// The trusted key of the log.
 #[derive(Args, Clone, Debug)]
-struct KeyArgs {
+struct TrustArgs {
     /// The trusted key of the log: a file, or what `crawlgate audit key` prints; repeat it if the key has changed
     /// [default: the key beside the store]
     #[arg(long, value_name = "FILE|KEY")]
@@ -207,7 +207,7 @@ struct VerifyArgs {
     #[arg(long, value_name = "TIME", requires = "all")]
     until: Option<String>,
     #[command(flatten)]
-    trusted: KeyArgs,
+    trusted: TrustArgs,
     /// A checkpoint that was kept elsewhere (`crawlgate audit checkpoint`); may be repeated
     #[arg(long, value_name = "FILE", requires = "all")]
     checkpoint: Vec<PathBuf>,

@@ -31,6 +31,7 @@
 //! Afterwards, [`replay`] makes a decision again from nothing but its record, and [`verify`] tells whether any record was
 //! changed since. [`what_if`] sums up what another robots.txt would have decided.
 
+mod backlog;
 pub mod bundle;
 mod counts;
 pub mod csv;

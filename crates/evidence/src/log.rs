@@ -24,7 +24,8 @@ use tracing::error;
 use self::settings::Settings;
 pub use super::repeats::Exceeds;
 use super::{
-    counts::{Backlog, Counts},
+    backlog::Backlog,
+    counts::Counts,
     error::{LogError, LogFailed, LogPlace},
     file,
     grounds::{self, Grounds},

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use indicatif::ProgressBar;
 
-use super::{CheckResult, KeyArgs, prove::tell};
+use super::{CheckResult, TrustArgs, prove::tell};
 use crate::Failure;
 use crate::terminal::{self, Unit};
 use crawlgate_config::Config;
@@ -57,7 +57,7 @@ pub(super) struct ExportArgs {
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     #[command(flatten)]
-    trusted: KeyArgs,
+    trusted: TrustArgs,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -65,7 +65,7 @@ pub(super) struct TilesArgs {
     /// The directory; it is made if it is not there
     dir: PathBuf,
     #[command(flatten)]
-    trusted: KeyArgs,
+    trusted: TrustArgs,
 }
 
 /// Writes what is new up to the newest checkpoint.

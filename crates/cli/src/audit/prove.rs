@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::{CheckResult, KeyArgs};
+use super::{CheckResult, TrustArgs};
 use crate::Failure;
 use crate::log::filter::FilterArgs;
 use crate::terminal::{self, printable};
@@ -53,7 +53,7 @@ pub(super) struct ProveArgs {
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    trusted: KeyArgs,
+    trusted: TrustArgs,
 }
 
 /// Writes the evidence that the arguments ask for.

@@ -108,7 +108,7 @@ impl ExportedLog {
     async fn export(&self) -> Result<CheckResult, String> {
         let args = ExportArgs {
             to: self.to(),
-            trusted: KeyArgs {
+            trusted: TrustArgs {
                 key: vec![self.key.vkey().to_string()],
             },
         };

@@ -162,9 +162,9 @@ impl Prover {
                 let basis = Basis::read(&body).ok();
                 let text = basis.and_then(|basis| basis.sha256.copied());
                 if tdmrep == Some(digest) {
-                    of_tdmrep = text
+                    of_tdmrep = text;
                 } else {
-                    named = text
+                    named = text;
                 }
             }
             objects.push(Named { kind, body });

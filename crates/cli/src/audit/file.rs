@@ -96,9 +96,9 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<CheckResult, Fa
         };
         terminal::print(text.as_bytes())?;
         if is_right {
-            count.right += 1
+            count.right += 1;
         } else {
-            count.wrong += 1
+            count.wrong += 1;
         }
     }
     if count.right + count.wrong != 1 {

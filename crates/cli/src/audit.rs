@@ -10,7 +10,6 @@ mod key;
 mod one;
 mod prove;
 pub(super) mod several;
-mod tiles;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,8 +22,8 @@ use super::collected::{CollectedArgs, LogSelection, StoreFileArgs};
 use super::{Failure, fail};
 use crawlgate_config::Config;
 use crawlgate_evidence::verify::case::{Trusted, Uncovered};
-use crawlgate_evidence::verify::covering::CoveringCheckpoint;
 use crawlgate_evidence::verify::fault::LogFault;
+use crawlgate_evidence::verify::keys::CoveringCheckpoint;
 use crawlgate_store::log_key::last_witnessed;
 use crawlgate_store::state_file::State;
 use crawlgate_store::{self as store, Access, Store, StoredCheckpoint, state_file};
@@ -143,13 +142,13 @@ enum Command {
         new: u64,
     },
     /// Write the log as a tree of files, which other programs read and verify (c2sp.org/tlog-tiles)
-    #[command(after_help = tiles::HELP)]
-    Tiles(tiles::TilesArgs),
+    #[command(after_help = export::TILES_HELP)]
+    Tiles(export::TilesArgs),
     /// Write the log as immutable files, which any tool can carry to another machine
     ///
     /// Writes what is new up to the newest checkpoint: entries, all that they name, and the checkpoint. A running `crawlgate
     /// serve` goes on undisturbed.
-    #[command(after_help = export::HELP)]
+    #[command(after_help = export::EXPORT_HELP)]
     Export(export::ExportArgs),
     /// Print the public key that checkpoints are checked with (c2sp.org/signed-note), or replace the key
     Key(key::KeyArgs),
@@ -159,6 +158,15 @@ enum Command {
     /// names the lost log and the reason. Nothing is deleted. No other process may have the store open.
     #[command(after_help = fork::HELP)]
     Fork(fork::ForkArgs),
+}
+
+/// The trusted key of the log.
+#[derive(Args, Clone, Debug)]
+struct TrustArgs {
+    /// The trusted key of the log: a file, or what `crawlgate audit key` prints; repeat it if the key has changed
+    /// [default: the key beside the store]
+    #[arg(long, value_name = "FILE|KEY")]
+    key: Vec<String>,
 }
 
 /// The usage of `audit verify`: without arguments, the error shows both ways to name decisions.
@@ -197,10 +205,8 @@ struct VerifyArgs {
     /// Replay only decisions up to this time
     #[arg(long, value_name = "TIME", requires = "all")]
     until: Option<String>,
-    /// The trusted key of the log: a file, or what `crawlgate audit key` prints; repeat it if the key has changed
-    /// [default: the key beside the store]
-    #[arg(long, value_name = "FILE|KEY")]
-    key: Vec<String>,
+    #[command(flatten)]
+    trusted: TrustArgs,
     /// A checkpoint that was kept elsewhere (`crawlgate audit checkpoint`); may be repeated
     #[arg(long, value_name = "FILE", requires = "all")]
     checkpoint: Vec<PathBuf>,
@@ -247,7 +253,7 @@ fn execute(args: &AuditArgs, config: &Config) -> Result<CheckResult, Failure> {
     runtime.block_on(async {
         match &args.command {
             Command::Verify(args) => {
-                let trusted = Trusted::of_store(&args.key, config, &store).await?;
+                let trusted = Trusted::of_store(&args.trusted.key, config, &store).await?;
                 let state = state(config)?;
                 match &args.id {
                     Some(id) => {
@@ -261,8 +267,8 @@ fn execute(args: &AuditArgs, config: &Config) -> Result<CheckResult, Failure> {
                 }
             }
             Command::Prove(args) => prove::prove(args, &store, config).await,
-            Command::Tiles(args) => tiles::write(args, &store, config).await,
-            Command::Export(args) => export::write(args, &store, config).await,
+            Command::Tiles(args) => export::tiles(args, &store, config).await,
+            Command::Export(args) => export::export(args, &store, config).await,
             Command::Checkpoint { cosigned: false } => checkpoint(&store).await,
             Command::Checkpoint { cosigned: true } => cosigned(&store, config).await,
             Command::Consistency { old, new } => consistency(&store, *old, *new).await,
@@ -279,11 +285,12 @@ fn state(config: &Config) -> Result<Result<Option<State>, LogFault>, Failure> {
     if let Some((state, _)) = state_file::read(path)? {
         return Ok(Ok(Some(state)));
     }
-    Ok(match store::sqlite::is_state_gone(path)? {
-        true => Err(LogFault::NoState {
+    Ok(if store::sqlite::is_state_gone(path)? {
+        Err(LogFault::NoState {
             store: path.to_owned(),
-        }),
-        false => Ok(None),
+        })
+    } else {
+        Ok(None)
     })
 }
 

@@ -78,11 +78,13 @@ pub struct CollectArgs {
 /// Runs `crawlgate collect`; exits 0, 1 for an export with a fault, or 2.
 #[must_use]
 pub fn run(args: &CollectArgs, config: &Config) -> ExitCode {
-    let done =
-        collected::collection(args.to.as_ref(), config).and_then(|collection| match args.list {
-            true => list::list(&collection, config),
-            false => collect(args, &collection, config),
-        });
+    let done = collected::collection(args.to.as_ref(), config).and_then(|collection| {
+        if args.list {
+            list::list(&collection, config)
+        } else {
+            collect(args, &collection, config)
+        }
+    });
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(WRONG),
@@ -98,9 +100,10 @@ fn collect(args: &CollectArgs, collection: &Collection, config: &Config) -> Resu
         given,
         witnesses: config.audit.witness_keys(),
         trusts_new: args.trust_new,
-        past_gaps: match args.past_gaps {
-            true => PastGaps::Go,
-            false => PastGaps::Stop,
+        past_gaps: if args.past_gaps {
+            PastGaps::Go
+        } else {
+            PastGaps::Stop
         },
     };
     let _lock = collection.lock()?;

@@ -11,6 +11,7 @@
 //!
 //! [`write`](mod@write) makes them, by hand and continuously, and [`import()`] files them in the collected copy of a log.
 
+mod error;
 mod gap;
 mod import;
 mod read;
@@ -21,16 +22,55 @@ pub use self::gap::Gap;
 pub use self::import::{ImportError, Imported, PastGaps, import, import_in_parts};
 pub use self::read::{Exported, Faulty};
 
+use serde::{Deserialize, Serialize};
+
 use crawlgate_record::Digest;
 use crawlgate_store::sqlite::collected::MissingBody;
 use crawlgate_text::hex;
-use crawlgate_tlog::{BUNDLE, Hash, SEGMENT, Tree};
+use crawlgate_tlog::{BUNDLE, Checkpoint, Hash, KeyKind, SEGMENT, Tree, VerifierKey};
 
 /// The name of the format.
 pub const FORMAT: &str = "crawlgate-export@1";
 
 /// The file that names the log.
 pub const HEAD: &str = "log.json";
+
+/// The content of the file that names the log.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Head {
+    format: String,
+    /// The name of the log.
+    pub(crate) log: String,
+    /// Its key.
+    vkey: Option<String>,
+}
+
+impl Head {
+    /// Returns the content for the log of a checkpoint.
+    pub(crate) fn of(ours: &Checkpoint, keys: &[VerifierKey]) -> Self {
+        let is_log =
+            |key: &&VerifierKey| key.kind() == KeyKind::Ed25519 && *key.name() == ours.origin;
+        Self {
+            format: FORMAT.to_owned(),
+            log: ours.origin.to_string(),
+            vkey: keys.iter().find(is_log).map(ToString::to_string),
+        }
+    }
+
+    /// Reads a file. `None` if it is not that of an export.
+    pub(crate) fn read(octets: &[u8]) -> Option<Self> {
+        let head: Self = serde_json::from_slice(octets).ok()?;
+        (head.format == FORMAT).then_some(head)
+    }
+
+    /// Returns the octets of the file.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        // A structure of texts has a JSON form.
+        let mut text = serde_json::to_vec(self).unwrap_or_default();
+        text.push(b'\n');
+        text
+    }
+}
 
 /// A directory of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +177,7 @@ pub(crate) fn number(text: &str) -> Option<u64> {
 }
 
 /// The roots below an entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ground {
     /// The index of the entry, the first of a bundle.
     pub first: u64,
@@ -166,7 +206,7 @@ impl Ground {
     }
 
     /// Returns the tree below the entry. `None` if the roots are not as many as it has.
-    fn tree(&self) -> Option<Tree> {
+    pub(crate) fn tree(&self) -> Option<Tree> {
         let mut tree = Tree::new();
         for root in &self.segments {
             tree.push_segment(*root).ok()?;

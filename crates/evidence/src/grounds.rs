@@ -133,7 +133,7 @@ impl Grounds<'_> {
         match ground {
             Ground::Override => {
                 if let Some(overridden) = self.overridden {
-                    encode_override(overridden, out);
+                    asserted(overridden, |body| body.encode(out));
                 }
             }
             Ground::Robots => {
@@ -155,19 +155,19 @@ impl Grounds<'_> {
     }
 }
 
-fn encode_override(asserted: &Override, out: &mut Vec<u8>) {
-    let body = Asserted {
-        id: &asserted.id.to_string(),
-        origin: asserted.origin.as_str(),
-        pattern: &asserted.pattern,
-        action: asserted.action,
-        by: &asserted.by,
-        reason: &asserted.reason,
-        until: asserted.until.map(Moment::as_millis),
-        created: asserted.created.as_millis(),
-        instance: asserted.instance.as_deref(),
-    };
-    body.encode(out);
+/// Gives `visit` an override as entries have it.
+pub(crate) fn asserted<T>(one: &Override, visit: impl FnOnce(&Asserted<'_>) -> T) -> T {
+    visit(&Asserted {
+        id: &one.id.to_string(),
+        origin: one.origin.as_str(),
+        pattern: &one.pattern,
+        action: one.action,
+        by: &one.by,
+        reason: &one.reason,
+        until: one.until.map(Moment::as_millis),
+        created: one.created.as_millis(),
+        instance: one.instance.as_deref(),
+    })
 }
 
 /// Appends the state of a document of the origin.

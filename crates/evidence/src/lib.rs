@@ -25,7 +25,8 @@
 //!
 //! [`live`] shows the same records to watchers, and [`report`] tells readers outside of a span of them.
 //!
-//! [`export`] has the form in which a log leaves its machine, and brings it into a collected copy.
+//! [`export`] has the form in which a log leaves its machine, and brings it into a collected copy; [`tiles`] shows it to other people's
+//! programs. Both, and evidence files, take `slice`s of the log from the store, and write to a [`destination`].
 //!
 //! Afterwards, [`replay`] makes a decision again from nothing but its record, and [`verify`] tells whether any record was
 //! changed since. [`what_if`] sums up what another robots.txt would have decided.
@@ -35,6 +36,7 @@ pub mod bundle;
 mod counts;
 pub mod csv;
 mod derived;
+pub mod destination;
 mod error;
 pub mod export;
 mod file;
@@ -52,6 +54,7 @@ pub mod report;
 mod rotate;
 pub mod ship;
 mod sink;
+mod slice;
 pub mod summary;
 pub mod tiles;
 pub mod verify;
@@ -63,9 +66,9 @@ pub use crawlgate_record::field;
 pub use crawlgate_text::DecisionId;
 
 pub use self::{
-    error::LogFailed,
+    error::{LogError, LogFailed},
     grounds::{Ground, GroundDigests, Grounds},
-    log::{Exceeds, Log, LogError},
+    log::{Exceeds, Log},
     queue::QueuedState,
     summary::{Codes, Denial, Facts, OriginFacts, Summary, Totals},
 };

@@ -3,7 +3,6 @@
 //! The grounds of records go the same way before them: fetched robots.txt ([`Log::origin_updated`]) and the settings in
 //! force ([`Log::policy`]). So the store keeps no record without its grounds.
 
-mod error;
 mod settings;
 
 use std::{
@@ -22,14 +21,12 @@ use aws_lc_rs::digest::{SHA256, digest};
 use parking_lot::Mutex;
 use tracing::error;
 
-pub use self::error::LogError;
-use self::error::LogPlace;
 use self::settings::Settings;
 pub use super::repeats::Exceeds;
 use super::{
     backlog::Backlog,
     counts::Counts,
-    error::LogFailed,
+    error::{LogError, LogFailed, LogPlace},
     file,
     grounds::{self, Grounds},
     live::{Line, Live, Watch},

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use super::bundle::{Exhibit, Header, Named, sha256};
+use super::bundle::{Exhibit, Header, Named};
+use super::slice::whole_body;
 use super::verify::case::{Trusted, Uncovered};
-use super::verify::covering::CoveringCheckpoint;
+use super::verify::keys::CoveringCheckpoint;
 use crawlgate_origins::document::Document;
 use crawlgate_record::{Basis, Digest, Entry};
 use crawlgate_store::rotation::Rotation;
@@ -42,11 +43,10 @@ pub struct Missing {
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let why = match self.is_dropped {
-            true => {
-                "is not kept: it was dropped to make room ([audit] max_size), or was missing in the export"
-            }
-            false => "is missing in the store, or altered there",
+        let why = if self.is_dropped {
+            "is not kept: it was dropped to make room ([audit] max_size), or was missing in the export"
+        } else {
+            "is missing in the store, or altered there"
         };
         write!(
             f,
@@ -150,7 +150,7 @@ impl Prover {
         let (mut named, mut of_tdmrep) = (None, None);
         let [.., tdmrep] = entry.named();
         for (kind, digest) in objects_of(&entry) {
-            let Some(body) = store.object(*digest).await? else {
+            let Some(body) = whole_body(store.object(*digest).await, digest)? else {
                 missing.push(Missing {
                     what: kind.name(),
                     sha256: *digest,
@@ -161,9 +161,10 @@ impl Prover {
             if kind == ObjectKind::Basis {
                 let basis = Basis::read(&body).ok();
                 let text = basis.and_then(|basis| basis.sha256.copied());
-                match tdmrep == Some(digest) {
-                    true => of_tdmrep = text,
-                    false => named = text,
+                if tdmrep == Some(digest) {
+                    of_tdmrep = text;
+                } else {
+                    named = text;
                 }
             }
             objects.push(Named { kind, body });
@@ -192,10 +193,7 @@ async fn text(
     let Some(digest) = digest else {
         return Ok(None);
     };
-    let body = match store.snapshot(digest).await {
-        Err(error) if error.kind == StoreErrorKind::Corrupt => None,
-        body => body?.filter(|body| sha256(body) == digest),
-    };
+    let body = whole_body(store.snapshot(digest).await, &digest)?;
     if body.is_none() {
         missing.push(Missing {
             what: document.name(),

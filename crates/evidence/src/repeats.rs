@@ -184,9 +184,10 @@ impl Repeats {
             ClientRef::Named(name) => self.named.get(name).is_some_and(is_known),
             ClientRef::Unnamed(who) => self.unnamed.get(&who).is_some_and(is_known),
         };
-        let who = match is_known || self.count < MAX_CLIENTS {
-            true => refusal.who,
-            false => ClientRef::Unnamed(Unnamed::At(OTHERS)),
+        let who = if is_known || self.count < MAX_CLIENTS {
+            refusal.who
+        } else {
+            ClientRef::Unnamed(Unnamed::At(OTHERS))
         };
         let windows = match who {
             ClientRef::Named(name) => {

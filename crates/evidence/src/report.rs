@@ -8,7 +8,6 @@
 
 mod content;
 mod exceptions;
-mod fetches;
 mod gathering;
 pub mod html;
 mod logs;
@@ -17,12 +16,11 @@ mod rows;
 
 pub use self::content::*;
 use self::exceptions::exceptions;
-use self::fetches::fetches;
 pub use self::gathering::Gathering;
 use self::logs::{Readable, facts_of};
 use self::overrides::overrides;
 use self::rows::{
-    acknowledgements, listed, periods, reasons, robots, rules, settings, summary, usage,
+    acknowledgements, fetches, listed, periods, reasons, robots, rules, settings, summary, usage,
 };
 use super::verify::case::Trusted;
 use crawlgate_config::Config;

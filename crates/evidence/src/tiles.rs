@@ -1,14 +1,16 @@
-//! The log as the files of c2sp.org/tlog-tiles.
+//! The log as the files of c2sp.org/tlog-tiles: one by one, or all of them in a directory.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use thiserror::Error;
 
-use crawlgate_store::{Store, StoreError, StoreErrorKind, StoredRoot};
+use crate::destination::{Destination as _, DestinationError, Folder, Listener};
+use crate::lost::{end_of_dropped, told};
+use crate::slice::{Bundle, MissingHashes, Roots, leaves_of};
+use crate::verify::keys::CoveringCheckpoint;
+use crawlgate_store::{Records, Store, StoreError, StoredDecision};
 use crawlgate_tlog::{
-    BUNDLE, ContentError, Hash, Prover, ProverError, Resource, SEGMENT, Tile, Tree, leaf_hash,
-    push_entry,
+    BUNDLE, ContentError, Hash, Prover, ProverError, Resource, Tile, Tree, leaf_hash, push_entry,
 };
 
 /// The reason that a file of the log cannot be made.
@@ -26,24 +28,16 @@ pub enum TilesError {
     /// The hashes do not lead to the tile.
     #[error("{0}")]
     Tree(ProverError<MissingHashes>),
+    /// The directory cannot be written.
+    #[error(transparent)]
+    Destination(#[from] DestinationError),
 }
 
 impl TilesError {
-    /// Tells whether the store has lost the records, or cannot read them.
-    #[must_use]
-    pub fn is_of_lost(&self) -> bool {
-        match self {
-            Self::Missing(_) => true,
-            Self::Store(error) => error.kind == StoreErrorKind::Corrupt,
-            Self::Content(_) | Self::Tree(_) => false,
-        }
+    fn of_lost(error: Option<StoreError>, first: u64) -> Self {
+        error.map_or(Self::Missing(first), Self::Store)
     }
 }
-
-/// Retention has dropped records, and the hashes that the tile needs with them.
-#[derive(Debug, Error)]
-#[error("the hashes of dropped records are needed, and gone")]
-pub struct MissingHashes;
 
 /// Returns the content of a tile or of a bundle of entries in the tree of `size` entries. `None` if the tree has none, or
 /// retention has dropped its records.
@@ -61,131 +55,130 @@ pub async fn content(
     let Some(needed) = tile.least_tree().filter(|needed| *needed <= size) else {
         return Ok(None);
     };
-    if tile.level() == 0 {
-        let Some(entries) = entries(store, tile).await? else {
-            return Ok(None);
-        };
-        return Ok(Some(match resource {
-            Resource::Entries(_) => bundle_of(&entries)?,
-            _ => leaves_of(&entries).as_flattened().to_vec(),
-        }));
+    if tile.level() > 0 {
+        // The tree that ends with this tile: its width there is the one that is asked for.
+        return inner(&Roots::of(store, needed).await?, needed, tile);
     }
-    let mut roots = Roots::of(&store.roots().await?);
-    let unknown = roots.first_unknown();
-    let is_of_tail = |tile: &Tile| tile.level() == 0 && tile.index() >= unknown;
-    let is_full = |tile: &Tile| u64::from(tile.width()) == BUNDLE;
-    for tile in Tile::all(needed).filter(|tile| is_of_tail(tile) && is_full(tile)) {
-        let Some(entries) = entries(store, tile).await? else {
-            return Ok(None);
-        };
-        roots.add_bundle(tile.index(), Tree::root_of(&leaves_of(&entries)));
+    let first = tile.index() * BUNDLE;
+    match Bundle::read(store, first, tile.width().into()).await? {
+        Bundle::Whole(records) => Ok(Some(leaf_file(resource, &records)?)),
+        Bundle::Dropped => Ok(None),
+        Bundle::Lost(error) => Err(TilesError::of_lost(error, first)),
     }
-    // The tree that ends with this tile: its width there is the one that is asked for.
-    let mut prover = Prover::new(needed, |tile: Tile| roots.hashes(tile));
-    match prover.tile(tile) {
+}
+
+/// Returns the content of a file of level 0.
+fn leaf_file(resource: Resource, records: &[StoredDecision]) -> Result<Vec<u8>, ContentError> {
+    let Resource::Entries(_) = resource else {
+        return Ok(leaves_of(records).as_flattened().to_vec());
+    };
+    let mut bundle = Vec::new();
+    for record in records {
+        push_entry(&mut bundle, &record.entry)?;
+    }
+    Ok(bundle)
+}
+
+/// Returns the content of a tile of a level above 0. `None` if a hash that it needs is gone.
+fn inner(roots: &Roots, size: u64, tile: Tile) -> Result<Option<Vec<u8>>, TilesError> {
+    match Prover::new(size, |tile| roots.hashes(tile)).tile(tile) {
         Ok(hashes) => Ok(Some(hashes.as_flattened().to_vec())),
         Err(ProverError::Source(MissingHashes)) => Ok(None),
         Err(error) => Err(TilesError::Tree(error)),
     }
 }
 
-/// Returns the entries below a tile of level 0; `None` if retention has dropped them.
+/// Writes all files of the tree of a checkpoint into a directory, and then the checkpoint. Records without tiles, and a store that
+/// contradicts the checkpoint, are told to `listener`; in the latter case the checkpoint is not written.
 ///
 /// # Errors
-/// When the store fails or lacks records.
-pub async fn entries(store: &Arc<Store>, tile: Tile) -> Result<Option<Vec<Vec<u8>>>, TilesError> {
-    let first = tile.index() * BUNDLE;
-    let width = usize::from(tile.width());
-    let is_dropped = async || store.extent().await.map(|extent| first < extent.first);
-    if is_dropped().await? {
-        return Ok(None);
-    }
-    let records = store.records(first, width).await?;
-    let in_order = (first + 1..).zip(&records);
-    let is_whole = records.len() == width && in_order.clone().all(|(seq, one)| one.seq == seq);
-    match (is_whole, is_dropped().await?) {
-        (true, _) => Ok(Some(records.into_iter().map(|one| one.entry).collect())),
-        (false, true) => Ok(None),
-        (false, false) => Err(TilesError::Missing(first)),
-    }
-}
-
-/// Returns the leaf hashes of entries.
-#[must_use]
-pub fn leaves_of(entries: &[Vec<u8>]) -> Vec<Hash> {
-    entries.iter().map(|entry| leaf_hash(entry)).collect()
-}
-
-/// Returns the content of the bundle of these entries.
-///
-/// # Errors
-/// When an entry is longer than the format allows.
-pub fn bundle_of(entries: &[Vec<u8>]) -> Result<Vec<u8>, ContentError> {
-    let mut bundle = Vec::new();
-    for entry in entries {
-        push_entry(&mut bundle, entry)?;
-    }
-    Ok(bundle)
-}
-
-/// The hashes of levels 1 and 2: those that the store keeps, and those that a caller adds of the tail.
-#[derive(Debug, Default)]
-pub struct Roots {
-    bundles: HashMap<u64, Hash>,
-    segments: HashMap<u64, Hash>,
-}
-
-impl Roots {
-    /// Takes the hashes that the store keeps.
-    #[must_use]
-    pub fn of(kept: &[StoredRoot]) -> Roots {
-        let mut roots = Roots::default();
-        for one in kept {
-            match one.count {
-                SEGMENT => roots.segments.insert(one.first / SEGMENT, one.root),
-                _ => roots.bundles.insert(one.first / BUNDLE, one.root),
-            };
+/// When the store cannot be read, or the directory cannot be written.
+pub async fn write(
+    store: &Arc<Store>,
+    folder: &Folder,
+    CoveringCheckpoint { checkpoint, note }: &CoveringCheckpoint,
+    listener: &mut dyn Listener,
+) -> Result<(), TilesError> {
+    let size = checkpoint.size;
+    let roots = Roots::of(store, size).await?;
+    let kept = store.extent().await?.first;
+    let end_of_dropped = end_of_dropped(store, kept).await?;
+    let (mut dropped, mut lost) = (0, Vec::new());
+    for tile in Tile::all(size) {
+        if tile.level() > 0 {
+            match inner(&roots, size, tile)? {
+                Some(content) => put(folder, Resource::Hashes(tile), &content).await?,
+                // Of a dropped segment, the store keeps only the root.
+                None => dropped += 1,
+            }
+            continue;
         }
-        roots
+        let (first, width) = (tile.index() * BUNDLE, u64::from(tile.width()));
+        let root = roots.bundle(first);
+        if root.is_some_and(|root| has(folder, tile, &root)) {
+            continue;
+        }
+        match Bundle::read(store, first, width).await? {
+            Bundle::Whole(records) => {
+                if root.is_some_and(|root| root != Tree::root_of(&leaves_of(&records))) {
+                    let first = first + 1;
+                    listener.fault(&format!(
+                        "altered: the records from {first} on are not those that were hashed"
+                    ));
+                    return Ok(());
+                }
+                for resource in [Resource::Entries(tile), Resource::Hashes(tile)] {
+                    put(folder, resource, &leaf_file(resource, &records)?).await?;
+                }
+            }
+            Bundle::Dropped if first < end_of_dropped => dropped += 1,
+            // The tree continues by the root that is kept.
+            Bundle::Lost(error) if root.is_none() => {
+                return Err(TilesError::of_lost(error, first));
+            }
+            Bundle::Dropped | Bundle::Lost(_) => {
+                lose(&mut lost, Records::at(first, first + width - 1))
+            }
+        }
     }
-
-    /// Returns the root of a bundle.
-    #[must_use]
-    pub fn bundle(&self, number: u64) -> Option<Hash> {
-        self.bundles.get(&number).copied()
+    if !roots.lead_to(checkpoint, kept.min(size - size % BUNDLE)) {
+        listener.fault(&format!(
+            "altered: the log of {size} records is not the one that was signed; the checkpoint is not written"
+        ));
+        return Ok(());
     }
-
-    /// Adds the root of a bundle.
-    pub fn add_bundle(&mut self, number: u64, root: Hash) {
-        self.bundles.insert(number, root);
+    put(folder, Resource::Checkpoint, note.to_string().as_bytes()).await?;
+    if dropped > 0 {
+        listener.remark(&format!(
+            "{dropped} tiles are not written: retention has dropped their records"
+        ));
     }
-
-    /// Returns the number of the first bundle behind all hashes that are here: it lies in the tail.
-    fn first_unknown(&self) -> u64 {
-        let bundles = self.bundles.keys().max().map_or(0, |last| last + 1);
-        let segments = self.segments.keys().max().map_or(0, |last| last + 1);
-        bundles.max(segments * (SEGMENT / BUNDLE))
+    for records in lost {
+        listener.fault(&told(records, "their tiles are not written"));
     }
+    Ok(())
+}
 
-    /// Returns the hashes of a tile of level 1 or 2.
-    ///
-    /// # Errors
-    /// When one is not here.
-    pub fn hashes(&self, tile: Tile) -> Result<Vec<Hash>, MissingHashes> {
-        let first = tile.index() * 256;
-        let hashes = (first..first + u64::from(tile.width())).map(|index| match tile.level() {
-            1 => self.bundle(index),
-            _ => self.segment(index),
-        });
-        hashes.collect::<Option<_>>().ok_or(MissingHashes)
-    }
+async fn put(folder: &Folder, file: Resource, content: &[u8]) -> Result<(), DestinationError> {
+    folder.put(&file.to_string(), content).await
+}
 
-    fn segment(&self, number: u64) -> Option<Hash> {
-        let known = self.segments.get(&number).copied();
-        known.or_else(|| {
-            let bundles = number * 256..(number + 1) * 256;
-            let bundles = bundles.map(|index| self.bundle(index));
-            Some(Tree::root_of(&bundles.collect::<Option<Vec<_>>>()?))
-        })
+/// Tells whether both files of a bundle are there and right.
+fn has(folder: &Folder, tile: Tile, root: &Hash) -> bool {
+    let read = |file: Resource| folder.read(&file.to_string());
+    let hashes = read(Resource::Hashes(tile)).and_then(|content| tile.hashes(&content).ok());
+    let (Some(hashes), Some(content)) = (hashes, read(Resource::Entries(tile))) else {
+        return false;
+    };
+    let entries = tile.entries(&content).unwrap_or_default();
+    let leaves: Vec<Hash> = entries.into_iter().map(leaf_hash).collect();
+    leaves == hashes && Tree::root_of(&hashes) == *root
+}
+
+/// Adds lost records to those that were found before.
+fn lose(lost: &mut Vec<Records>, records: Records) {
+    match lost.last_mut() {
+        Some(before) if before.last + 1 == records.first => before.last = records.last,
+        _ => lost.push(records),
     }
 }

@@ -8,7 +8,6 @@
 pub mod acknowledged;
 pub mod all;
 pub mod case;
-pub mod covering;
 mod exemptions;
 pub mod fault;
 pub mod keys;

@@ -11,7 +11,7 @@
 //! - `protocol`: the words of the protocol, pure; `client`: the way to a witness
 //! - `offer`: the newest checkpoint for one witness; `status`: the state of each
 
-mod client;
+pub(crate) mod client;
 mod offer;
 pub mod protocol;
 mod status;

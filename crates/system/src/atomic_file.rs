@@ -240,9 +240,18 @@ impl NewFile {
     /// When it cannot be put there.
     pub fn replace(self) -> io::Result<()> {
         self.file.as_file().sync_all()?;
+        let place = self.place.clone();
+        self.replace_unsynced()?;
+        sync_folder(&place)
+    }
+
+    /// Puts the file in its place. Another file there goes. A power cut may leave an empty one.
+    ///
+    /// # Errors
+    /// When it cannot be put there.
+    pub fn replace_unsynced(self) -> io::Result<()> {
         let placed = self.file.persist(&self.place);
-        placed.map_err(|error| error.error)?;
-        sync_folder(&self.place)
+        placed.map(drop).map_err(|error| error.error)
     }
 
     /// Puts the file in its place, after its content is on the disk, unless something is there.

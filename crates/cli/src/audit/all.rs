@@ -1,29 +1,29 @@
 //! Walks the whole log, and proves every decision.
 
 mod report;
-mod witnessed;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use self::report::{as_json, as_text};
-use self::witnessed::Witnessed;
 use super::{CheckResult, VerifyArgs};
 use crate::Failure;
 use crate::terminal::{self, Unit, printable};
 use crawlgate_admin::query::when::{self, Edge};
-use crawlgate_config::Config;
+use crawlgate_config::{AuditConfig, Config, WitnessConfig};
 use crawlgate_evidence::report::Verification;
 use crawlgate_evidence::verify::all::{LogResult, MAX_SHOWN, Progress, Span, examine};
 use crawlgate_evidence::verify::case::Trusted;
 use crawlgate_evidence::verify::fault::LogFault;
+use crawlgate_store::log_key::last_witnessed;
 use crawlgate_store::state_file::State;
-use crawlgate_store::{self as store, Store};
+use crawlgate_store::{self as store, Store, StoredCheckpoint};
 use crawlgate_system::clock::{Clock, Moment};
 use crawlgate_text::time_text;
-use crawlgate_tlog::{KeyName, Note};
+use crawlgate_tlog::{KeyName, Note, VerifierKey};
 
 impl VerifyArgs {
     fn span(&self) -> Result<Span, Failure> {
@@ -89,9 +89,10 @@ pub(super) async fn verify(
         (heading + &text).into_bytes()
     };
     terminal::print(&text)?;
-    Ok(match examined.is_ok() {
-        true => CheckResult::Clean,
-        false => CheckResult::Faults,
+    Ok(if examined.is_ok() {
+        CheckResult::Clean
+    } else {
+        CheckResult::Faults
     })
 }
 
@@ -165,4 +166,48 @@ fn kept(path: &PathBuf) -> Result<Note, Failure> {
         |error: &dyn std::fmt::Display| format!("--checkpoint {}: {error}", path.display());
     let octets = std::fs::read(path).map_err(|error| failed(&error))?;
     Ok(Note::parse(&octets).map_err(|error| failed(&error))?)
+}
+
+/// The size of a checkpoint, and the time by which it was cosigned.
+type CosignedSize = Option<(u64, Moment)>;
+
+/// The newest checkpoints that the configured witnesses have cosigned.
+struct Witnessed<'c> {
+    /// The name of each witness, and the newest that it has cosigned.
+    each: Vec<(&'c str, CosignedSize)>,
+    /// The number of witnesses that a witnessed checkpoint has.
+    quorum: usize,
+    /// The newest that so many have cosigned.
+    last: CosignedSize,
+    /// The witnesses that know a checkpoint of this size, which the store does not have.
+    ahead: Vec<(String, u64)>,
+}
+
+impl<'c> Witnessed<'c> {
+    fn of(config: &'c AuditConfig, checkpoints: &[StoredCheckpoint]) -> Self {
+        let last = |keys: &[VerifierKey], quorum| {
+            let last = last_witnessed(checkpoints, keys, quorum);
+            last.map(|(one, time)| (one.size, time))
+        };
+        let one = |one: &'c WitnessConfig| {
+            let vkey = std::slice::from_ref(&one.vkey);
+            (one.name.as_str(), last(vkey, 1))
+        };
+        Self {
+            each: config.witnesses.iter().map(one).collect(),
+            quorum: config.quorum,
+            last: last(&config.witness_keys(), config.quorum),
+            ahead: Vec::new(),
+        }
+    }
+
+    /// Reads which witnesses know more than the store: no checkpoint is signed any more then.
+    async fn with_ahead(mut self, store: &Store, trusted: &Trusted) -> Result<Self, Failure> {
+        let names: BTreeSet<&KeyName> = trusted.keys.all.iter().map(VerifierKey::name).collect();
+        for name in names {
+            let ahead = store.ahead(name).await;
+            self.ahead.extend(ahead?);
+        }
+        Ok(self)
+    }
 }

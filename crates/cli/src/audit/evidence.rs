@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use crate::terminal::printable;
-use crawlgate_evidence::replay::Evidence;
+use super::excerpt::{Extent, excerpt};
+use crate::terminal::{Paint, printable};
 use crawlgate_evidence::replay::evidence::Robots;
+use crawlgate_evidence::replay::{self, Difference, Evidence};
+use crawlgate_policy::settings::PolicySettings;
 use crawlgate_store::StoredDecision;
 use crawlgate_text::time_text;
 use crawlgate_tlog::KeyName;
@@ -34,6 +36,35 @@ pub(crate) fn text(
 /// Writes one fact, with its name in front; a fact without a name belongs to the one above.
 pub(super) fn line(text: &mut String, name: &str, fact: &str) {
     let _ = writeln!(text, "  {name:<9} {}", printable(fact)); // a String takes all
+}
+
+/// Writes what differs where a decision was made again.
+pub(super) fn differences(text: &mut String, differences: &[Difference]) {
+    for one in differences {
+        let said = format!(
+            "{}: recorded \"{}\", replayed \"{}\"",
+            one.what, one.recorded, one.replayed
+        );
+        line(text, "differs", &said);
+    }
+}
+
+/// Writes the robots.txt behind a decision, read by its settings, as far as it is asked for.
+pub(super) fn file(
+    text: &mut String,
+    (file, terms): (&[u8], &PolicySettings),
+    read: Option<&Evidence<'_>>,
+    extent: Extent,
+    paint: Paint,
+) {
+    let deciding = read.and_then(|read| Some(read.rule.as_ref()?.line));
+    if deciding.is_some() || extent == Extent::Whole {
+        let robots = read.and_then(|read| read.robots.as_ref());
+        let truncated = robots.is_some_and(|robots| robots.truncated);
+        let snapshot = replay::snapshot(file, terms, truncated);
+        text.push('\n');
+        text.push_str(&excerpt(&snapshot.robots, deciding, extent, paint));
+    }
 }
 
 /// Writes the request, the decision, and its reason.
@@ -119,9 +150,10 @@ fn decided(text: &mut String, evidence: &Evidence<'_>) {
 /// Writes what the site says of use, and for which purposes the page was asked for.
 fn usage(text: &mut String, said: &UsageRecord<'_>) {
     if !said.purposes.is_empty() {
-        let refused = match said.refused.is_empty() {
-            true => String::new(),
-            false => format!("; refused: {}", said.refused),
+        let refused = if said.refused.is_empty() {
+            String::new()
+        } else {
+            format!("; refused: {}", said.refused)
         };
         line(text, "purposes", &format!("{}{refused}", said.purposes));
     }
@@ -170,9 +202,10 @@ fn document(text: &mut String, label: &'static str, robots: &Robots<'_>) {
         line(text, "", &format!("from {url}"));
     }
     if let (Some(sha256), Some(bytes)) = (&robots.sha256, robots.bytes) {
-        let cut: Cow<'_, str> = match robots.truncated {
-            true => ", cut at the size limit".into(),
-            false => "".into(),
+        let cut: Cow<'_, str> = if robots.truncated {
+            ", cut at the size limit".into()
+        } else {
+            "".into()
         };
         line(text, "", &format!("SHA-256 {sha256}, {bytes} octets{cut}"));
     }

@@ -17,6 +17,13 @@ pub(super) enum Extent {
     Whole,
 }
 
+impl Extent {
+    /// Returns the extent that `--full` asks for.
+    pub(super) const fn of(is_full: bool) -> Self {
+        if is_full { Self::Whole } else { Self::Around }
+    }
+}
+
 /// Returns the lines of a file with their numbers: the rule of line `deciding` is marked `>`, the user-agent lines of
 /// its group `·`.
 pub(super) fn excerpt(

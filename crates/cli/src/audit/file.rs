@@ -1,19 +1,18 @@
 //! Proves the records of an evidence file. The store gives no more than the keys that the one beside it has replaced.
 
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufReader, IsTerminal as _};
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::excerpt::{Extent, excerpt};
+use super::excerpt::Extent;
 use super::{CheckResult, evidence};
 use crate::Failure;
 use crate::terminal::{self, Paint, Tone, printable};
 use crawlgate_config::Config;
 use crawlgate_evidence::bundle::{Broken, Checker, Proven};
-use crawlgate_evidence::replay::{self, Evidence, Outcome};
+use crawlgate_evidence::replay::{Evidence, Outcome};
 use crawlgate_evidence::verify::case::Trusted;
 use crawlgate_evidence::verify::keys::Keys;
 use crawlgate_evidence::verify::named_keys::named_keys;
@@ -80,10 +79,7 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<CheckResult, Fa
             Ok(None) => break,
             Ok(Some(proven)) => {
                 let is_one = !checker.is_lines();
-                let extent = match args.full {
-                    true => Extent::Whole,
-                    false => Extent::Around,
-                };
+                let extent = Extent::of(args.full);
                 describe(&proven, is_one, extent, paint)
             }
             Err(error) => {
@@ -99,9 +95,10 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<CheckResult, Fa
             }
         };
         terminal::print(text.as_bytes())?;
-        match is_right {
-            true => count.right += 1,
-            false => count.wrong += 1,
+        if is_right {
+            count.right += 1;
+        } else {
+            count.wrong += 1;
         }
     }
     if count.right + count.wrong != 1 {
@@ -194,13 +191,7 @@ fn describe(proven: &Proven, is_one: bool, extent: Extent, paint: Paint) -> (boo
     };
     let mut text = format!("{name} {}\n", paint.tone(tone, printable(&said)));
     if let Some(Outcome::Differs(differences)) = &proven.outcome {
-        for one in differences {
-            let said = format!(
-                "{}: recorded \"{}\", replayed \"{}\"",
-                one.what, one.recorded, one.replayed
-            );
-            evidence::line(&mut text, "differs", &said);
-        }
+        evidence::differences(&mut text, differences);
     }
     if is_one {
         at_length(proven, read.as_ref().ok(), extent, paint, &mut text);
@@ -227,14 +218,7 @@ fn at_length(
         let said = format!("{witness}, at {}", time_text(time));
         evidence::line(text, "seen by", &said);
     }
-    let deciding = read.and_then(|read| Some(read.rule.as_ref()?.line));
-    if let (Some(file), Some(terms)) = (&proven.robots, &proven.terms)
-        && (deciding.is_some() || extent == Extent::Whole)
-    {
-        let robots = read.and_then(|read| read.robots.as_ref());
-        let truncated = robots.is_some_and(|robots| robots.truncated);
-        let snapshot = replay::snapshot(file, terms, truncated);
-        let lines = excerpt(&snapshot.robots, deciding, extent, paint);
-        let _ = write!(text, "\n{lines}"); // a String takes all
+    if let (Some(file), Some(terms)) = (&proven.robots, &proven.terms) {
+        evidence::file(text, (file, terms), read, extent, paint);
     }
 }

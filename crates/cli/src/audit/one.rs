@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::excerpt::{Extent, excerpt};
+use super::excerpt::Extent;
 use super::{CheckResult, VerifyArgs, evidence};
 use crate::Failure;
 use crate::terminal::{self, Paint, Tone, printable};
 use crawlgate_config::Config;
-use crawlgate_evidence::replay::{self, Outcome};
+use crawlgate_evidence::replay::Outcome;
 use crawlgate_evidence::verify::case::{Case, CaseVerdict, Trusted};
 use crawlgate_evidence::verify::review::Finding;
 use crawlgate_store::Store;
@@ -45,11 +45,7 @@ pub(super) async fn verify(
         terminal::json_line(&as_json(&case, trusted, &path))
     } else {
         let paint = Paint::on(std::io::stdout().is_terminal());
-        let extent = if args.full {
-            Extent::Whole
-        } else {
-            Extent::Around
-        };
+        let extent = Extent::of(args.full);
         as_text(&case, trusted, &path, extent, paint).into_bytes()
     };
     terminal::print(&text)?;
@@ -89,13 +85,7 @@ fn as_text(
         evidence::line(&mut text, "fault", fault);
     }
     if let Finding::Replayed(Outcome::Differs(differences)) = &case.finding {
-        for one in differences {
-            let said = format!(
-                "{}: recorded \"{}\", replayed \"{}\"",
-                one.what, one.recorded, one.replayed
-            );
-            evidence::line(&mut text, "differs", &said);
-        }
+        evidence::differences(&mut text, differences);
     }
     if let Ok(evidence) = &case.evidence {
         evidence::essentials(&mut text, evidence);
@@ -106,16 +96,8 @@ fn as_text(
     evidence::line(&mut text, "log", &case.signed(trusted));
     evidence::line(&mut text, "store", store);
     if let (Some(file), Some(terms)) = (&case.file, &case.terms) {
-        let robots = case.evidence.as_ref().ok();
-        let robots = robots.and_then(|evidence| evidence.robots.as_ref());
-        let truncated = robots.is_some_and(|robots| robots.truncated);
-        let snapshot = replay::snapshot(file, terms, truncated);
-        let deciding = case.evidence.as_ref().ok();
-        let deciding = deciding.and_then(|evidence| Some(evidence.rule.as_ref()?.line));
-        if deciding.is_some() || extent == Extent::Whole {
-            text.push('\n');
-            text.push_str(&excerpt(&snapshot.robots, deciding, extent, paint));
-        }
+        let read = case.evidence.as_ref().ok();
+        evidence::file(&mut text, (file, terms), read, extent, paint);
     }
     text
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::CheckResult;
+use super::{CheckResult, TrustArgs};
 use crate::Failure;
 use crate::log::filter::FilterArgs;
 use crate::terminal::{self, printable};
@@ -52,10 +52,8 @@ pub(super) struct ProveArgs {
     /// The file to write; it is replaced as a whole, and open to its owner alone [default: the standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The trusted key of the log: a file, or what `crawlgate audit key` prints; repeat it if the key has changed
-    /// [default: the key beside the store]
-    #[arg(long, value_name = "FILE|KEY")]
-    key: Vec<String>,
+    #[command(flatten)]
+    trusted: TrustArgs,
 }
 
 /// Writes the evidence that the arguments ask for.
@@ -64,7 +62,7 @@ pub(super) async fn prove(
     store: &Arc<Store>,
     config: &Config,
 ) -> Result<CheckResult, Failure> {
-    let trusted = Trusted::of_store(&args.key, config, store).await?;
+    let trusted = Trusted::of_store(&args.trusted.key, config, store).await?;
     let query = args.filter.query(Clock::system().now())?;
     let newest = match &args.id {
         Some(id) => {

@@ -23,7 +23,7 @@ pub(super) fn run(command: &Command, logs: &Logs, config: &Config) -> Result<Che
                 let id = args.id.as_deref().unwrap_or_default();
                 let config = of_decision(logs, id, config).await?;
                 let store = store::open(&config, Access::Read)?;
-                let trusted = Trusted::of_store(&args.key, &config, &store).await?;
+                let trusted = Trusted::of_store(&args.trusted.key, &config, &store).await?;
                 let state = state(&config)?.unwrap_or_default();
                 one::verify(id, args, &store, &config, &trusted, state).await
             }
@@ -55,7 +55,7 @@ async fn verify_each(
         return Ok(CheckResult::Clean);
     };
     let kept = all::kept_checkpoints(args)?;
-    let (keys, notes) = (keys_of_each(&args.key, logs)?, &kept);
+    let (keys, notes) = (keys_of_each(&args.trusted.key, logs)?, &kept);
     for note in notes {
         let name = origin(note);
         if logs.iter().all(|log| log.name().as_str() != name) {
@@ -82,9 +82,10 @@ async fn verify_each(
             }
         }
     }
-    match unread.is_empty() {
-        true => Ok(found),
-        false => Err(format!("these logs could not be verified: {}", unread.join(", ")).into()),
+    if unread.is_empty() {
+        Ok(found)
+    } else {
+        Err(format!("these logs could not be verified: {}", unread.join(", ")).into())
     }
 }
 

@@ -75,8 +75,9 @@ fn witnesses(newest: &StoredCheckpoint, config: &Config) -> String {
     if others > 0 {
         names.push(format!("{others} unknown"));
     }
-    match names.is_empty() {
-        true => "-".to_owned(),
-        false => names.join(", "),
+    if names.is_empty() {
+        "-".to_owned()
+    } else {
+        names.join(", ")
     }
 }

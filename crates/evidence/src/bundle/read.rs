@@ -64,32 +64,30 @@ impl<R: Read> Reader<R> {
         let mut first: Json = values.next().ok_or_else(|| form("the file is empty"))??;
         let rotations = rotations(first.take("rotations"))?;
         let is_lines = !first.has("entry");
-        let (facts, only) = match is_lines {
-            true => (first.fields(["format", "log", "vkey", "made_by"])?, None),
-            false => {
-                let tdmrep = first.take("tdmrep");
-                let names = [
-                    "format", "log", "vkey", "made_by", "record", "entry", "proof", "objects",
-                    "robots",
-                ];
-                let [
-                    format,
-                    log,
-                    vkey,
-                    made_by,
-                    record,
-                    entry,
-                    proof,
-                    objects,
-                    robots,
-                ] = first.fields(names)?;
-                let rest = EXHIBIT.map(str::to_owned);
-                let only = [record, entry, proof, objects, robots];
-                let only = rest.into_iter().zip(only);
-                let tdmrep = tdmrep.map(|tdmrep| ("tdmrep".to_owned(), tdmrep));
-                let only = Json::Map(only.chain(tdmrep).collect());
-                ([format, log, vkey, made_by], Some(only))
-            }
+        let (facts, only) = if is_lines {
+            (first.fields(["format", "log", "vkey", "made_by"])?, None)
+        } else {
+            let tdmrep = first.take("tdmrep");
+            let names = [
+                "format", "log", "vkey", "made_by", "record", "entry", "proof", "objects", "robots",
+            ];
+            let [
+                format,
+                log,
+                vkey,
+                made_by,
+                record,
+                entry,
+                proof,
+                objects,
+                robots,
+            ] = first.fields(names)?;
+            let rest = EXHIBIT.map(str::to_owned);
+            let only = [record, entry, proof, objects, robots];
+            let only = rest.into_iter().zip(only);
+            let tdmrep = tdmrep.map(|tdmrep| ("tdmrep".to_owned(), tdmrep));
+            let only = Json::Map(only.chain(tdmrep).collect());
+            ([format, log, vkey, made_by], Some(only))
         };
         let [format, log, vkey, made_by] = facts;
         if format.text("format")? != FORMAT {
@@ -177,19 +175,17 @@ impl<R: Read> Reader<R> {
     fn take(&mut self, object: Json, has_kind: bool) -> Result<(String, Digest), Malformed> {
         let is_text = object.has("body");
         let name = if is_text { "body" } else { "body_base64" };
-        let (kind, sha256, body) = match has_kind {
-            true => {
-                let [kind, sha256, body] = object.fields(["kind", "sha256", name])?;
-                (kind.text("kind")?, sha256, body)
-            }
-            false => {
-                let [sha256, body] = object.fields(["sha256", name])?;
-                (String::new(), sha256, body)
-            }
+        let (kind, sha256, body) = if has_kind {
+            let [kind, sha256, body] = object.fields(["kind", "sha256", name])?;
+            (kind.text("kind")?, sha256, body)
+        } else {
+            let [sha256, body] = object.fields(["sha256", name])?;
+            (String::new(), sha256, body)
         };
-        let body = match is_text {
-            true => body.text(name)?.into_bytes(),
-            false => octets(body, name)?,
+        let body = if is_text {
+            body.text(name)?.into_bytes()
+        } else {
+            octets(body, name)?
         };
         let (named, digest) = (sha256.text("sha256")?, super::sha256(&body));
         if hex(digest) != named {
@@ -239,9 +235,10 @@ fn rotations(all: Option<Json>) -> Result<Vec<Rotation>, Malformed> {
 
 fn entry_of(json: Json) -> Result<Vec<u8>, Malformed> {
     let entry = octets(json, "entry")?;
-    match entry.len() > entry::MAX {
-        true => Err(form("an entry is too long")),
-        false => Ok(entry),
+    if entry.len() > entry::MAX {
+        Err(form("an entry is too long"))
+    } else {
+        Ok(entry)
     }
 }
 

@@ -52,9 +52,10 @@ impl Gap {
         }
         let count = subtrees(first, end).count();
         let hashes = self.hashes.get(from..from + count)?.to_vec();
-        match first == at {
-            true => Self::new((at, end), hashes),
-            false => None,
+        if first == at {
+            Self::new((at, end), hashes)
+        } else {
+            None
         }
     }
 

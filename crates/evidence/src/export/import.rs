@@ -219,9 +219,10 @@ impl<P: FnMut(u64, u64)> Import<'_, P> {
             given_up,
             ..
         } = step.file(self.start..end, report)?;
-        let root = match size < end {
-            true => filing.root(size)?,
-            false => filing.end().1,
+        let root = if size < end {
+            filing.root(size)?
+        } else {
+            filing.end().1
         };
         if root != checkpoint.root {
             return Err(ImportError::Root { size, known });
@@ -373,21 +374,24 @@ fn require_continued(
         let opened = note.and_then(|note| Checkpoint::open(&note, &log).ok().map(drop));
         opened.ok_or(ImportError::Copy)?;
     }
-    let met = match newest < known {
-        true => Some(newest),
-        false => export.checkpoints.contains(&known).then_some(known),
+    let met = if newest < known {
+        Some(newest)
+    } else {
+        export.checkpoints.contains(&known).then_some(known)
     };
     let Some(size) = met.filter(|size| *size > 0) else {
         return Ok(());
     };
     let signed = open(export, size, keys)?;
-    let ours = match size == known {
-        true => Some(root),
-        false => copy.root(size)?,
+    let ours = if size == known {
+        Some(root)
+    } else {
+        copy.root(size)?
     };
-    match ours.is_none_or(|ours| ours == signed.checkpoint.root) {
-        true => Ok(()),
-        false => Err(ImportError::Contradiction(size)),
+    if ours.is_none_or(|ours| ours == signed.checkpoint.root) {
+        Ok(())
+    } else {
+        Err(ImportError::Contradiction(size))
     }
 }
 
@@ -418,9 +422,10 @@ fn open(export: &Exported, size: u64, keys: &Trusted<'_>) -> Result<SignedCheckp
     let known = keys.at(size);
     let opened = Checkpoint::open(&note, &known);
     let (checkpoint, _) = opened.map_err(|error| ImportError::Signature { size, error })?;
-    match checkpoint.size == size && checkpoint.origin == export.log {
-        true => Ok(SignedCheckpoint { checkpoint, note }),
-        false => Err(ImportError::Misnamed(size)),
+    if checkpoint.size == size && checkpoint.origin == export.log {
+        Ok(SignedCheckpoint { checkpoint, note })
+    } else {
+        Err(ImportError::Misnamed(size))
     }
 }
 

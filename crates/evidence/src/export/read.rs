@@ -9,14 +9,13 @@ use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use rustix::fs::OFlags;
-use serde_json::Value;
 use thiserror::Error;
 
 use super::{
-    ExportDir, FORMAT, Gap, Ground, HEAD, body_file, checkpoint_file, entries_file, gap_file,
+    ExportDir, Gap, Ground, HEAD, Head, body_file, checkpoint_file, entries_file, gap_file,
     gap_indices, ground_file, indices, number,
 };
-use crawlgate_block::{Block, MAX_OCTETS, unpack_frame};
+use crawlgate_block::{Block, BlockError, MAX_OCTETS, unpack_frame};
 use crawlgate_record::{self as entry, Digest};
 use crawlgate_tlog::{KeyName, MAX_NOTE, Note, VerifierKey};
 
@@ -66,16 +65,12 @@ impl Exported {
     /// When it is no export, or cannot be read.
     pub fn open(path: &Path) -> Result<Self, Faulty> {
         let head = path.join(HEAD);
-        let text = read(&head, MAX_HEAD)?;
-        let said: Value = serde_json::from_slice(&text).unwrap_or_default();
-        let word = |name| said.get(name).and_then(Value::as_str);
-        if word("format") != Some(FORMAT) {
-            return Err(Faulty::of(&head, &"this is no export of crawlgate"));
-        }
-        let log = word("log").unwrap_or_default().parse();
-        let log: KeyName = log.map_err(|error| Faulty::of(&head, &error))?;
-        let vkey = word("vkey").map(str::parse::<VerifierKey>).transpose();
-        let vkey = vkey.map_err(|error| Faulty::of(&head, &error))?;
+        let faulty = |why: &dyn Display| Faulty::of(&head, why);
+        let said = Head::read(&read(&head, MAX_HEAD)?);
+        let said = said.ok_or_else(|| faulty(&"this is no export of crawlgate"))?;
+        let log: KeyName = said.log.parse().map_err(|error| faulty(&error))?;
+        let vkey = said.vkey.as_deref().map(str::parse::<VerifierKey>);
+        let vkey = vkey.transpose().map_err(|error| faulty(&error))?;
         let mut exported = Self {
             path: path.to_owned(),
             log,
@@ -175,6 +170,13 @@ impl Exported {
         Some((*first, *end))
     }
 
+    /// Returns the index behind the last entry, or behind the last gap that is stated.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        let gaps = self.gaps.iter().map(|(_, end)| *end);
+        self.blocks.values().copied().chain(gaps).max().unwrap_or(0)
+    }
+
     /// Returns the first index behind `index` at which a file of entries begins, or a stated gap.
     #[must_use]
     pub fn next_behind(&self, index: u64) -> Option<u64> {
@@ -223,20 +225,9 @@ impl Exported {
         if block.len() as u64 != end - first {
             return Err(faulty(&"another number of records than its name says"));
         }
-        let (mut entry, mut octets) = (Vec::new(), 0);
-        for (place, index) in (first..end).enumerate() {
-            entry.clear();
-            block
-                .entry(place, &mut entry)
-                .map_err(|error| faulty(&error))?;
-            octets += entry.len();
-            // A few words of a block could stand for entries without end.
-            if entry.len() > entry::MAX || octets > MAX_OCTETS + entry::MAX {
-                return Err(faulty(&"more octets of records than a block holds"));
-            }
-            visit(index, &entry)?;
-        }
-        Ok(())
+        visit_entries(&block, faulty, |place, entry| {
+            visit(first + place as u64, entry)
+        })
     }
 
     /// Returns a body. `None` if it is not there.
@@ -249,13 +240,45 @@ impl Exported {
             return Ok(None);
         }
         let faulty = |why: &dyn Display| Faulty::of(&path, why);
-        let unpacked = unpack_frame(&read(&path, MAX_BODY)?, MAX_BODY);
-        let body = unpacked.map_err(|_| faulty(&"it cannot be unpacked"))?;
-        match digest(&SHA256, &body).as_ref() == sha256 {
-            true => Ok(Some(body)),
-            false => Err(faulty(&"another body than its name says")),
+        match unpacked(&read(&path, MAX_BODY)?, sha256) {
+            Ok(Some(body)) => Ok(Some(body)),
+            Ok(None) => Err(faulty(&"another body than its name says")),
+            Err(_) => Err(faulty(&"it cannot be unpacked")),
         }
     }
+}
+
+/// Gives `visit` each entry of a block that a stranger may have made, with its place in it.
+///
+/// # Errors
+/// With a `fault` when the block is damaged, or as `visit` fails.
+pub(super) fn visit_entries<E>(
+    block: &Block<'_>,
+    fault: impl Fn(&dyn Display) -> E,
+    mut visit: impl FnMut(usize, &[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let (mut entry, mut octets) = (Vec::new(), 0);
+    for place in 0..block.len() {
+        entry.clear();
+        let restored = block.entry(place, &mut entry);
+        restored.map_err(|error| fault(&error))?;
+        octets += entry.len();
+        // A few words of a block could stand for entries without end.
+        if entry.len() > entry::MAX || octets > MAX_OCTETS + entry::MAX {
+            return Err(fault(&"more octets of records than a block holds"));
+        }
+        visit(place, &entry)?;
+    }
+    Ok(())
+}
+
+/// Returns the body in the octets of a file. `None` if it has another digest.
+///
+/// # Errors
+/// When it cannot be unpacked.
+pub(super) fn unpacked(octets: &[u8], sha256: &Digest) -> Result<Option<Vec<u8>>, BlockError> {
+    let body = unpack_frame(octets, MAX_BODY)?;
+    Ok((digest(&SHA256, &body).as_ref() == sha256).then_some(body))
 }
 
 /// Reads a file of at most so many octets. Neither a pipe nor a link is opened: the files come from elsewhere.
@@ -273,8 +296,9 @@ fn read(path: &Path, max: usize) -> Result<Vec<u8>, Faulty> {
     let mut octets = Vec::new();
     let mut file = file.take(max as u64 + 1);
     file.read_to_end(&mut octets).map_err(failed)?;
-    match octets.len() > max {
-        true => Err(Faulty::of(path, &format!("more than {max} octets"))),
-        false => Ok(octets),
+    if octets.len() > max {
+        Err(Faulty::of(path, &format!("more than {max} octets")))
+    } else {
+        Ok(octets)
     }
 }

@@ -3,13 +3,9 @@
 //! Compressed octets may differ where another version of crawlgate has written them, a checkpoint may have got further
 //! cosignatures meanwhile, and a log another key. Such files are the same.
 
-use aws_lc_rs::digest::{SHA256, digest};
-use serde_json::Value;
-
-use super::ExportDir;
-use super::read::MAX_BODY;
-use crawlgate_block::{Block, MAX_OCTETS, unpack_frame};
-use crawlgate_record as entry;
+use super::read::{unpacked, visit_entries};
+use super::{ExportDir, Head};
+use crawlgate_block::Block;
 use crawlgate_text::from_hex;
 use crawlgate_tlog::{Hash, Note, leaf_hash};
 
@@ -41,8 +37,7 @@ pub fn is_whole_body(name: &str, octets: &[u8]) -> bool {
     let Some(sha256) = sha256.and_then(from_hex::<32>) else {
         return false;
     };
-    let body = unpack_frame(octets, MAX_BODY);
-    body.is_ok_and(|body| digest(&SHA256, &body).as_ref() == sha256)
+    matches!(unpacked(octets, &sha256), Ok(Some(_)))
 }
 
 fn place_of(name: &str) -> Option<(ExportDir, &str)> {
@@ -54,17 +49,12 @@ fn place_of(name: &str) -> Option<(ExportDir, &str)> {
 /// Returns the leaf hashes of the entries in a block.
 fn entries(octets: &[u8]) -> Option<Vec<Hash>> {
     let block = Block::read(octets).ok()?;
-    let (mut hashes, mut entry, mut whole) = (Vec::new(), Vec::new(), 0);
-    for place in 0..block.len() {
-        entry.clear();
-        block.entry(place, &mut entry).ok()?;
-        whole += entry.len();
-        // A few words of a block could stand for entries without end.
-        if whole > MAX_OCTETS + entry::MAX {
-            return None;
-        }
-        hashes.push(leaf_hash(&entry));
-    }
+    let mut hashes = Vec::new();
+    let leaf = |_, entry: &[u8]| {
+        hashes.push(leaf_hash(entry));
+        Ok(())
+    };
+    visit_entries(&block, |_| (), leaf).ok()?;
     Some(hashes)
 }
 
@@ -73,16 +63,16 @@ fn signed_text(octets: &[u8]) -> Option<String> {
     Some(note.text().to_owned())
 }
 
-/// Returns the format and the name of the log in a head.
-fn log(octets: &[u8]) -> Option<(Value, Value)> {
-    let head: Value = serde_json::from_slice(octets).ok()?;
-    Some((head.get("format")?.clone(), head.get("log")?.clone()))
+fn log(octets: &[u8]) -> Option<String> {
+    Some(Head::read(octets)?.log)
 }
 
 #[cfg(test)]
 mod tests {
+    use aws_lc_rs::digest::{SHA256, digest};
+
     use super::*;
-    use crate::export::{body_file, checkpoint_file, entries_file, ground_file};
+    use crate::export::{FORMAT, body_file, checkpoint_file, entries_file, ground_file};
     use crawlgate_block::BlockWriter;
     use crawlgate_tlog::samples::{cosign, pair};
     use crawlgate_tlog::{EMPTY_ROOT, Signer};
@@ -111,7 +101,7 @@ mod tests {
         let (_, line) = cosign(note(0).text(), "witness", 3, 1_795_176_000);
         cosigned.extend(format!("{line}\n").into_bytes());
         let head = |key: &str, log: &str| {
-            let text = format!("{{\"format\":\"f\",\"log\":\"{log}\",\"vkey\":\"{key}\"}}");
+            let text = format!("{{\"format\":\"{FORMAT}\",\"log\":\"{log}\",\"vkey\":\"{key}\"}}");
             text.into_bytes()
         };
         let entries = entries_file(0, 2);

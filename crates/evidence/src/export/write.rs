@@ -4,62 +4,22 @@
 //! name, and the checkpoint comes last: a reader of the destination finds everything up to each checkpoint in it. In the place of
 //! bundles that cannot be read, or are other than signed, stands a [gap](super::Gap).
 
-mod error;
-mod folder;
-mod held;
-mod missing;
-mod signed;
-
 use std::collections::HashSet;
-use std::pin::Pin;
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{SHA256, digest};
-
-pub use self::error::{DestinationError, FolderError, NoProof, WriteError};
-pub use self::folder::{Folder, head_text};
-pub use self::held::HeldCheckpoint;
-use self::missing::bundles;
-use self::signed::SignedRoots;
-use super::{ExportDir, body_file, checkpoint_file, entries_file, ground_file};
+pub use super::error::{NoProof, WriteError};
+use super::{ExportDir, Gap, body_file, checkpoint_file, entries_file, gap_file, ground_file};
+use crate::destination::{Destination, Listener};
 use crate::lost::{end_of_dropped, told};
+use crate::slice::{Bundle, Roots, leaves_of, whole_body};
 use crawlgate_block::{BlockError, BlockWriter, MAX_ENTRIES, PushError};
 use crawlgate_record::{Basis, Digest, Entry};
-use crawlgate_store::{
-    ObjectKind, Records, Store, StoreError, StoreErrorKind, StoredDecision, objects_of,
-};
+use crawlgate_store::{ObjectKind, Records, Store, StoreError, StoredDecision, objects_of};
 use crawlgate_text::hex;
-use crawlgate_tlog::{BUNDLE, Checkpoint, EntryProof, Note, leaf_hash};
-
-/// Records to read at once.
-const PAGE: usize = 1_024;
+use crawlgate_tlog::{BUNDLE, Checkpoint, EntryProof, Hash, Note, Tree};
 
 /// Level of zstd.
 const LEVEL: i32 = 3;
-
-/// The future of a destination's answer.
-pub type Placing<'a, T> = Pin<Box<dyn Future<Output = Result<T, DestinationError>> + Send + 'a>>;
-
-/// A place that takes the files of an export.
-pub trait Destination: Send + Sync {
-    /// Tells whether a file is surely there, as far as that is known without a question.
-    fn has(&self, name: &str) -> bool;
-
-    /// Puts a file in its place as a whole, and on the disk, unless it is there already.
-    fn put<'a>(&'a self, name: &'a str, content: &'a [u8]) -> Placing<'a, ()>;
-}
-
-/// A listener to an export under way.
-pub trait Listener: Send {
-    /// Takes note of something that is missing or wrong.
-    fn fault(&mut self, what: &str);
-
-    /// Takes note of records that are lost, or in the place of which a gap is written. A fault tells of them, too.
-    fn missing(&mut self, records: u64);
-
-    /// Takes note of how many of how many records are written.
-    fn written(&mut self, records: u64, of: u64);
-}
 
 /// The words on a store that does not lead to the root which was signed over some records.
 #[must_use]
@@ -123,47 +83,46 @@ impl Export<'_> {
             self.tell_gone(first, next).await?;
         }
         // Whole bundles are compared, also the one of which a part was exported before.
-        let mut at = next - next % BUNDLE;
-        let Some(signed) = SignedRoots::of(self.store, checkpoint, at).await? else {
+        let start = next - next % BUNDLE;
+        let roots = Roots::of(self.store, size).await?;
+        if !roots.lead_to(checkpoint, start) {
             return Ok(false);
-        };
+        }
         if kept > first {
-            let ground = signed.ground.to_bytes();
+            let ground = roots.ground(next).unwrap_or_default().to_bytes();
             self.destination.put(&ground_file(next), &ground).await?;
         }
         let mut block = PendingFile::at(next)?;
         let mut gap: Option<u64> = None;
+        let mut at = start;
         while at < size {
-            for records in bundles(self.store, at, size).await? {
-                let count = (size - at).min(BUNDLE);
-                let records = records.filter(|records| {
-                    let leaves: Vec<_> = records.iter().map(|one| leaf_hash(&one.entry)).collect();
-                    signed.has(at, &leaves)
-                });
-                match &records {
-                    None if gap.is_none() => {
-                        let begin = at.max(next);
-                        self.put(std::mem::replace(&mut block, PendingFile::at(begin)?))
-                            .await?;
-                        gap = Some(begin);
+            let count = (size - at).min(BUNDLE);
+            match Bundle::read(self.store, at, count).await? {
+                Bundle::Dropped => return Err(WriteError::DroppedMeanwhile { after: at }),
+                Bundle::Whole(records)
+                    if roots.bundle(at) == Some(Tree::root_of(&leaves_of(&records))) =>
+                {
+                    if let Some(begin) = gap.take() {
+                        self.gap(&roots, (begin, at), start).await?;
+                        block = PendingFile::at(at)?;
                     }
-                    None => {}
-                    Some(records) => {
-                        if let Some(begin) = gap.take() {
-                            self.gap(&signed, begin, at).await?;
-                            block = PendingFile::at(at)?;
-                        }
-                        for record in records.iter().filter(|one| one.seq > next) {
-                            self.entry(record, &mut block).await?;
-                        }
+                    for record in records.iter().filter(|one| one.seq > next) {
+                        self.entry(record, &mut block).await?;
                     }
                 }
-                at += count;
+                Bundle::Whole(_) | Bundle::Lost(_) if gap.is_none() => {
+                    let begin = at.max(next);
+                    let whole = std::mem::replace(&mut block, PendingFile::at(begin)?);
+                    self.put(whole).await?;
+                    gap = Some(begin);
+                }
+                Bundle::Whole(_) | Bundle::Lost(_) => {}
             }
+            at += count;
             self.listener.written(at.saturating_sub(next), size - next);
         }
         match gap {
-            Some(begin) => self.gap(&signed, begin, at).await?,
+            Some(begin) => self.gap(&roots, (begin, at), start).await?,
             None => self.put(block).await?,
         }
         Ok(true)
@@ -187,6 +146,64 @@ impl Export<'_> {
                 .fault(&told(records, "the export goes without them"));
         }
         Ok(())
+    }
+
+    /// Writes the statement that the entries from `first` to before `end` are missing. The roots are those from `start` on.
+    async fn gap(
+        &mut self,
+        roots: &Roots,
+        (first, end): (u64, u64),
+        start: u64,
+    ) -> Result<(), WriteError> {
+        let records = Records::at(first, end - 1);
+        let to_bundle = if first.is_multiple_of(BUNDLE) {
+            Vec::new()
+        } else {
+            self.rest_of_bundle(roots, first, start).await?
+        };
+        let whole = roots.bundles(first.next_multiple_of(BUNDLE), end);
+        let whole = whole.unwrap_or_default();
+        let gap = Gap::new((first, end), [to_bundle, whole].concat());
+        let gap = gap.ok_or(WriteError::NoPlace(records))?;
+        self.destination
+            .put(&gap_file(first, end), &gap.to_bytes())
+            .await?;
+        self.gaps.push((first, end));
+        let are = records.are();
+        self.listener.missing(end - first);
+        self.listener.fault(&format!(
+            "{records} {are} damaged, or other than signed: a statement of the gap stands in their place; `crawlgate store \
+             check` tells more"
+        ));
+        Ok(())
+    }
+
+    /// Returns the hashes that follow the first entries of a damaged bundle, up to its end. They are kept with the checkpoint
+    /// over those entries.
+    async fn rest_of_bundle(
+        &self,
+        roots: &Roots,
+        first: u64,
+        start: u64,
+    ) -> Result<Vec<Hash>, WriteError> {
+        let end = first.next_multiple_of(BUNDLE);
+        let failed = |why: NoProof| WriteError::NotContinued {
+            records: Records::at(first, end - 1),
+            before: first,
+            why,
+        };
+        let proof = self.store.consistency(first, end).await;
+        let proof = proof.map_err(|error| failed(error.into()))?;
+        let checkpoints = self.store.checkpoints().await?;
+        let known = checkpoints.iter().find(|one| one.size == first);
+        let known = known.and_then(|one| one.content());
+        let known = known.ok_or_else(|| failed(NoProof::NoCheckpoint))?;
+        let root = roots
+            .root(start, end)
+            .ok_or_else(|| failed(NoProof::NoRoot))?;
+        let proven = proof.verify(&known.root, &root);
+        proven.map_err(|error| failed(error.into()))?;
+        Ok(proof.behind())
     }
 
     /// Adds an entry to the next file, after the bodies that it names.
@@ -246,9 +263,8 @@ impl Export<'_> {
                 continue;
             }
             let body = self.store.object(*digest).await;
-            let body = self
-                .body(kind.name(), ExportDir::Objects, digest, body)
-                .await?;
+            let body = self.body(kind.name(), (ExportDir::Objects, digest), body);
+            let body = body.await?;
             let Some(body) = body else {
                 continue;
             };
@@ -257,7 +273,7 @@ impl Export<'_> {
                 && self.written.insert(*robots)
             {
                 let body = self.store.snapshot(*robots).await;
-                self.body("robots.txt", ExportDir::Robots, robots, body)
+                self.body("robots.txt", (ExportDir::Robots, robots), body)
                     .await?;
             }
         }
@@ -268,16 +284,10 @@ impl Export<'_> {
     async fn body(
         &mut self,
         what: &str,
-        place: ExportDir,
-        sha256: &Digest,
+        (place, sha256): (ExportDir, &Digest),
         body: Result<Option<Vec<u8>>, StoreError>,
     ) -> Result<Option<Vec<u8>>, WriteError> {
-        let body = match body {
-            Err(error) if error.kind == StoreErrorKind::Corrupt => None,
-            body => body?,
-        };
-        let is_whole = |body: &Vec<u8>| digest(&SHA256, body).as_ref() == sha256;
-        let Some(body) = body.filter(is_whole) else {
+        let Some(body) = whole_body(body, sha256)? else {
             self.listener.fault(&format!(
                 "the {what} with SHA-256 {} is gone; the export goes without it",
                 hex(sha256)

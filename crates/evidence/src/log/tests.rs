@@ -118,6 +118,13 @@ fn start(on_failure: OnFailure, bounds: Bounds, sinks: Vec<Box<dyn Sink>>) -> Lo
     Log::start(&config(on_failure), None, sinks, &clock, bounds, pace).unwrap()
 }
 
+/// Starts a log with one sink that takes so many lines.
+fn start_with_room(room: usize) -> (Log, LimitedSink) {
+    let sink = LimitedSink::with_room(room);
+    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
+    (log, sink)
+}
+
 fn record(log: &Log, reason: &'static str) {
     record_of(
         log,
@@ -162,8 +169,7 @@ async fn is_pending<T>(future: impl Future<Output = T>) -> bool {
 
 #[tokio::test]
 async fn records_are_written_in_order() {
-    let sink = LimitedSink::with_room(100);
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
+    let (log, sink) = start_with_room(100);
     for reason in ["a", "b", "c"] {
         log.ready().await.unwrap();
         record(&log, reason);
@@ -181,8 +187,7 @@ async fn records_are_written_in_order() {
 
 #[tokio::test]
 async fn a_process_tells_its_start_its_settings_what_it_forwarded_and_its_end() {
-    let sink = LimitedSink::with_room(100);
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
+    let (log, sink) = start_with_room(100);
     let mut settings = config(OnFailure::Deny);
     log.settings(&settings);
     log.begin(&settings);
@@ -268,8 +273,7 @@ async fn memory_is_bounded_even_if_no_record_may_be_lost() {
 #[tokio::test]
 async fn closing_tries_once_more_and_returns_the_outcome() {
     for (room, is_written) in [(100, true), (0, false)] {
-        let sink = LimitedSink::default();
-        let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
+        let (log, sink) = start_with_room(0);
         record(&log, "a");
         log.flush().await.unwrap_err();
         sink.make_room(room);
@@ -287,8 +291,7 @@ async fn closing_tries_once_more_and_returns_the_outcome() {
 
 #[tokio::test]
 async fn only_the_wanted_decisions_are_recorded_also_after_a_reload() {
-    let sink = LimitedSink::with_room(100);
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
+    let (log, sink) = start_with_room(100);
     let allowed = || {
         let decision = Decision::sample();
         let redacts = log.redacts_query();
@@ -341,11 +344,7 @@ fn durability_is_strict_if_configured_and_records_are_kept() {
     strict.audit.durability = Durability::Strict;
     let nowhere = Log::open(&strict, None, &Clock::system()).unwrap();
     assert!(!nowhere.is_strict());
-    let log = start(
-        OnFailure::Deny,
-        BOUNDS,
-        vec![Box::new(LimitedSink::with_room(1))],
-    );
+    let (log, _) = start_with_room(1);
     assert!(!log.is_strict());
     log.adopt(&strict);
     assert!(log.is_strict());

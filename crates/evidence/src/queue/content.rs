@@ -209,9 +209,10 @@ impl Inner {
             release: env!("CARGO_PKG_VERSION"),
             configuration: &configuration,
         };
-        let kind = match is_end {
-            true => EventKind::Stopped(process),
-            false => EventKind::Started(process),
+        let kind = if is_end {
+            EventKind::Stopped(process)
+        } else {
+            EventKind::Started(process)
         };
         self.tell(kind, now);
     }

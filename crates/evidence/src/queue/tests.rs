@@ -10,6 +10,16 @@ use crawlgate_origins::state::State as OriginState;
 use crawlgate_record::{Entry, Event, EventKind};
 use crawlgate_store::Entries;
 
+/// Returns a queue with the same room for all.
+fn queue(room: usize, clock: &Clock) -> Queue {
+    let bounds = Bounds {
+        write: room,
+        wait: room,
+        lose: room,
+    };
+    Queue::new(bounds, true, clock.clone())
+}
+
 fn take(queue: &Queue) -> Batch {
     let clock = Clock::manual(Moment::default());
     queue
@@ -53,12 +63,7 @@ const NOTHING: Option<Unrecorded> = Some(Unrecorded {
 
 #[test]
 fn a_failure_and_its_end_are_reported_once() {
-    let bounds = Bounds {
-        write: 100,
-        wait: 100,
-        lose: 100,
-    };
-    let queue = Queue::new(bounds, true, Clock::manual(Moment::default()));
+    let queue = queue(100, &Clock::manual(Moment::default()));
     let failure = || LogFailed::new("log", &io::Error::from(io::ErrorKind::StorageFull));
     for _ in 0..2 {
         put(&queue);
@@ -72,13 +77,8 @@ fn a_failure_and_its_end_are_reported_once() {
 
 #[test]
 fn requests_refused_during_a_failure_are_one_event_after_it() {
-    let bounds = Bounds {
-        write: 1_000,
-        wait: 1_000,
-        lose: 1_000,
-    };
     let clock = Clock::manual(Moment::from_millis(5_000));
-    let queue = Queue::new(bounds, true, clock.clone());
+    let queue = queue(1_000, &clock);
     let ready = || {
         let mut ready = std::pin::pin!(queue.ready());
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -156,13 +156,8 @@ fn unwritten_lines_still_fill_the_queue() {
 #[test]
 fn late_records_make_requests_wait_and_a_stuck_write_refuses_them() {
     let millis = Duration::from_millis;
-    let bounds = Bounds {
-        write: 100,
-        wait: 100,
-        lose: 100,
-    };
     let clock = Clock::manual(Moment::default());
-    let queue = Queue::new(bounds, true, clock.clone());
+    let queue = queue(100, &clock);
     let put = || put(&queue);
     let take = || {
         let batch = queue.take(Entries::default(), Duration::ZERO, &clock);
@@ -205,13 +200,8 @@ fn late_records_make_requests_wait_and_a_stuck_write_refuses_them() {
 
 #[test]
 fn a_withdrawn_record_is_dropped_or_contradicted_by_an_event() {
-    let bounds = Bounds {
-        write: 1_000,
-        wait: 1_000,
-        lose: 1_000,
-    };
     let clock = Clock::manual(Moment::default());
-    let queue = Queue::new(bounds, true, clock.clone());
+    let queue = queue(1_000, &clock);
     let put = |id| {
         put_with(&queue, id, &Grounds::default());
     };
@@ -255,12 +245,7 @@ fn a_withdrawn_record_is_dropped_or_contradicted_by_an_event() {
 
 #[test]
 fn the_objects_of_a_withdrawn_record_are_written_with_an_entry() {
-    let bounds = Bounds {
-        write: 100_000,
-        wait: 100_000,
-        lose: 100_000,
-    };
-    let queue = Queue::new(bounds, true, Clock::manual(Moment::default()));
+    let queue = queue(100_000, &Clock::manual(Moment::default()));
     let time = Moment::from_millis(1_795_176_000_000);
     let put = |id| {
         let state = unreachable();
@@ -285,12 +270,7 @@ fn the_objects_of_a_withdrawn_record_are_written_with_an_entry() {
 
 #[test]
 fn an_object_is_queued_once_and_again_after_the_queue_has_forgotten() {
-    let bounds = Bounds {
-        write: usize::MAX,
-        wait: usize::MAX,
-        lose: usize::MAX,
-    };
-    let queue = Queue::new(bounds, true, Clock::manual(Moment::default()));
+    let queue = queue(usize::MAX, &Clock::manual(Moment::default()));
     let put = |n: u64| {
         let mut state = unreachable();
         if let OriginState::Unreachable { outage, .. } = &mut state {

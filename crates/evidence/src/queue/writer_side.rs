@@ -160,9 +160,10 @@ impl Queue {
                 "decisions reach the store late, and requests wait for them: the disk is slow"
             );
         }
-        Some(match age < BEHIND {
-            true => BEHIND - age,
-            false => STUCK - writing,
+        Some(if age < BEHIND {
+            BEHIND - age
+        } else {
+            STUCK - writing
         })
     }
 

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use super::content::{CheckpointFacts, LogFacts};
 use super::gathering::Gathering;
 use crate::verify::case::Trusted;
-use crate::verify::covering::CoveringCheckpoint;
+use crate::verify::keys::CoveringCheckpoint;
 use crawlgate_policy::overrides::Override;
 use crawlgate_record::Digest;
 use crawlgate_store::logs::{Log, Logs};

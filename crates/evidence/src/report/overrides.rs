@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::content::OverrideRow;
 use super::rows::time;
 use super::{Readable, ReportQuery};
-use crawlgate_policy::overrides::Override;
+use crate::grounds::asserted;
 use crawlgate_record::{Asserted, Digest, origin_parts};
 use crawlgate_store::StoreError;
 use crawlgate_store::figures::{Figures, NotedKind, Sum};
@@ -24,10 +24,10 @@ pub(super) async fn overrides(
     let mut rows: BTreeMap<Key, OverrideRow> = BTreeMap::new();
     let (present, removed) = logs.overrides().await?;
     for one in present {
-        add(&mut rows, of_store(&one));
+        add(&mut rows, asserted(&one, of_record));
     }
     for one in removed {
-        let row = add(&mut rows, of_store(&one.asserted));
+        let row = add(&mut rows, asserted(&one.asserted, of_record));
         row.removed = Some(time_text(one.time));
         row.removed_by = Some(one.by);
     }
@@ -44,12 +44,12 @@ pub(super) async fn overrides(
     }
     let named: Vec<Digest> = digests.keys().copied().collect();
     let bodies = logs.objects(&named).await?;
-    let asserted = |digest: &Digest| {
+    let body_of = |digest: &Digest| {
         let body = bodies.get(digest);
         body.and_then(|body| Asserted::read(body).ok())
     };
     for (digest, decisions) in &digests {
-        if let Some(asserted) = asserted(digest) {
+        if let Some(asserted) = body_of(digest) {
             let row = add(&mut rows, of_record(&asserted));
             row.decisions += *decisions;
         }
@@ -58,7 +58,7 @@ pub(super) async fn overrides(
         let NotedKind::OverrideRemoved { overridden, by } = &event.kind else {
             continue;
         };
-        if let Some(asserted) = asserted(overridden) {
+        if let Some(asserted) = body_of(overridden) {
             let row = add(&mut rows, of_record(&asserted));
             row.removed.get_or_insert_with(|| time(event.time));
             row.removed_by.get_or_insert_with(|| by.clone());
@@ -78,22 +78,6 @@ fn add(rows: &mut BTreeMap<Key, OverrideRow>, row: OverrideRow) -> &mut Override
         row.created.clone(),
     );
     rows.entry(key).or_insert(row)
-}
-
-fn of_store(one: &Override) -> OverrideRow {
-    OverrideRow {
-        id: one.id.to_string(),
-        origin: one.origin.as_str().to_owned(),
-        pattern: one.pattern.clone(),
-        action: one.action.as_str(),
-        by: one.by.clone(),
-        reason: one.reason.clone(),
-        created: created(one.created),
-        until: one.until.map(time_text),
-        removed: None,
-        removed_by: None,
-        decisions: 0,
-    }
 }
 
 fn of_record(one: &Asserted<'_>) -> OverrideRow {

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::remote::{ServiceError, TokenError};
+use crate::destination::FolderError;
 use crate::export::Faulty;
-use crate::export::write::{FolderError, WriteError, contradiction};
+use crate::export::write::{WriteError, contradiction};
 use crate::verify::named_keys::KeyError;
 use crawlgate_store::StoreError;
 use crawlgate_text::json::printable;

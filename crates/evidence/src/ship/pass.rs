@@ -15,11 +15,11 @@ use super::error::{CheckpointFault, Failure};
 use super::remote::{Client, Service};
 use super::status::StatusCell;
 use super::{PassResult, STEP, Shipper, Target};
+use crate::destination::{Destination, Folder, Listener};
 use crate::export::same::is_same;
-use crate::export::write::{self, Destination, Folder, Listener, head_text};
-use crate::export::{HEAD, checkpoint_file};
+use crate::export::{HEAD, Head, checkpoint_file, write};
 use crate::verify::case::{Trusted, Uncovered};
-use crate::verify::covering::CoveringCheckpoint;
+use crate::verify::keys::CoveringCheckpoint;
 use crawlgate_store::StoredCheckpoint;
 use crawlgate_tlog::{BUNDLE, Checkpoint, Note};
 
@@ -91,7 +91,7 @@ impl Shipper {
             return Err(Failure::Empty { path, shipped });
         }
         let newest = &log.newest.checkpoint;
-        let folder = Folder::open(path, newest, &log.trusted.keys.all, NAMED)?;
+        let folder = Folder::of_export(path, newest, &log.trusted.keys.all, NAMED)?;
         folder.require_continued(&self.store, newest).await?;
         let size = folder.size();
         // Before anything can fail: retention must not drop what an older copy at the place lacks.
@@ -100,7 +100,7 @@ impl Shipper {
         }
         folder.require_whole_end()?;
         if size < newest.size {
-            return self.bring(&folder, (size, folder.end()?), log).await;
+            return self.bring(&folder, (size, folder.end()), log).await;
         }
         self.note(size).await?;
         self.status.look(log.checkpoints);
@@ -119,7 +119,7 @@ impl Shipper {
         if shipped >= newest.size {
             return Ok(PassResult::Whole(shipped));
         }
-        let head = head_text(newest, &log.trusted.keys.all);
+        let head = Head::of(newest, &log.trusted.keys.all).to_bytes();
         if shipped > 0 && !self.has(&service, shipped, log).await? {
             if service.get(HEAD).await?.is_none() {
                 let url = url.to_owned();
@@ -135,7 +135,7 @@ impl Shipper {
             shipped = 0;
         }
         if shipped == 0 {
-            service.put_new(HEAD, head.as_bytes()).await?;
+            service.put_new(HEAD, &head).await?;
         }
         self.bring(&service, (shipped, shipped), log).await
     }
@@ -161,9 +161,10 @@ impl Shipper {
         let ours = &log.newest.checkpoint;
         let proof = self.store.consistency(size, ours.size).await?;
         let continues = theirs.size == size && proof.verify(&theirs.root, &ours.root).is_ok();
-        match continues {
-            true => Ok(true),
-            false => Err(wrong(CheckpointFault::NotContinued)),
+        if continues {
+            Ok(true)
+        } else {
+            Err(wrong(CheckpointFault::NotContinued))
         }
     }
 
@@ -194,9 +195,10 @@ impl Shipper {
         let size = next.checkpoint.size;
         self.note(size).await?;
         self.status.look(log.checkpoints);
-        Ok(match size < log.newest.checkpoint.size {
-            true => PassResult::Part,
-            false => PassResult::Whole(size),
+        Ok(if size < log.newest.checkpoint.size {
+            PassResult::Part
+        } else {
+            PassResult::Whole(size)
         })
     }
 
@@ -247,6 +249,4 @@ impl Listener for Faults<'_> {
     fn missing(&mut self, records: u64) {
         self.status.missing(records);
     }
-
-    fn written(&mut self, _: u64, _: u64) {}
 }

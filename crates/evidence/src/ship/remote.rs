@@ -15,25 +15,22 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, IF_NONE_MATCH, USER_AGENT};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client as HyperClient, Error as ExchangeError};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::time::timeout;
 
+use crate::destination::{Destination, DestinationError, Placing};
 use crate::export::same::is_same;
-use crate::export::write::{Destination, DestinationError, Placing};
+use crate::witness::client::{NAME, direct};
 use crawlgate_store::collection;
 use crawlgate_text::causes;
 use crawlgate_tlog::KeyName;
 
 /// Time for a whole exchange.
 const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Time that an unused connection is kept.
-const IDLE: Duration = Duration::from_secs(60);
 
 /// Octets of an answer that are read: the longest file.
 const MAX_ANSWER: usize = 64 * 1024 * 1024;
@@ -43,9 +40,6 @@ const MAX_SHOWN: usize = 200;
 
 /// Bodies that are remembered as put.
 const REMEMBERED: usize = 65_536;
-
-const NAME: HeaderValue =
-    HeaderValue::from_static(concat!("crawlgate/", env!("CARGO_PKG_VERSION")));
 
 /// The reason why there is no token.
 #[derive(Debug, Error)]
@@ -111,17 +105,8 @@ pub(super) struct Client {
 impl Client {
     /// Returns a client that trusts these roots.
     pub(super) fn new(tls: rustls::ClientConfig, token_file: Option<PathBuf>) -> Self {
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http()
-            .enable_http1()
-            .build();
-        let hyper = HyperClient::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE)
-            .pool_timer(TokioTimer::new())
-            .build(connector);
         Self {
-            hyper,
+            hyper: direct(tls),
             token_file,
             put: Mutex::default(),
         }
@@ -188,39 +173,38 @@ impl Service<'_> {
         }
     }
 
-    /// Puts a file at a place where a service that knows no condition might put it over another one.
-    pub(super) async fn put_new(&self, name: &str, content: &[u8]) -> Result<(), ServiceError> {
+    /// Tells whether a file is there, as `content` says.
+    async fn is_there(&self, name: &str, content: &[u8]) -> Result<bool, ServiceError> {
         match self.get(name).await? {
-            Some(found) if is_same(name, content, &found) => Ok(()),
+            Some(found) if is_same(name, content, &found) => Ok(true),
             Some(_) => Err(self.failed(name, ServiceFault::Other)),
-            None => self.put_file(name, content).await,
+            None => Ok(false),
         }
     }
 
+    /// Puts a file at a place where a service that knows no condition might put it over another one.
+    pub(super) async fn put_new(&self, name: &str, content: &[u8]) -> Result<(), ServiceError> {
+        if self.is_there(name, content).await? {
+            return Ok(());
+        }
+        self.put_file(name, content).await
+    }
+
     async fn put_file(&self, name: &str, content: &[u8]) -> Result<(), ServiceError> {
-        self.try_put(name, content).await?;
+        let body = Bytes::copy_from_slice(content);
+        match self.ask(Method::PUT, name, body).await? {
+            (StatusCode::OK | StatusCode::CREATED | StatusCode::NO_CONTENT, _) => {}
+            // Object storage answers 409 while another request puts the same file.
+            (StatusCode::PRECONDITION_FAILED | StatusCode::CONFLICT, _)
+                if self.is_there(name, content).await? => {}
+            (status, body) => return Err(self.refused(name, status, &body)),
+        }
         let mut put = self.client.put.lock();
         if put.len() >= REMEMBERED {
             put.clear();
         }
         put.insert(name.to_owned());
         Ok(())
-    }
-
-    async fn try_put(&self, name: &str, content: &[u8]) -> Result<(), ServiceError> {
-        let body = Bytes::copy_from_slice(content);
-        match self.ask(Method::PUT, name, body).await? {
-            (StatusCode::OK | StatusCode::CREATED | StatusCode::NO_CONTENT, _) => Ok(()),
-            // Object storage answers 409 while another request puts the same file.
-            (status @ (StatusCode::PRECONDITION_FAILED | StatusCode::CONFLICT), body) => {
-                match self.get(name).await? {
-                    Some(found) if is_same(name, content, &found) => Ok(()),
-                    Some(_) => Err(self.failed(name, ServiceFault::Other)),
-                    None => Err(self.refused(name, status, &body)),
-                }
-            }
-            (status, body) => Err(self.refused(name, status, &body)),
-        }
     }
 
     async fn ask(

@@ -18,7 +18,7 @@ use crawlgate_system::metrics::{Collector, Unit, show};
 const MAX_KNOWN_FAULTS: usize = 256;
 
 /// The part of the log that a place has.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// The place.
     pub to: String,
@@ -47,19 +47,15 @@ pub(super) struct StatusCell {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    shipped: u64,
-    shipped_at: Option<Moment>,
+    /// Without what follows from the time and from the checkpoints.
+    status: Status,
     /// The size of the newest checkpoint.
     newest: u64,
     /// Time of the first checkpoint that is not shipped.
     waits_since: Option<Moment>,
-    passed_at: Option<Moment>,
-    failure: Option<String>,
-    last_failure: Option<(Moment, String)>,
     failures: u64,
-    missing: u64,
     /// Time of the first of the last passes that another process has kept from the place.
     busy_since: Option<Uptime>,
     known_faults: BTreeSet<String>,
@@ -68,13 +64,19 @@ struct State {
 impl StatusCell {
     pub(super) fn new(to: String, shipped: u64) -> Self {
         let state = State {
-            shipped,
-            ..State::default()
+            status: Status {
+                to: to.clone(),
+                shipped,
+                ..Status::default()
+            },
+            newest: 0,
+            waits_since: None,
+            failures: 0,
+            busy_since: None,
+            known_faults: BTreeSet::new(),
         };
-        Self {
-            to,
-            state: Mutex::new(state),
-        }
+        let state = Mutex::new(state);
+        Self { to, state }
     }
 
     pub(super) fn to(&self) -> &str {
@@ -86,25 +88,25 @@ impl StatusCell {
         let mut state = self.state.lock();
         let state = &mut *state;
         state.newest = checkpoints.last().map_or(0, |newest| newest.size);
-        let shipped = state.shipped;
+        let shipped = state.status.shipped;
         let at = checkpoints.iter().find(|one| one.size == shipped);
-        state.shipped_at = at.map(|one| one.time);
+        state.status.shipped_at = at.map(|one| one.time);
         let first = checkpoints.iter().find(|one| one.size > shipped);
         state.waits_since = first.map(|one| one.time);
     }
 
     /// Notes how far the log is shipped.
     pub(super) fn shipped(&self, size: u64) {
-        self.state.lock().shipped = size;
+        self.state.lock().status.shipped = size;
     }
 
     /// Notes that a pass came to its end. Returns the number of shipped records if the one before did not.
     pub(super) fn succeeded(&self, now: Moment) -> Option<u64> {
         let mut state = self.state.lock();
-        state.passed_at = Some(now);
-        let shipped = state.shipped;
         state.busy_since = None;
-        state.failure.take().map(|_| shipped)
+        state.status.passed_at = Some(now);
+        let shipped = state.status.shipped;
+        state.status.failure.take().map(|_| shipped)
     }
 
     /// Notes that another process has the place. Returns for how long it has had it.
@@ -116,15 +118,15 @@ impl StatusCell {
     /// Notes that a pass came to nothing. True if the reason is another one than before.
     pub(super) fn failed(&self, why: &str, now: Moment) -> bool {
         let mut state = self.state.lock();
-        state.last_failure = Some((now, why.to_owned()));
         state.failures += 1;
-        let before = state.failure.replace(why.to_owned());
+        state.status.last_failure = Some((now, why.to_owned()));
+        let before = state.status.failure.replace(why.to_owned());
         before.as_deref() != Some(why)
     }
 
     /// Notes records in the place of which a gap is stated.
     pub(super) fn missing(&self, records: u64) {
-        self.state.lock().missing += records;
+        self.state.lock().status.missing += records;
     }
 
     /// Tells whether a fault was not told before.
@@ -138,18 +140,11 @@ impl StatusCell {
 
     pub(super) fn status(&self, now: Moment) -> Status {
         let state = self.state.lock();
+        let waits = state.waits_since.map(|since| now.since(since));
         Status {
-            to: self.to.clone(),
-            shipped: state.shipped,
-            shipped_at: state.shipped_at,
-            behind: state.newest.saturating_sub(state.shipped),
-            behind_for: state
-                .waits_since
-                .map_or(Duration::ZERO, |since| now.since(since)),
-            missing: state.missing,
-            passed_at: state.passed_at,
-            failure: state.failure.clone(),
-            last_failure: state.last_failure.clone(),
+            behind: state.newest.saturating_sub(state.status.shipped),
+            behind_for: waits.unwrap_or_default(),
+            ..state.status.clone()
         }
     }
 }

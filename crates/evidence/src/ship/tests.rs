@@ -4,8 +4,8 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use super::*;
+use crate::destination::{Folder, FolderError};
 use crate::export::Exported;
-use crate::export::write::{Folder, FolderError};
 use crawlgate_config::Places;
 use crawlgate_store::samples::{ROW, Row};
 use crawlgate_store::{self as store, Access, Batch, LogKey};
@@ -38,6 +38,13 @@ impl ShippedStore {
         }
     }
 
+    /// The same, with the directory.
+    fn with_place() -> Self {
+        let gate = Self::new();
+        fs::create_dir(gate.there()).unwrap();
+        gate
+    }
+
     fn there(&self) -> std::path::PathBuf {
         self.folder.path().join("there")
     }
@@ -46,6 +53,16 @@ impl ShippedStore {
         let clock = Clock::manual(NOON);
         let shipper = Shipper::of(&self.config, &self.store, &self.key, clock).await;
         shipper.unwrap().unwrap()
+    }
+
+    /// Lets all records expire.
+    async fn expire(&self) -> crawlgate_store::Pruned {
+        let retention = crawlgate_store::Retention {
+            keep: Some(Duration::from_secs(1)),
+            max_size: None,
+        };
+        let later = NOON + Duration::from_secs(100 * 86_400);
+        self.store.prune(retention, later).await.unwrap()
     }
 
     /// Adds records and signs the log.
@@ -106,8 +123,7 @@ async fn each_checkpoint_is_shipped_with_what_it_covers_and_the_place_is_noted()
 
 #[tokio::test]
 async fn a_long_pause_is_made_up_for_in_parts() {
-    let gate = ShippedStore::new();
-    fs::create_dir(gate.there()).unwrap();
+    let gate = ShippedStore::with_place();
     for count in [8_192, 8_192, 100, 1] {
         gate.signed(count).await;
     }
@@ -121,9 +137,8 @@ async fn a_long_pause_is_made_up_for_in_parts() {
 
 #[tokio::test]
 async fn a_place_that_is_not_right_is_told_and_left_as_it_is() {
-    let gate = ShippedStore::new();
+    let gate = ShippedStore::with_place();
     let there = gate.there();
-    fs::create_dir(&there).unwrap();
     gate.signed(600).await;
     let shipper = gate.shipper().await;
     assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(600)));
@@ -172,9 +187,8 @@ async fn a_place_that_is_not_right_is_told_and_left_as_it_is() {
 
 #[tokio::test]
 async fn an_older_copy_at_the_place_holds_retention_until_it_is_whole_again() {
-    let gate = ShippedStore::new();
+    let gate = ShippedStore::with_place();
     let there = gate.there();
-    fs::create_dir(&there).unwrap();
     gate.signed(300).await;
     let shipper = gate.shipper().await;
     shipper.pass().await.unwrap();
@@ -187,12 +201,7 @@ async fn an_older_copy_at_the_place_holds_retention_until_it_is_whole_again() {
     fs::write(&half, &whole[..whole.len() / 2]).unwrap();
     fault_of(shipper.pass().await);
     assert_eq!(gate.store.shipped().await.unwrap(), Some(300));
-    let retention = crawlgate_store::Retention {
-        keep: Some(Duration::from_secs(1)),
-        max_size: None,
-    };
-    let later = NOON + Duration::from_secs(100 * 86_400);
-    let dropped = gate.store.prune(retention, later).await.unwrap();
+    let dropped = gate.expire().await;
     assert!(dropped.is_held && dropped.decisions <= 300, "{dropped:?}");
     fs::remove_file(&half).unwrap();
     assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(600)));
@@ -210,8 +219,7 @@ fn damage(gate: &ShippedStore, index: i64) -> (u64, u64) {
 
 #[tokio::test]
 async fn damage_before_the_shipping_holds_back_neither_what_follows_nor_retention() {
-    let gate = ShippedStore::new();
-    fs::create_dir(gate.there()).unwrap();
+    let gate = ShippedStore::with_place();
     gate.signed(700).await;
     let shipper = gate.shipper().await;
     shipper.pass().await.unwrap();
@@ -228,12 +236,7 @@ async fn damage_before_the_shipping_holds_back_neither_what_follows_nor_retentio
     assert_eq!(exported(&gate.there()), (vec![700, 3_700], Some(0)));
     let export = Exported::open(&gate.there()).unwrap();
     assert_eq!(export.gaps_with(end - 1), [(700, end)]);
-    let retention = crawlgate_store::Retention {
-        keep: Some(Duration::from_secs(1)),
-        max_size: None,
-    };
-    let later = NOON + Duration::from_secs(100 * 86_400);
-    let dropped = gate.store.prune(retention, later).await.unwrap();
+    let dropped = gate.expire().await;
     assert_eq!(
         dropped.decisions, 3_584,
         "every whole bundle goes: {dropped:?}"
@@ -242,8 +245,7 @@ async fn damage_before_the_shipping_holds_back_neither_what_follows_nor_retentio
 
 #[tokio::test]
 async fn a_checkpoint_that_ends_in_damage_is_passed_over() {
-    let gate = ShippedStore::new();
-    fs::create_dir(gate.there()).unwrap();
+    let gate = ShippedStore::with_place();
     gate.signed(STEP + 100).await;
     gate.signed(2_000).await;
     gate.signed(2_000).await;
@@ -261,8 +263,7 @@ async fn a_checkpoint_that_ends_in_damage_is_passed_over() {
 
 #[tokio::test]
 async fn a_witness_that_keeps_the_log_from_being_signed_is_told() {
-    let gate = ShippedStore::new();
-    fs::create_dir(gate.there()).unwrap();
+    let gate = ShippedStore::with_place();
     gate.signed(10).await;
     let log = gate.key.name();
     gate.store
@@ -288,16 +289,15 @@ async fn a_witness_that_keeps_the_log_from_being_signed_is_told() {
 
 #[tokio::test]
 async fn a_second_process_waits_for_its_turn() {
-    let gate = ShippedStore::new();
-    fs::create_dir(gate.there()).unwrap();
+    let gate = ShippedStore::with_place();
     gate.signed(10).await;
     let shipper = gate.shipper().await;
     shipper.pass().await.unwrap();
     let trusted = gate.key.vkeys();
     let checkpoints = gate.store.checkpoints().await.unwrap();
     let ours = checkpoints[0].content().unwrap();
-    let held = Folder::open(&gate.there(), &ours, &trusted, "--to").unwrap();
-    let again = Folder::open(&gate.there(), &ours, &trusted, "--to");
+    let held = Folder::of_export(&gate.there(), &ours, &trusted, "--to").unwrap();
+    let again = Folder::of_export(&gate.there(), &ours, &trusted, "--to");
     assert!(matches!(again, Err(FolderError::Busy(_))), "{again:?}");
     assert_eq!(passed(&shipper).await, Err(Failure::Busy.to_string()));
     assert_eq!(shipper.status().failure, None, "this is no failure");
@@ -308,7 +308,7 @@ async fn a_second_process_waits_for_its_turn() {
     drop(held);
     assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(10)));
     assert_eq!(shipper.status().failure, None);
-    let held = Folder::open(&gate.there(), &ours, &trusted, "--to").unwrap();
+    let held = Folder::of_export(&gate.there(), &ours, &trusted, "--to").unwrap();
     assert_eq!(passed(&shipper).await, Err(Failure::Busy.to_string()));
     assert_eq!(shipper.status().failure, None, "the minute begins anew");
     drop(held);
@@ -316,8 +316,7 @@ async fn a_second_process_waits_for_its_turn() {
 
 #[tokio::test]
 async fn a_process_without_the_key_leaves_the_hold_as_it_is() {
-    let gate = ShippedStore::new();
-    fs::create_dir(gate.there()).unwrap();
+    let gate = ShippedStore::with_place();
     gate.signed(10).await;
     gate.shipper().await.pass().await.unwrap();
     let mut config = (*gate.config).clone();

@@ -41,13 +41,14 @@ impl EndedSessions {
             count: 0,
         };
         let mut all = self.0.lock();
-        let kind = match all.len() < KINDS {
-            true => kind,
-            false => EndedSession {
+        let kind = if all.len() < KINDS {
+            kind
+        } else {
+            EndedSession {
                 origin: None,
                 server_name: None,
                 ..kind
-            },
+            }
         };
         let is_of_kind = |one: &&mut EndedSession| {
             let EndedSession { count, .. } = **one;

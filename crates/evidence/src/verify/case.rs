@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use super::covering::CoveringCheckpoint;
-use super::keys::Keys;
+use super::keys::{CoveringCheckpoint, Keys};
 use super::named_keys::{KeyError, named_keys};
 use super::review::{Finding, Replayer};
 use crate::replay::{Evidence, Missing, Outcome, Unreadable};
@@ -293,9 +292,10 @@ impl Trusted {
             }),
             Err(error) if error.kind == StoreErrorKind::Missing => {
                 let keys = collected_keys(store)?;
-                let from = match keys.is_empty() {
-                    true => format!("{}, which is not there", file.display()),
-                    false => collected_keys_file(store).display().to_string(),
+                let from = if keys.is_empty() {
+                    format!("{}, which is not there", file.display())
+                } else {
+                    collected_keys_file(store).display().to_string()
                 };
                 Ok(Trusted {
                     keys: keys.into(),
@@ -340,25 +340,29 @@ impl Trusted {
     ) -> Result<CoveringCheckpoint, Uncovered> {
         let covering = CoveringCheckpoint::of(index, checkpoints, &self.keys);
         let is_covered = checkpoints.iter().any(|one| one.size > index);
-        covering.ok_or_else(|| match is_covered {
-            true => Uncovered::Keyless(self.fault()),
-            false => Uncovered::Unsigned,
+        covering.ok_or_else(|| {
+            if is_covered {
+                Uncovered::Keyless(self.fault())
+            } else {
+                Uncovered::Unsigned
+            }
         })
     }
 
     /// Returns the fault of checkpoints that none of the keys has signed.
     #[must_use]
     pub fn fault(&self) -> String {
-        match self.keys.all.is_empty() {
-            true => format!(
+        if self.keys.all.is_empty() {
+            format!(
                 "the log is signed, and there is no key to check it with: none in {}; name the public key with --key",
                 self.from
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "no trusted key has signed a checkpoint of it: trusted is {}; name an earlier key of this log, too (--key, \
                  more than once)",
                 self.describe()
-            ),
+            )
         }
     }
 

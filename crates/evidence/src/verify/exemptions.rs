@@ -131,9 +131,10 @@ fn standing(recorded: &[Settings], decided: u64, client: &str) -> ExemptionStatu
         if settings.from.saturating_add(OVERLAP) <= decided {
             // Settings with a later time were in force then only if the clock was set back.
             let mut others = recorded.iter().filter(|one| one.from >= settings.from);
-            return match others.any(|one| one.is_cut || one.names(client)) {
-                true => ExemptionStatus::Unknown,
-                false => ExemptionStatus::NotExempt,
+            return if others.any(|one| one.is_cut || one.names(client)) {
+                ExemptionStatus::Unknown
+            } else {
+                ExemptionStatus::NotExempt
             };
         }
     }

@@ -30,7 +30,8 @@ const IDLE: Duration = Duration::from_secs(60);
 /// Octets of an answer that are read. A signature line has about 200, one of a post-quantum key 4,500.
 const MAX_ANSWER: usize = 64 * 1024;
 
-const NAME: HeaderValue =
+/// The User-Agent.
+pub(crate) const NAME: HeaderValue =
     HeaderValue::from_static(concat!("crawlgate/", env!("CARGO_PKG_VERSION")));
 
 /// The reason why no answer came.
@@ -53,6 +54,22 @@ pub enum ClientError {
     Late,
 }
 
+/// Returns a client that trusts these roots, without the ways out of origins.
+pub(crate) fn direct<B>(tls: rustls::ClientConfig) -> HyperClient<HttpsConnector<HttpConnector>, B>
+where
+    B: http_body::Body<Data: Send> + Send,
+{
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http()
+        .enable_http1()
+        .build();
+    HyperClient::builder(TokioExecutor::new())
+        .pool_idle_timeout(IDLE)
+        .pool_timer(TokioTimer::new())
+        .build(connector)
+}
+
 /// A client of witnesses. Clones share its connections.
 #[derive(Clone, Debug)]
 pub(super) struct Client(HyperClient<HttpsConnector<HttpConnector>, String>);
@@ -60,16 +77,7 @@ pub(super) struct Client(HyperClient<HttpsConnector<HttpConnector>, String>);
 impl Client {
     /// Returns a client that trusts these roots.
     pub(super) fn new(tls: rustls::ClientConfig) -> Self {
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http()
-            .enable_http1()
-            .build();
-        let client = HyperClient::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE)
-            .pool_timer(TokioTimer::new())
-            .build(connector);
-        Self(client)
+        Self(direct(tls))
     }
 
     /// Sends a question, and returns the answer. It follows no redirect.

@@ -172,9 +172,10 @@ impl Received {
         let line = line.ok_or(Refusal::OtherWitness)?;
         let time = line.time_over(note.text(), witness).ok_or(Refusal::False)?;
         let time = Moment::from_millis(time.saturating_mul(1_000));
-        match time.since(now).max(now.since(time)) > SKEW {
-            true => Err(Refusal::Time(crawlgate_text::time_text(time))),
-            false => Ok(line),
+        if time.since(now).max(now.since(time)) > SKEW {
+            Err(Refusal::Time(crawlgate_text::time_text(time)))
+        } else {
+            Ok(line)
         }
     }
 
@@ -196,9 +197,10 @@ impl Received {
         let line = text.lines().next().unwrap_or_default();
         let line: String = line.chars().filter(|one| !one.is_control()).collect();
         let short: String = line.chars().take(MAX_SHOWN).collect();
-        match short.is_empty() {
-            true => short,
-            false => format!(": {short}"),
+        if short.is_empty() {
+            short
+        } else {
+            format!(": {short}")
         }
     }
 }

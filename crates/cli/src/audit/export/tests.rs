@@ -108,9 +108,11 @@ impl ExportedLog {
     async fn export(&self) -> Result<CheckResult, String> {
         let args = ExportArgs {
             to: self.to(),
-            key: vec![self.key.vkey().to_string()],
+            trusted: TrustArgs {
+                key: vec![self.key.vkey().to_string()],
+            },
         };
-        let written = write(&args, &self.store, &Config::default()).await;
+        let written = export(&args, &self.store, &Config::default()).await;
         written.map_err(|error| error.to_string())
     }
 }

@@ -124,9 +124,10 @@ impl<'e, 's> Step<'e, 's> {
             self.object(*sha256, kind, time)?;
         }
         self.batch.push(|out| out.extend_from_slice(octets));
-        match self.batch.octets() >= AT_ONCE || self.batch.len() >= MAX_ENTRIES {
-            true => self.flush(),
-            false => Ok(()),
+        if self.batch.octets() >= AT_ONCE || self.batch.len() >= MAX_ENTRIES {
+            self.flush()
+        } else {
+            Ok(())
         }
     }
 

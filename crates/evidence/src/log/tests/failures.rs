@@ -6,8 +6,7 @@ use super::*;
 
 #[tokio::test]
 async fn on_a_full_disk_requests_are_refused_and_no_record_is_lost_or_doubled() {
-    let sink = LimitedSink::with_room(2);
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
+    let (log, sink) = start_with_room(2);
     for reason in ["a", "b", "c", "d"] {
         record(&log, reason);
     }
@@ -31,8 +30,7 @@ async fn on_a_full_disk_requests_are_refused_and_no_record_is_lost_or_doubled() 
 
 #[tokio::test]
 async fn the_record_of_a_request_that_had_gone_out_stays_whatever_was_answered() {
-    let sink = LimitedSink::default();
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
+    let (log, sink) = start_with_room(0);
     let one = Decision::sample();
     record_of(&log, &one);
     log.flush().await.unwrap_err();
@@ -92,11 +90,7 @@ async fn unrecorded_decisions_are_reported_once_by_the_caller_or_the_log() {
         ("the log reports it itself", false, 1),
     ] {
         let said = Arc::new(Mutex::new(Vec::new()));
-        let log = start(
-            OnFailure::Deny,
-            BOUNDS,
-            vec![Box::new(LimitedSink::default())],
-        );
+        let (log, _) = start_with_room(0);
         record(&log, "a");
         log.flush().await.unwrap_err();
         // Only for this thread, so without the writer's messages.
@@ -144,8 +138,7 @@ impl tracing_subscriber::fmt::MakeWriter<'_> for CapturedLogs {
 
 #[tokio::test]
 async fn the_behaviour_on_failure_can_change_during_a_failure() {
-    let sink = LimitedSink::default();
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink)]);
+    let (log, _) = start_with_room(0);
     record(&log, "a");
     log.flush().await.unwrap_err();
     for (on_failure, is_ready) in [(OnFailure::Continue, true), (OnFailure::Deny, false)] {
@@ -215,8 +208,7 @@ fn a_log_that_cannot_be_opened_names_the_file_and_the_key() {
 
 #[tokio::test]
 async fn a_start_that_finds_no_room_is_written_once_there_is_some() {
-    let sink = LimitedSink::default();
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink.clone())]);
+    let (log, sink) = start_with_room(0);
     log.begin(&config(OnFailure::Deny));
     log.flush().await.unwrap_err();
     log.ready().await.unwrap_err();

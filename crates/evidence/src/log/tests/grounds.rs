@@ -78,8 +78,7 @@ async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() 
 
 #[tokio::test]
 async fn without_a_store_no_origin_updates_gather() {
-    let sink = LimitedSink::with_room(100);
-    let log = start(OnFailure::Deny, BOUNDS, vec![Box::new(sink)]);
+    let (log, _) = start_with_room(100);
     log.origin_updated(update());
     log.policy("settings");
     assert!(log.unwritten(&update().origin).is_empty());

@@ -1,9 +1,10 @@
 //! A table of records: two clients, three origins, and every exception.
 
+use crate::grounds;
 use crawlgate_policy::overrides::{self, Override, OverrideId};
 use crawlgate_record::{
-    Action, Asserted, Basis, Bounds, Decision, DropCause, Event, EventKind, Mode, Outage, Process,
-    Repeated, Row as ClientRow, RowClient, Rule, Settings, Source, Url, Verdict, Via,
+    Basis, Bounds, Decision, DropCause, Event, EventKind, Mode, Outage, Process, Repeated,
+    Row as ClientRow, RowClient, Rule, Settings, Source, Url, Verdict, Via,
 };
 use crawlgate_robots::Origin;
 use crawlgate_store::{Batch, Object, ObjectKind};
@@ -68,20 +69,8 @@ pub(super) fn override_of_c() -> Override {
 
 /// The override as entries name it.
 fn asserted() -> Object {
-    let one = override_of_c();
     let mut body = Vec::new();
-    Asserted {
-        id: "1",
-        origin: one.origin.as_str(),
-        pattern: &one.pattern,
-        action: Action::Allow,
-        by: &one.by,
-        reason: &one.reason,
-        until: one.until.map(Moment::as_millis),
-        created: one.created.as_millis(),
-        instance: one.instance.as_deref(),
-    }
-    .encode(&mut body);
+    grounds::asserted(&override_of_c(), |one| one.encode(&mut body));
     Object::new(ObjectKind::Override, &body)
 }
 

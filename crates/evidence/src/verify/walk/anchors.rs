@@ -120,9 +120,10 @@ impl Anchors {
     pub(super) fn compare(&mut self, log_tree: &mut LogTree, faults: &mut Vec<LogFault>) {
         let size = log_tree.size();
         while let Some(claim) = self.claims.pop_if(|claim| claim.size <= size) {
-            let agreement = match claim.size == size {
-                true => log_tree.ask(&claim.root),
-                false => Agreement::Unknown,
+            let agreement = if claim.size == size {
+                log_tree.ask(&claim.root)
+            } else {
+                Agreement::Unknown
             };
             match agreement {
                 Agreement::Unknown if claim.by.is_signed() => self.passed.push(claim),

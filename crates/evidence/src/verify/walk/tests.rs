@@ -1,5 +1,4 @@
 mod dropped;
-mod pruned;
 
 use std::ops::Range;
 

@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crawlgate_evidence::export::write::{Destination, DestinationError, Placing};
-use crawlgate_evidence::verify::covering::CoveringCheckpoint;
-use crawlgate_evidence::verify::keys::Keys;
+use crawlgate_evidence::destination::{Destination, DestinationError, Placing};
+use crawlgate_evidence::verify::keys::{CoveringCheckpoint, Keys};
 
 /// A directory that takes so many files.
 struct Cut<'f> {
@@ -34,13 +33,9 @@ impl Destination for Cut<'_> {
 struct Deaf;
 
 impl Listener for Deaf {
-    fn missing(&mut self, _: u64) {}
-
     fn fault(&mut self, what: &str) {
         panic!("{what}");
     }
-
-    fn written(&mut self, _: u64, _: u64) {}
 }
 
 /// Exports up to the newest checkpoint, or as many files as `files` says. Tells whether it came to its end.
@@ -49,12 +44,12 @@ async fn export(gate: &ExportedLog, to: &Path, files: usize) -> bool {
     let checkpoints = gate.store.checkpoints().await.unwrap();
     let newest = CoveringCheckpoint::of(0, &checkpoints, &Keys::from(keys.clone())).unwrap();
     std::fs::create_dir_all(to).unwrap();
-    let folder = Folder::open(to, &newest.checkpoint, &keys, "--to").unwrap();
+    let folder = Folder::of_export(to, &newest.checkpoint, &keys, "--to").unwrap();
     let cut = Cut {
         folder: &folder,
         left: files.into(),
     };
-    let (end, signed) = (folder.end().unwrap(), (&newest.checkpoint, &newest.note));
+    let (end, signed) = (folder.end(), (&newest.checkpoint, &newest.note));
     let written = write::write(&gate.store, &cut, end, signed, &mut Deaf).await;
     written.is_ok_and(|is_whole| is_whole)
 }

@@ -56,7 +56,7 @@ async fn a_damaged_block_becomes_a_gap_that_the_signed_root_proves() {
     );
 
     let copy = Copy::new();
-    let imported = copy.import(&gate, &gate.to()).unwrap();
+    let imported = copy.import(&gate).unwrap();
     let records = 3_800 - (end - first);
     assert_eq!((imported.records, imported.lost), (records, end - first));
     assert_eq!((imported.size, imported.given_up), (3_800, 0));
@@ -65,11 +65,7 @@ async fn a_damaged_block_becomes_a_gap_that_the_signed_root_proves() {
     assert_eq!(signed(&copy).await, 3_800);
     gate.signed(400, ROW.time + DAY * 3).await;
     gate.export().await.unwrap();
-    assert_eq!(
-        copy.import(&gate, &gate.to()).unwrap().size,
-        4_200,
-        "it goes on"
-    );
+    assert_eq!(copy.import(&gate).unwrap().size, 4_200, "it goes on");
     assert_eq!(signed(&copy).await, 4_200);
 }
 
@@ -98,7 +94,7 @@ async fn a_bundle_other_than_signed_becomes_a_gap() {
     is_there(gap_file(256, 512));
     is_there(entries_file(512, 1_200));
     let copy = Copy::new();
-    assert_eq!(copy.import(&gate, &gate.to()).unwrap().lost, 256);
+    assert_eq!(copy.import(&gate).unwrap().lost, 256);
     assert_eq!(signed(&copy).await, 1_200);
 }
 
@@ -107,7 +103,7 @@ async fn a_gap_behind_exported_records_of_the_same_bundle_is_proven_from_their_c
     let mut gate = ExportedLog::new().await;
     gate.exported(700, ROW.time).await;
     let copy = Copy::new();
-    copy.import(&gate, &gate.to()).unwrap();
+    copy.import(&gate).unwrap();
     let before = files(&gate.to());
     gate.signed(1_100, ROW.time + DAY).await;
     let (first, end) = damage(&gate, 900);
@@ -121,7 +117,7 @@ async fn a_gap_behind_exported_records_of_the_same_bundle_is_proven_from_their_c
         after.keys()
     );
 
-    let error = copy.import(&gate, &gate.to()).unwrap_err();
+    let error = copy.import(&gate).unwrap_err();
     let given_up = 700 - 512;
     for word in [
         "--past-gaps",
@@ -135,7 +131,7 @@ async fn a_gap_behind_exported_records_of_the_same_bundle_is_proven_from_their_c
         700,
         "nothing is given up unasked"
     );
-    let imported = copy.import_past(PastGaps::Go, &gate, &gate.to()).unwrap();
+    let imported = copy.import_from(&gate.to(), PastGaps::Go, &gate).unwrap();
     assert_eq!((imported.size, imported.given_up), (1_800, given_up));
     let there = (1..=512).chain(end + 1..=1_800);
     assert_eq!(numbers(&copy).await, there.collect::<Vec<_>>());
@@ -163,13 +159,11 @@ async fn a_gap_that_does_not_lead_to_the_signed_root_is_refused() {
     ] {
         fs::write(&file, content).unwrap();
         let copy = Copy::new();
-        let error = copy.import(&gate, &gate.to()).unwrap_err();
-        assert!(error.contains(message), "{error}");
+        copy.refuses(&gate, message);
         assert_eq!(numbers(&copy).await, [0; 0]);
     }
     fs::remove_file(&file).unwrap();
-    let error = Copy::new().import(&gate, &gate.to()).unwrap_err();
-    assert!(error.contains("/ground/"), "{error}");
+    Copy::new().refuses(&gate, "/ground/");
 }
 
 #[test]

@@ -11,7 +11,7 @@ async fn the_json_is_the_golden_one() {
     if std::env::var_os("CRAWLGATE_WRITE_GOLDEN").is_some() {
         let place = concat!(
             env!("CARGO_MANIFEST_DIR"),
-            "/src/audit/report/tests/golden.json"
+            "/src/report/tests/golden.json"
         );
         std::fs::write(place, &json).unwrap();
     }

@@ -39,6 +39,25 @@ fn outage(since: Moment) -> Outage {
     }
 }
 
+/// Fails unless a text has a part.
+#[track_caller]
+pub(crate) fn has(text: &str, part: &str) {
+    assert!(text.contains(part), "{text}");
+}
+
+/// Returns the numbers of all decisions of a query, page by page.
+async fn paged(store: &Store, mut query: DecisionQuery) -> Vec<u64> {
+    let mut seen = Vec::new();
+    loop {
+        let page = store.decisions(query.clone()).await.unwrap();
+        let Some(last) = page.last() else {
+            return seen;
+        };
+        query.after = Some(last.seq);
+        seen.extend(page.iter().map(|one| one.seq));
+    }
+}
+
 /// Returns a batch with one event.
 pub(crate) fn event(time: Moment, kind: EventKind<'_>) -> Batch {
     let id = DecisionId::mint(time).octets();

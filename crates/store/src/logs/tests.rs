@@ -1,6 +1,7 @@
 mod reach;
 
 use super::*;
+use crate::tests::has;
 use crate::tests::{ROW, Row};
 use crate::{Batch, DecisionQuery, GroupBy, Store};
 use crawlgate_system::clock::Moment;
@@ -293,10 +294,7 @@ fn a_log_is_found_by_its_name_or_by_a_part_that_no_other_has() {
         "fra: more than one log has this in its name: logs.example/fra, logs.example/fra-1, others/fra"
     );
     let unknown = shown(&logs, "par");
-    assert!(
-        unknown.contains("there are logs.example/ams, logs.example/fra,"),
-        "{unknown}"
-    );
+    has(&unknown, "there are logs.example/ams, logs.example/fra,");
     let chosen = |wanted: &[&str]| logs.choose(wanted).map(|logs| logs.names());
     let names = "logs.example/ams, logs.example/fra-1";
     assert_eq!(chosen(&["-1", "ams", "-1"]).as_deref(), Ok(names));

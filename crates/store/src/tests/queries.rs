@@ -124,18 +124,12 @@ async fn a_long_search_goes_in_steps_and_leaves_none_out() {
     };
     record(&store, &[last]).await;
     for newest_first in [false, true] {
-        let mut query = DecisionQuery {
+        let query = DecisionQuery {
             limit: 700,
             newest_first,
             ..DecisionQuery::default()
         };
-        let mut seen = Vec::new();
-        loop {
-            let page = store.decisions(query.clone()).await.unwrap();
-            let Some(last) = page.last() else { break };
-            query.after = Some(last.seq);
-            seen.extend(page.iter().map(|one| one.seq));
-        }
+        let mut seen = paged(&store, query).await;
         if newest_first {
             seen.reverse();
         }
@@ -224,7 +218,7 @@ async fn blocks_and_the_tail_are_searched_alike() {
     let matching = |n: &usize| n % 3 == 1 && n.is_multiple_of(2) && (100..3_050).contains(n);
     let want: Vec<u64> = (0..3_101).filter(matching).map(|n| seq(&n)).collect();
     for newest_first in [false, true] {
-        let mut query = DecisionQuery {
+        let query = DecisionQuery {
             origin: Some("b.example".to_owned()),
             reason: Some("robots_disallow".to_owned()),
             since: Some(NOON + Duration::from_secs(100)),
@@ -233,18 +227,11 @@ async fn blocks_and_the_tail_are_searched_alike() {
             newest_first,
             ..DecisionQuery::default()
         };
-        let mut found = Vec::new();
-        loop {
-            let page = store.decisions(query.clone()).await.unwrap();
-            let Some(last) = page.last() else { break };
-            query.after = Some(last.seq);
-            found.extend(page.iter().map(|one| one.seq));
-        }
+        let mut found = paged(&store, query.clone()).await;
         if newest_first {
             found.reverse();
         }
         assert_eq!(found, want, "{newest_first}");
-        query.after = None;
         let group = store.count_by(query, GroupBy::Origin, 9).await.unwrap();
         let found: Vec<_> = group.iter().map(|one| (&*one.key[0], one.count)).collect();
         assert_eq!(found, [("https://b.example", want.len() as u64)]);
@@ -257,10 +244,7 @@ async fn blocks_and_the_tail_are_searched_alike() {
         assert_eq!(found, one, "{prefix}");
     }
     let ambiguous = store.decision(&id[..4]).await.unwrap_err();
-    assert!(
-        ambiguous.message.contains("write more of it"),
-        "{ambiguous}"
-    );
+    has(&ambiguous.message, "write more of it");
     assert_eq!(store.decision("7ZZZZZZZZZZZ").await.unwrap(), None);
 }
 

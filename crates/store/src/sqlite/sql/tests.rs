@@ -10,6 +10,7 @@ use serde_json::json;
 use super::super::Store;
 use super::*;
 use crate::Acknowledgement;
+use crate::tests::has;
 use crate::tests::{ROW, Row, origin_update, record, rows, successful, update_origin};
 use crawlgate_config::Synchronous;
 use crawlgate_record::{COLUMNS, Told};
@@ -327,10 +328,7 @@ async fn a_fault_is_named_with_its_place_and_the_statements_before_it_have_run()
     assert_eq!(error, "no such column: missing, in line 3 at column 10");
     assert_eq!(taken.rows, [[json!(1)], [json!(2)]]);
     let error = session.run("SELEC 1", &mut taken).unwrap_err().to_string();
-    assert!(
-        error.contains("syntax error, in line 1 at column 1"),
-        "{error}"
-    );
+    has(&error, "syntax error, in line 1 at column 1");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ use super::super::fork::Fork;
 use super::*;
 use crate::public_keys;
 use crate::state_file::{self, State};
+use crate::tests::has;
 
 /// A store as its processes left it, to be put in another place.
 struct Left {
@@ -111,15 +112,9 @@ async fn a_young_store_without_its_log_is_refused_until_the_loss_is_noted() {
         assert!(error.message.contains(want), "{error}");
     }
     let faults = repair::check(&left.path()).unwrap();
-    assert!(
-        faults.damaged[0].contains("records 1 to 200 are missing"),
-        "{faults:?}"
-    );
+    has(&faults.damaged[0], "records 1 to 200 are missing");
     let rebuilt = repair::rebuild(&left.path(), NOON).unwrap();
-    assert!(
-        rebuilt.report[0].contains("records 1 to 200 are missing"),
-        "{rebuilt:?}"
-    );
+    has(&rebuilt.report[0], "records 1 to 200 are missing");
     let (store, key) = begin(&left.path());
     record(&store, &rows(1)).await;
     let lines = store.records(0, 9).await.unwrap();
@@ -269,10 +264,7 @@ async fn a_store_without_its_state_file_is_refused_and_goes_on_as_a_log_that_say
     let [gone] = &faults.beside[..] else {
         panic!("{faults:?}")
     };
-    assert!(
-        gone.contains("the state file of the store is gone"),
-        "{gone}"
-    );
+    has(&gone, "the state file of the store is gone");
 
     // The files that a process has left that was killed after each step.
     let forked = Left::of(&path);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::state_file::state_file;
+use crate::tests::has;
 use crate::tests::{absent, unreachable};
 use crawlgate_policy::overrides::{Action, OverrideId};
 
@@ -192,10 +193,7 @@ async fn what_is_damaged_is_dropped_as_the_message_says() {
     }
     let store = open(&path).unwrap();
     let error = store.overrides().await.unwrap_err();
-    assert!(
-        error.message.contains("crawlgate override remove 1 "),
-        "{error}"
-    );
+    has(&error.message, "crawlgate override remove 1 ");
     for host in ["a.example", "b.example"] {
         let (origin, _) = Origin::parse(&format!("https://{host}")).unwrap();
         assert!(store.forget(&origin, None).await.unwrap(), "{host}");

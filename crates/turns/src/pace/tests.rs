@@ -1,7 +1,6 @@
 //! The promises of the pace, each in a file: rate, queue, robots.txt, back-off, address, fleet.
 
 mod address;
-mod backoff;
 mod differential;
 mod fleet;
 mod queue;

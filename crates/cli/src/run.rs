@@ -109,13 +109,13 @@ async fn supervised(
     }
     warn_of_authority(&proxy.authority(), &tls);
     let mut tasks = BackgroundTasks::start(&proxy).await?;
-    tasks.listen_as_run(&proxy).await;
+    tasks.listen_as_run().await;
     let endpoint = ProxyEndpoint::open(args.confine)?;
     let url = format!("http://{}", endpoint.address);
     let now = Clock::system().now();
     let files = ClientFiles::create(&proxy.authority(), &tls, &url, now)
         .map_err(|error| format!("the files for the command cannot be written: {error}"))?;
-    tasks.begin(&proxy);
+    tasks.begin();
     let ended = command(args, &proxy, &url, endpoint, &files).await;
     // After the command, exchanges that it left behind have no reader.
     if tokio::time::timeout(GRACE, proxy.drain()).await.is_err() {

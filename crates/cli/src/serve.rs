@@ -128,13 +128,13 @@ async fn serve(
     tell_exemptions(&kept);
     let mut tasks = BackgroundTasks::start(&proxy).await?;
     if let Some(path) = &kept.admin.socket {
-        tasks.listen(&proxy, path).await?;
+        tasks.listen(path).await?;
     }
     // Bound before the start is recorded, as a process without a port never serves; connections wait meanwhile.
     let listeners = listeners(&kept).await?;
-    tasks.open_admin(&proxy)?;
-    tasks.open_public(&proxy)?;
-    tasks.begin(&proxy);
+    tasks.open_admin()?;
+    tasks.open_public()?;
+    tasks.begin();
     // Last: a new connection finds everything in place.
     let places = proxy.serve_on(listeners)?;
     for place in &places {

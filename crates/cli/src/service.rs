@@ -8,6 +8,7 @@ pub mod join;
 pub mod listeners;
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -84,6 +85,7 @@ pub fn build(
 
 /// The background tasks of a proxy. They end with this value.
 pub struct BackgroundTasks {
+    proxy: Arc<Proxy>,
     tasks: JoinSet<()>,
     overrides_changed: Arc<Notify>,
     override_sync: Option<Arc<OverrideSync>>,
@@ -119,6 +121,7 @@ impl BackgroundTasks {
     pub async fn start(proxy: &Arc<Proxy>) -> Result<BackgroundTasks, Failure> {
         let clock = Clock::system();
         let mut background = BackgroundTasks {
+            proxy: Arc::clone(proxy),
             tasks: JoinSet::new(),
             overrides_changed: Arc::default(),
             override_sync: None,
@@ -132,11 +135,10 @@ impl BackgroundTasks {
             started: clock.now(),
             clock,
         };
-        background
-            .tasks
-            .spawn(clock::watch(background.clock.clone()));
+        let watch = clock::watch(background.clock.clone());
+        background.tasks.spawn(watch);
         if let Some(store) = proxy.log().store() {
-            background.attach_store(proxy, store).await?;
+            background.attach_store(store).await?;
         }
         // The configuration demands a store for a fleet.
         if let (Some(fleet), Some(override_sync)) =
@@ -153,12 +155,8 @@ impl BackgroundTasks {
     }
 
     /// Starts the tasks of a store: witnesses, shipping, overrides, retention.
-    async fn attach_store(
-        &mut self,
-        proxy: &Arc<Proxy>,
-        store: &Arc<Store>,
-    ) -> Result<(), Failure> {
-        let settings = proxy.settings();
+    async fn attach_store(&mut self, store: &Arc<Store>) -> Result<(), Failure> {
+        let settings = self.proxy.settings();
         let key = store::log_key(&settings)?;
         let witnesses = Witnesses::of(&settings, store, &key, self.clock.clone()).await?;
         let shipper = Shipper::of(&settings, store, &key, self.clock.clone()).await?;
@@ -171,19 +169,18 @@ impl BackgroundTasks {
             witnesses: Arc::new(witnesses),
             shipper,
         });
-        let override_sync = OverrideSync::start(proxy, store).await;
-        let override_sync =
-            override_sync.map_err(|error| format!("the overrides cannot be read: {error}"))?;
+        let sync = OverrideSync::start(&self.proxy, store).await;
+        let sync = sync.map_err(|error| format!("the overrides cannot be read: {error}"))?;
         let changed = Arc::clone(&self.overrides_changed);
-        self.tasks
-            .spawn(Arc::clone(&override_sync).follow_store(changed));
-        self.override_sync = Some(override_sync);
+        self.tasks.spawn(Arc::clone(&sync).follow_store(changed));
+        self.override_sync = Some(sync);
         Ok(())
     }
 
     /// Records the start of the process, begins the store's maintenance with a checkpoint of it, and starts the HTTP servers,
     /// which decide about URLs for other programs, too. Called before the first request.
-    pub fn begin(&mut self, proxy: &Arc<Proxy>) {
+    pub fn begin(&mut self) {
+        let proxy = Arc::clone(&self.proxy);
         proxy.log().begin(&proxy.settings());
         for server in std::mem::take(&mut self.servers) {
             self.tasks.spawn(server);
@@ -194,7 +191,7 @@ impl BackgroundTasks {
         if let Some(shipper) = log.shipper {
             self.tasks.spawn(shipper.run());
         }
-        let (proxy, clock) = (Arc::clone(proxy), self.clock.clone());
+        let clock = self.clock.clone();
         self.tasks.spawn(async move {
             // A failure is told by the log, and this task continues as soon as it is over.
             let _ = proxy.log().flush().await;
@@ -209,17 +206,17 @@ impl BackgroundTasks {
     ///
     /// # Errors
     /// When the token is not available: an operator who relies on the console must not miss it.
-    fn app(&mut self, proxy: &Arc<Proxy>) -> Result<AppState, Failure> {
+    fn app(&mut self) -> Result<AppState, Failure> {
         if let Some(app) = &self.app {
             return Ok(app.clone());
         }
-        let admin = &proxy.settings().admin;
+        let admin = &self.proxy.settings().admin;
         let token = admin.token_file.as_deref();
         let token = token.filter(|_| admin.address.is_some());
         let token = token.map(Token::load_or_create).transpose()?;
         let log = self.log.as_ref();
         let process = Process {
-            proxy: Arc::clone(proxy),
+            proxy: Arc::clone(&self.proxy),
             overrides_changed: Arc::clone(&self.overrides_changed),
             override_sync: self.override_sync.clone(),
             witnesses: log.map(|log| Arc::clone(&log.witnesses)),
@@ -236,18 +233,15 @@ impl BackgroundTasks {
     /// # Errors
     /// When the address, the token or the certificate is not available: an operator who relies on the console must not miss
     /// it.
-    pub fn open_admin(&mut self, proxy: &Arc<Proxy>) -> Result<(), Failure> {
-        let settings = proxy.settings();
+    pub fn open_admin(&mut self) -> Result<(), Failure> {
+        let settings = self.proxy.settings();
         let Some(address) = settings.admin.address else {
             return Ok(());
         };
-        let app = self.app(proxy)?;
+        let app = self.app()?;
         let certificate = settings.admin.tls().map(|tls| Certificate::load(&tls));
         let certificate = certificate.transpose()?;
-        let listener = Listener::bind(address, ListenerKind::Console)?;
-        let address = listener.address();
-        // Before the first crawler connects, so that no crawler reaches the console through the proxy.
-        proxy.egress().listens_on(&[address]);
+        let (listener, address) = self.bind(address, ListenerKind::Console)?;
         let scheme = certificate.as_ref().map_or("http", |_| "https");
         info!("console: {scheme}://{address}/");
         tell_of_access(&settings.admin);
@@ -270,28 +264,36 @@ impl BackgroundTasks {
     ///
     /// # Errors
     /// When the address is not available.
-    pub fn open_public(&mut self, proxy: &Arc<Proxy>) -> Result<(), Failure> {
-        let settings = proxy.settings();
-        let Some(address) = settings.admin.public_try else {
+    pub fn open_public(&mut self) -> Result<(), Failure> {
+        let Some(address) = self.proxy.settings().admin.public_try else {
             return Ok(());
         };
-        let listener = Listener::bind(address, ListenerKind::PublicPage)?;
-        let address = listener.address();
-        // Before the first crawler connects, so that no crawler reaches it through the proxy.
-        proxy.egress().listens_on(&[address]);
-        let page = PublicTry::new(Arc::clone(proxy), self.tries.clone())?;
+        let (listener, address) = self.bind(address, ListenerKind::PublicPage)?;
+        let page = PublicTry::new(Arc::clone(&self.proxy), self.tries.clone())?;
         info!("public page: http://{address}/try");
         let serving = listener.serve(page.router(), PUBLIC_CONNECTIONS, None);
         self.servers.push(Box::pin(serving));
         Ok(())
     }
 
+    /// Binds an address before the first crawler connects, so that no crawler reaches it through the proxy.
+    fn bind(
+        &self,
+        address: SocketAddr,
+        kind: ListenerKind,
+    ) -> Result<(Listener, SocketAddr), Failure> {
+        let listener = Listener::bind(address, kind)?;
+        let address = listener.address();
+        self.proxy.egress().listens_on(&[address]);
+        Ok((listener, address))
+    }
+
     /// Answers requests at `path`, unless another process does.
     ///
     /// # Errors
     /// When the token of the admin side is not available.
-    pub async fn listen(&mut self, proxy: &Arc<Proxy>, path: &Path) -> Result<(), Failure> {
-        let app = self.app(proxy)?;
+    pub async fn listen(&mut self, path: &Path) -> Result<(), Failure> {
+        let app = self.app()?;
         match Socket::bind(path).await {
             Ok(socket) => {
                 info!(socket = %path.display(), "other commands reach this process here");
@@ -307,14 +309,15 @@ impl BackgroundTasks {
 
     /// Lets commands that read the store have the records of this run written before. A run that cannot listen
     /// continues: such a command misses its records of the last 100 ms.
-    pub async fn listen_as_run(&mut self, proxy: &Arc<Proxy>) {
-        let settings = proxy.settings();
+    pub async fn listen_as_run(&mut self) {
+        let settings = self.proxy.settings();
         let (Some(store), Some(_)) = (&settings.store.path, &settings.admin.socket) else {
             return;
         };
         match Socket::bind_run(store).await {
             Ok(socket) => {
-                self.tasks.spawn(socket.serve_run(Arc::clone(proxy)));
+                let serving = socket.serve_run(Arc::clone(&self.proxy));
+                self.tasks.spawn(serving);
             }
             Err(error) => debug!("commands that read the store cannot reach this run: {error}"),
         }

@@ -13,9 +13,9 @@ fn an_upload_keeps_the_spelling_of_its_framing() {
         ),
     ] {
         let (url, host) = (origin.url("/upload"), origin.authority());
-        let answer = gate
-            .sends("POST", &url, &format!("{framing}\r\n{body}"))
-            .response("POST");
+        let answer = gate.connect().exchange(format!(
+            "POST {url} HTTP/1.1\r\nHost: {host}\r\n{framing}\r\n{body}"
+        ));
         answer.is_origins(200, "page /upload");
         let seen = origin.last("/upload");
         assert_eq!(seen.body, b"body");

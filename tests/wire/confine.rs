@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Command, Output};
 
-use crate::python::python_with;
+use crate::support::peer::python_with;
 use crate::support::{Origin, RULES, Setup};
 
 const WAYS: [&str; 2] = ["--confine", "--confine=net"];

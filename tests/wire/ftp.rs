@@ -2,7 +2,6 @@
 
 mod beside;
 mod hostile;
-mod overtaken;
 mod quirks;
 mod servers;
 

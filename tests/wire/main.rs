@@ -68,7 +68,6 @@ mod pooled;
 mod postgres;
 mod proof;
 mod prove;
-mod python;
 mod quorum;
 mod report;
 mod requests;

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
-use crate::python::python_with;
+use crate::support::peer::python_with;
 use crate::support::witness::Witness;
 use crate::support::{
     CrawlgateProcess, Engine, Origin, RULES, Reply, Response, Wire, program, wait_until,

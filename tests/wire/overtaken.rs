@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Instant;
 
 use crate::overrides::proven;
+use crate::support::ftp::{Act, FtpServer};
 use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply, Response, Setup};
 
 /// Rules under which a change of the crawler's identity to OtherBot forbids the page.
@@ -255,4 +256,43 @@ fn robots_txt_is_not_fetched_for_a_request_over_quota() {
     gate.refuses(&known.url("/private/x"), 429, "quota_spent");
     gate.refuses(&known.url("/2"), 429, "quota_spent");
     assert_eq!(known.seen_but_robots(), ["GET /1"]);
+}
+
+#[test]
+fn what_is_forbidden_before_its_transfer_is_not_transferred() {
+    let cases = [
+        // Only the login has happened, as far as the server can tell.
+        ("/", 403, "operator_deny"),
+        // The server knows the name.
+        ("/later", 502, "robots_allow"),
+        ("/pub/", 502, "robots_allow"),
+    ];
+    for (path, status, reason) in cases {
+        let mut gate = CrawlgateProcess::start();
+        let server = FtpServer::with_rules(RULES)
+            .file("open", "x")
+            .file("later", "y")
+            .file("pub/z", "z");
+        gate.get(&server.url("/open")).is_origins(200, "x");
+        let latch = Latch::new();
+        let server = server.on("EPSV", Act::Wait(latch.clone()));
+        let url = server.url(path);
+        let mut wire = gate.asks(&url);
+        latch.arrivals(1);
+        let origin = server.url("");
+        let deny = format!(
+            "[[override]]\norigin = \"{origin}\"\naction = \"deny\"\nby = \"us\"\nreason = \"no\"\n"
+        );
+        gate.reload(|setup| setup.tables(&deny));
+        latch.open();
+        let answer = wire.response("GET");
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        has!(gate.record_of(&url), {"reason": reason, "status": status}, "{path}");
+        let transfers = ["RETR later", "MLSD", "LIST"];
+        let seen = server.seen();
+        assert!(
+            !seen.iter().any(|line| transfers.contains(&line.as_str())),
+            "{path}: {seen:?}"
+        );
+    }
 }

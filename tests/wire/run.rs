@@ -2,8 +2,6 @@
 //! Page: `docs/clients.md`.
 
 mod counted;
-mod mismatch;
-mod older;
 
 use std::process::Output;
 

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::python::python_with;
+use crate::support::peer::python_with;
 use crate::support::pki::untrusted_ca_pem;
 use crate::support::witness::{Conduct, Witness};
 use crate::support::{AdminGate, CrawlgateProcess, Origin, RULES, Setup, eventually, wait_until};

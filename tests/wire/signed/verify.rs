@@ -11,8 +11,8 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use crawlgate_signing::SigningKey;
 use serde_json::{Value, json};
 
-use crate::python::python_with;
 use crate::support::http2_origin::SeenStream;
+use crate::support::peer::python_with;
 use crate::support::{CrawlgateProcess, Origin, Setup};
 
 /// The URL of the identity of these tests.

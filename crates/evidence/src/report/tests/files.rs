@@ -9,10 +9,7 @@ async fn the_json_is_the_golden_one() {
     let json = String::from_utf8(report.json().unwrap()).unwrap();
     let golden = include_str!("golden.json");
     if std::env::var_os("CRAWLGATE_WRITE_GOLDEN").is_some() {
-        let place = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/src/report/tests/golden.json"
-        );
+        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/src/report/tests/golden.json");
         std::fs::write(place, &json).unwrap();
     }
     for (nth, (line, want)) in json.lines().zip(golden.lines()).enumerate() {

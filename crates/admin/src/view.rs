@@ -4,7 +4,6 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crawlgate_evidence::replay::Evidence;
 use crawlgate_gate::explain::sitemaps::{Access, Sitemap};
 use crawlgate_gate::explain::states::lives;
 use crawlgate_policy::overrides::{self, Override, OverrideId};
@@ -70,9 +69,7 @@ impl Decision {
             seq: kept.seq,
             hash: hex(leaf_hash(&kept.entry)),
             acknowledged: kept.acknowledged.as_ref().map(Acknowledgement::of),
-            outcome: Evidence::read(&kept.record)
-                .ok()
-                .map(|evidence| evidence.outcome().as_str()),
+            outcome: kept.told().ok().map(|one| one.outcome().as_str()),
             // An altered record may no longer be JSON, and is shown all the same.
             record: serde_json::from_str(&kept.record)
                 .unwrap_or_else(|_| Value::String(kept.record.clone())),

@@ -13,10 +13,11 @@ use crate::Failure;
 use crate::terminal::{self, Paint, Tone, printable};
 use crawlgate_config::Config;
 use crawlgate_evidence::bundle::{Broken, Checker, Proven};
-use crawlgate_evidence::replay::{self, Evidence, Outcome};
+use crawlgate_evidence::replay::{self, Outcome};
 use crawlgate_evidence::verify::case::Trusted;
 use crawlgate_evidence::verify::keys::Keys;
 use crawlgate_evidence::verify::named_keys::named_keys;
+use crawlgate_record::Told;
 use crawlgate_store::rotation::Rotation;
 use crawlgate_store::{self as store, Access};
 use crawlgate_system::clock::Moment;
@@ -187,9 +188,9 @@ fn describe(proven: &Proven, is_one: bool, extent: Extent, paint: Paint) -> (boo
             "proven: it is in the log; it is no decision".to_owned(),
         ),
     };
-    let read = Evidence::read(&proven.record);
+    let read = proven.told();
     let name = match &read {
-        Ok(evidence) => printable(&evidence.id).into_owned(),
+        Ok(one) => one.id_text(),
         Err(_) => format!("entry {}", proven.index),
     };
     let mut text = format!("{name} {}\n", paint.tone(tone, printable(&said)));
@@ -210,7 +211,7 @@ fn describe(proven: &Proven, is_one: bool, extent: Extent, paint: Paint) -> (boo
 
 fn at_length(
     proven: &Proven,
-    read: Option<&Evidence<'_>>,
+    read: Option<&Told<'_>>,
     extent: Extent,
     paint: Paint,
     text: &mut String,
@@ -227,11 +228,11 @@ fn at_length(
         let said = format!("{witness}, at {}", time_text(time));
         evidence::line(text, "seen by", &said);
     }
-    let deciding = read.and_then(|read| Some(read.rule.as_ref()?.line));
+    let deciding = read.and_then(|read| Some(read.rule?.line));
     if let (Some(file), Some(terms)) = (&proven.robots, &proven.terms)
         && (deciding.is_some() || extent == Extent::Whole)
     {
-        let robots = read.and_then(|read| read.robots.as_ref());
+        let robots = read.and_then(|read| read.robots);
         let truncated = robots.is_some_and(|robots| robots.truncated);
         let snapshot = replay::snapshot(file, terms, truncated);
         let lines = excerpt(&snapshot.robots, deciding, extent, paint);

@@ -77,10 +77,10 @@ fn as_text(
         CaseVerdict::Attested => Tone::Remark,
         CaseVerdict::Broken => Tone::Bad,
     };
-    let mut text = match &case.evidence {
-        Ok(evidence) => format!(
+    let mut text = match &case.told {
+        Ok(one) => format!(
             "{} {}\n",
-            printable(&evidence.id),
+            one.id_text(),
             paint.tone(tone, printable(&headline))
         ),
         Err(_) => format!("{}\n", paint.tone(tone, printable(&headline))),
@@ -97,8 +97,8 @@ fn as_text(
             evidence::line(&mut text, "differs", &said);
         }
     }
-    if let Ok(evidence) = &case.evidence {
-        evidence::essentials(&mut text, evidence);
+    if let Ok(one) = &case.told {
+        evidence::essentials(&mut text, one);
     }
     if let Some(fetch) = case.fetch.as_ref().filter(|fetch| fetch.hops.len() > 1) {
         evidence::line(&mut text, "hops", &fetch.hops.join(" → "));
@@ -106,12 +106,11 @@ fn as_text(
     evidence::line(&mut text, "log", &case.signed(trusted));
     evidence::line(&mut text, "store", store);
     if let (Some(file), Some(terms)) = (&case.file, &case.terms) {
-        let robots = case.evidence.as_ref().ok();
-        let robots = robots.and_then(|evidence| evidence.robots.as_ref());
+        let one = case.told.as_ref().ok();
+        let robots = one.and_then(|one| one.robots);
         let truncated = robots.is_some_and(|robots| robots.truncated);
         let snapshot = replay::snapshot(file, terms, truncated);
-        let deciding = case.evidence.as_ref().ok();
-        let deciding = deciding.and_then(|evidence| Some(evidence.rule.as_ref()?.line));
+        let deciding = one.and_then(|one| Some(one.rule?.line));
         if deciding.is_some() || extent == Extent::Whole {
             text.push('\n');
             text.push_str(&excerpt(&snapshot.robots, deciding, extent, paint));

@@ -263,7 +263,7 @@ impl PublicVerdict {
                 .usage
                 .as_ref()
                 .and_then(explain::usage::Usage::record)
-                .map(|record| UsageTable::of(&record)),
+                .map(|record| UsageTable::of(&record, None)),
         }
     }
 }

@@ -281,7 +281,7 @@ impl VerdictView {
                 .usage
                 .as_ref()
                 .and_then(explain::usage::Usage::record)
-                .map(|record| UsageTable::of(&record)),
+                .map(|record| UsageTable::of(&record, None)),
             text,
             more: notes.len().saturating_sub(NOTES),
             notes: notes

@@ -4,7 +4,6 @@ use clap::ValueEnum;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crawlgate_evidence::replay::Evidence;
 use crawlgate_gate::explain::sitemaps::{Access, Sitemap};
 use crawlgate_gate::explain::states::lives;
 use crawlgate_gate::view;
@@ -34,7 +33,7 @@ view! {
         pub acknowledged: Option<Acknowledgement> = kept.acknowledged.as_ref().map(Acknowledgement::of),
         /// The outcome of the request: `forwarded`, `failed`, `disallowed`, `unreachable`, `refused_here` or `deferred`; null for an
         /// altered record.
-        pub outcome: Option<&'static str> = outcome(&kept.record),
+        pub outcome: Option<&'static str> = kept.told().ok().map(|one| one.outcome().as_str()),
         /// The record, as the log has it.
         #[cfg_attr(feature = "openapi", schema(value_type = Object))]
         // An altered record may no longer be JSON, and is shown all the same.
@@ -257,12 +256,6 @@ view! {
         /// The person who removed it.
         pub removed_by: Option<String> = None,
     }
-}
-
-/// Returns the name of a record's outcome; `None` for an altered one.
-fn outcome(record: &str) -> Option<&'static str> {
-    let evidence = Evidence::read(record).ok()?;
-    Some(evidence.outcome().as_str())
 }
 
 /// The effect of an override.

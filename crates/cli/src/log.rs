@@ -15,7 +15,6 @@ use self::filter::FilterArgs;
 use super::collected::{CollectedArgs, LogSelection};
 use super::{Failure, fail, terminal, words};
 use crawlgate_config::Config;
-use crawlgate_evidence::replay::Evidence;
 use crawlgate_store::logs::{Fault, Listed, Logs, Lookup, unknown};
 use crawlgate_store::{GroupBy, StoredDecision};
 use crawlgate_tlog::KeyName;
@@ -272,9 +271,10 @@ async fn show(logs: &Logs, is_several: bool, ids: &[String], json: bool) -> Resu
 }
 
 fn shown(decision: &StoredDecision, log: Option<&KeyName>) -> Result<String, Failure> {
-    let evidence = Evidence::read(&decision.record)
+    let told = decision
+        .told()
         .map_err(|error| format!("record {}: {error}", decision.seq))?;
-    Ok(super::audit::evidence::text(&evidence, decision, log))
+    Ok(super::audit::evidence::text(&told, decision, log))
 }
 
 /// Returns the decision of this identifier from the log that has it.

@@ -2,85 +2,56 @@
 
 use std::borrow::Cow;
 
-use super::replay::Evidence;
 use crawlgate_store::StoredDecision;
 use crawlgate_text::json::printable;
 use crawlgate_text::time_text;
 
-/// The names of the columns of [`row`].
-pub const HEADING: [&str; 24] = [
-    "seq",
-    "time",
-    "id",
-    "mode",
-    "verdict",
-    "reason",
-    "client",
-    "client_name",
-    "agent",
-    "user_agent",
-    "method",
-    "url",
-    "status",
-    "group",
-    "rule",
-    "line",
-    "robots_url",
-    "robots_state",
-    "robots_fetched_at",
-    "robots_sha256",
-    "override",
-    "acknowledged_at",
-    "acknowledged_by",
-    "note",
+/// The names of the cells of [`row`], and the columns of the values between `seq` and the acknowledgement.
+const CELLS: [(&str, &str); 20] = [
+    ("time", "time"),
+    ("id", "id"),
+    ("mode", "mode"),
+    ("verdict", "verdict"),
+    ("reason", "reason"),
+    ("client", "client_address"),
+    ("client_name", "client_name"),
+    ("agent", "agent_chain"),
+    ("user_agent", "user_agent"),
+    ("method", "method"),
+    ("url", "url"),
+    ("status", "status"),
+    ("group", "rule_group"),
+    ("rule", "rule_text"),
+    ("line", "rule_line"),
+    ("robots_url", "robots_url"),
+    ("robots_state", "robots_state"),
+    ("robots_fetched_at", "robots_fetched_at"),
+    ("robots_sha256", "robots_sha256"),
+    ("override", "override_id"),
 ];
 
-/// Returns a decision in columns; for an unreadable record, only its place.
-pub fn row(decision: &StoredDecision) -> [String; HEADING.len()] {
-    let Ok(evidence) = Evidence::read(&decision.record) else {
-        let mut row = [const { String::new() }; HEADING.len()];
-        let [seq, ..] = &mut row;
-        *seq = decision.seq.to_string();
+/// Returns the names of the cells of [`row`].
+pub fn heading() -> impl Iterator<Item = &'static str> {
+    let cells = CELLS.iter().map(|(name, _)| *name);
+    let seen = ["acknowledged_at", "acknowledged_by", "note"];
+    ["seq"].into_iter().chain(cells).chain(seen)
+}
+
+/// Returns the cells of a decision; for an unreadable record, only its place.
+pub fn row(decision: &StoredDecision) -> Vec<String> {
+    let mut row = vec![decision.seq.to_string()];
+    let Ok(one) = decision.told() else {
+        row.resize(heading().count(), String::new());
         return row;
     };
-    let robots = evidence.robots.as_ref();
-    let rule = evidence.rule.as_ref();
+    row.extend(CELLS.map(|(_, column)| one.cell(column).text().into_owned()));
     let seen = decision.acknowledged.as_ref();
-    let text = |cell: Option<&str>| cell.unwrap_or_default().to_owned();
-    [
-        decision.seq.to_string(),
-        evidence.time.to_string(),
-        evidence.id.to_string(),
-        evidence.mode.to_string(),
-        evidence.verdict.to_string(),
-        evidence.reason.to_string(),
-        evidence.client.address.to_string(),
-        text(evidence.client.name.as_deref()),
-        evidence.agent.chain.join(" "),
-        text(evidence.user_agent.as_deref()),
-        evidence.method.to_string(),
-        evidence.url.to_string(),
-        evidence
-            .status
-            .map(|status| status.to_string())
-            .unwrap_or_default(),
-        text(rule.map(|rule| &*rule.group)),
-        text(rule.map(|rule| &*rule.text)),
-        rule.map(|rule| rule.line.to_string()).unwrap_or_default(),
-        text(robots.map(|robots| &*robots.url)),
-        text(robots.map(|robots| &*robots.state)),
-        text(robots.and_then(|robots| robots.fetched_at.as_deref())),
-        text(robots.and_then(|robots| robots.sha256.as_deref())),
-        text(
-            evidence
-                .overridden
-                .as_ref()
-                .map(|overridden| &*overridden.id),
-        ),
+    row.extend([
         seen.map(|seen| time_text(seen.time)).unwrap_or_default(),
-        text(seen.map(|seen| &*seen.by)),
-        text(seen.map(|seen| &*seen.note)),
-    ]
+        seen.map(|seen| seen.by.clone()).unwrap_or_default(),
+        seen.map(|seen| seen.note.clone()).unwrap_or_default(),
+    ]);
+    row
 }
 
 /// Returns rows of cells as CSV (RFC 4180), each cell harmless to a spreadsheet.

@@ -60,9 +60,9 @@ pub mod tiles;
 pub mod verify;
 pub mod what_if;
 pub mod witness;
+pub mod words;
 mod writer;
 
-pub use crawlgate_record::field;
 pub use crawlgate_text::DecisionId;
 
 pub use self::{

@@ -14,7 +14,6 @@
 //!
 //! Some decisions rest on facts that cannot be kept. They are [attested](NotReplayable), not proven.
 
-pub mod evidence;
 mod not_replayable;
 pub mod otherwise;
 mod premises;
@@ -22,21 +21,17 @@ mod premises;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub use self::evidence::{Evidence, Unreadable};
 pub use self::not_replayable::NotReplayable;
-use self::premises::{
-    NoDecision, agent, asserted, contradiction, cut, mode, reservations, state, target, time,
-};
-use crawlgate_config::Mode;
+use self::premises::{NoDecision, agent, asserted, contradiction, reservations, state, target};
 use crawlgate_origins::snapshot::Snapshot;
 use crawlgate_origins::state::{Stance, State};
 use crawlgate_policy::agent::Agent;
 use crawlgate_policy::overrides::Overrides;
 use crawlgate_policy::settings::{PolicyDigest, PolicySettings};
 use crawlgate_policy::usage::{Head, Signals};
-use crawlgate_policy::{self as policy, Decision, Reason, Replay, Ruling, Target};
+use crawlgate_policy::{self as policy, Decision, Mode, Reason, Replay, Ruling, Target};
+use crawlgate_record::{Octets, Text, Told};
 use crawlgate_system::clock::Moment;
-use crawlgate_usage::record::UsageRecord;
 use crawlgate_usage::{FieldName, Purposes};
 
 /// The result of a replay.
@@ -63,7 +58,7 @@ pub struct Difference {
     pub replayed: String,
 }
 
-/// Missing evidence.
+/// Missing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// The text of robots.txt.
@@ -97,24 +92,23 @@ pub struct Files<'f> {
 
 /// Makes a decision again. The caller guarantees that `terms` are those of the record's `policy`, and `files` those of
 /// its digests.
-pub fn replay(
-    evidence: &Evidence<'_>,
-    terms: Option<&PolicySettings>,
-    files: Files<'_>,
-) -> Outcome {
-    let Some(reason) = Reason::from_name(&evidence.reason) else {
+pub fn replay(one: &Told<'_>, terms: Option<&PolicySettings>, files: Files<'_>) -> Outcome {
+    let Some(reason) = Reason::from_name(one.reason) else {
         return Outcome::Attested(NotReplayable::Unknown);
     };
     let mut differences = Vec::new();
     compare(
         &mut differences,
         "verdict",
-        &evidence.verdict,
+        of(one.verdict.as_str().into()),
         reason.verdict().as_str(),
     );
-    let replayed = match evidence.lacks() {
-        Some(missing) => Err(NoDecision::Missing(missing)),
-        None => decide(evidence, reason, terms, files),
+    let replayed = match one.missing {
+        Some(missing) => Err(NoDecision::Missing(match missing.what {
+            "override" => Missing::Override,
+            _ => Missing::State,
+        })),
+        None => decide(one, reason, terms, files),
     };
     let decision = match replayed {
         Ok(decision) => decision,
@@ -124,13 +118,13 @@ pub fn replay(
     compare(
         &mut differences,
         "reason",
-        &evidence.reason,
+        of(one.reason.into()),
         decision.reason.as_str(),
     );
-    compare_rule(&mut differences, evidence, &decision);
-    compare_usage(&mut differences, evidence, &decision);
-    compare_reading(&mut differences, evidence, &decision);
-    compare_exemption(&mut differences, evidence, &decision);
+    compare_rule(&mut differences, one, &decision);
+    compare_usage(&mut differences, one, &decision);
+    compare_reading(&mut differences, one, &decision);
+    compare_exemption(&mut differences, one, &decision);
     if differences.is_empty() {
         Outcome::Same
     } else {
@@ -139,35 +133,35 @@ pub fn replay(
 }
 
 fn decide(
-    evidence: &Evidence<'_>,
+    one: &Told<'_>,
     reason: Reason,
     terms: Option<&PolicySettings>,
     files: Files<'_>,
 ) -> Result<Decision, NoDecision> {
     let snapshot = files.robots;
-    if let Some(why) = unproven(reason, evidence) {
+    if let Some(why) = unproven(reason, one) {
         return Err(NoDecision::Attested(why));
     }
-    if cut(&evidence.url).is_some() && reason.info().replay == Replay::Url {
+    if one.url.is_cut() && reason.info().replay == Replay::Url {
         return Err(NoDecision::Attested(NotReplayable::Cut));
     }
-    let question = match without_robots(evidence)? {
+    let question = match without_robots(one)? {
         Ok(ruling) => return Ok(ruling.into_decision()),
         Err(question) => question,
     };
-    let terms = terms_of(evidence, terms)?;
-    let robots = evidence.robots.as_ref();
-    let robots = robots
+    let terms = terms_of(one, terms)?;
+    let robots = one
+        .robots
         .ok_or_else(|| contradiction("robots", "null", "what the decision rests on".to_owned()))?;
     // A path that is cut may meet other statements of use than the whole one.
     let speaks = |snapshot: &Arc<Snapshot>| snapshot.robots.has_usage();
     let reserves = |file: &Arc<Snapshot>| file.tdmrep().is_ok_and(|file| !file.is_empty());
     let is_spoken_of = snapshot.is_some_and(speaks) || files.tdmrep.is_some_and(reserves);
-    if cut(&evidence.url).is_some() && !evidence.opaque && is_spoken_of {
+    if one.url.is_cut() && !one.opaque && is_spoken_of {
         return Err(NoDecision::Attested(NotReplayable::Cut));
     }
-    let state = Arc::new(state(robots, snapshot)?);
-    by_robots(evidence, question, terms, state, files.tdmrep)
+    let state = Arc::new(state(&robots, snapshot)?);
+    by_robots(one, question, terms, state, files.tdmrep)
 }
 
 /// A request that robots.txt decides about.
@@ -180,31 +174,24 @@ struct UndecidedRequest {
 }
 
 /// Decides without robots.txt where that suffices, or returns the question.
-fn without_robots(evidence: &Evidence<'_>) -> Result<Result<Ruling, UndecidedRequest>, NoDecision> {
-    let target = target(evidence)?;
-    let mode = mode(evidence)?;
-    let decided = match &evidence.decided_at {
-        Some(text) => time("decided_at", text)?,
-        None => return Err(NoDecision::Attested(NotReplayable::Older)),
-    };
-    let ruled = by_path_or_override(target, evidence, mode, decided)?;
+fn without_robots(one: &Told<'_>) -> Result<Result<Ruling, UndecidedRequest>, NoDecision> {
+    let target = target(one)?;
+    let (mode, decided) = (one.mode, Moment::from_millis(one.decided()));
+    let ruled = by_path_or_override(target, one, mode, decided)?;
     Ok(ruled.map_err(|target| UndecidedRequest {
         target,
         mode,
         decided,
-        exempt: evidence
-            .exempt
-            .as_ref()
-            .map(|one| one.reason.as_str().into()),
+        exempt: one.exempt.map(|one| one.reason.into()),
     }))
 }
 
 /// Returns the settings of the decision.
 fn terms_of<'t>(
-    evidence: &Evidence<'_>,
+    one: &Told<'_>,
     terms: Option<&'t PolicySettings>,
 ) -> Result<&'t PolicySettings, NoDecision> {
-    match &evidence.policy {
+    match one.policy {
         None => Err(contradiction("policy", "null", "a digest".to_owned())),
         Some(_) => terms.ok_or(NoDecision::Missing(Missing::PolicySettings)),
     }
@@ -212,7 +199,7 @@ fn terms_of<'t>(
 
 /// Decides by this state of the origin's robots.txt.
 fn by_robots(
-    evidence: &Evidence<'_>,
+    one: &Told<'_>,
     question: UndecidedRequest,
     terms: &PolicySettings,
     state: Arc<State>,
@@ -224,47 +211,47 @@ fn by_robots(
         decided,
         exempt,
     } = question;
-    let agent = agent(evidence)?;
-    let tdmrep = reservations(evidence, tdmrep, decided, terms)?;
+    let agent = agent(one)?;
+    let tdmrep = reservations(one, tdmrep, decided, terms)?;
     let stance = state.stance(decided, &terms.profile());
     let settings = policy::DecisionInputs {
         mode,
         generation: policy::generation::Generation::default(), // no request is sent
         path_guard: terms.path_guard,
-        policy: PolicyDigest::of(evidence.policy.as_deref().unwrap_or_default()), // never read
+        policy: PolicyDigest(one.policy.copied().unwrap_or_default()), // never read
         exempt,
         signals: Signals {
             tdmrep,
-            ..signals(evidence, terms, &target, decided)?
+            ..signals(one, terms, &target, decided)?
         },
     };
     let ruling = if let Stance::Unknown = stance {
         policy::await_robots(target, state, decided, settings, decided)
-    } else if evidence.opaque {
+    } else if one.opaque {
         policy::decide_tunnel(target, &agent, &state, &stance, settings, decided)
     } else {
         policy::decide(target, &agent, &state, &stance, settings, decided)
     };
-    Ok(answered(ruling.into_decision(), evidence, &agent))
+    Ok(answered(ruling.into_decision(), one, &agent))
 }
 
 /// Returns the grounds of the decision about use.
 fn signals(
-    evidence: &Evidence<'_>,
+    one: &Told<'_>,
     terms: &PolicySettings,
     target: &Target,
     decided: Moment,
 ) -> Result<Signals, NoDecision> {
-    let usage = evidence.usage.as_ref();
-    if usage.is_some_and(|usage| !usage.has_all_fields()) {
+    let usage = one.usage_record();
+    if usage.as_ref().is_some_and(|usage| !usage.has_all_fields()) {
         return Err(NoDecision::Attested(NotReplayable::Cut));
     }
-    let overrides = match &evidence.overridden {
+    let overrides = match &one.overridden {
         Some(named) => Overrides::new([asserted(named)?]),
         None => Overrides::default(),
     };
     let path = target.path.as_str().as_bytes();
-    let lifted = match evidence.opaque {
+    let lifted = match one.opaque {
         true => overrides.about_all_usage(&target.origin, decided),
         false => overrides.about_usage(&target.origin, path, decided),
     };
@@ -277,9 +264,11 @@ fn signals(
 }
 
 /// Judges the response by the fields that the record has of it.
-fn answered(mut decision: Decision, evidence: &Evidence<'_>, agent: &Agent) -> Decision {
-    let usage = evidence.usage.as_ref();
-    if let Some((usage, status)) = usage.and_then(|usage| Some((usage, usage.received_status?))) {
+fn answered(mut decision: Decision, one: &Told<'_>, agent: &Agent) -> Decision {
+    let usage = one.usage_record();
+    if let Some(usage) = usage
+        && let Some(status) = usage.received_status
+    {
         let lines = usage.fields.iter().filter_map(|field| {
             let name = FieldName::of(&field.name)?;
             Some((name, field.line()?))
@@ -300,11 +289,11 @@ fn answered(mut decision: Decision, evidence: &Evidence<'_>, agent: &Agent) -> D
 /// Decides without robots.txt: only by the path (RFC 9309 2.2.2), or by the override that the record names.
 fn by_path_or_override(
     target: Target,
-    evidence: &Evidence<'_>,
+    one: &Told<'_>,
     mode: Mode,
     decided: Moment,
 ) -> Result<Result<Ruling, Target>, NoDecision> {
-    let target = if evidence.opaque {
+    let target = if one.opaque {
         target
     } else {
         match policy::clear_robots_txt(target, mode, decided) {
@@ -312,11 +301,11 @@ fn by_path_or_override(
             Err(target) => target,
         }
     };
-    let Some(named) = &evidence.overridden else {
+    let Some(named) = &one.overridden else {
         return Ok(Err(target));
     };
     let overrides = Overrides::new([asserted(named)?]);
-    Ok(if evidence.opaque {
+    Ok(if one.opaque {
         policy::decide_tunnel_by_override(target, &overrides, mode, decided)
     } else {
         policy::decide_by_override(target, &overrides, mode, decided)
@@ -324,11 +313,11 @@ fn by_path_or_override(
 }
 
 /// Returns the reason why a decision for this reason cannot be made again; `None` if it can.
-fn unproven(reason: Reason, evidence: &Evidence<'_>) -> Option<NotReplayable> {
+fn unproven(reason: Reason, one: &Told<'_>) -> Option<NotReplayable> {
     match reason.info().replay {
         Replay::Url | Replay::Origin => None,
         // A tunnel refused as opaque by a rule names its policy; this one was intercepted.
-        Replay::Tunnel => evidence.policy.is_none().then_some(NotReplayable::NotHttp),
+        Replay::Tunnel => one.policy.is_none().then_some(NotReplayable::NotHttp),
         Replay::Unjudged => Some(NotReplayable::Unjudged),
         Replay::Pending => Some(NotReplayable::Pending),
         Replay::Paced => Some(NotReplayable::Paced),
@@ -336,22 +325,16 @@ fn unproven(reason: Reason, evidence: &Evidence<'_>) -> Option<NotReplayable> {
     }
 }
 
-fn compare_rule(differences: &mut Vec<Difference>, evidence: &Evidence<'_>, decision: &Decision) {
-    match (&evidence.rule, &decision.rule) {
+fn compare_rule(differences: &mut Vec<Difference>, one: &Told<'_>, decision: &Decision) {
+    match (one.rule, &decision.rule) {
         (None, None) => {}
         (Some(recorded), Some(rule)) => {
-            compare(differences, "rule.text", &recorded.text, &rule.text);
-            compare(differences, "rule.group", &recorded.group, &rule.group);
-            let line = |line: u32| line.to_string();
-            compare(
-                differences,
-                "rule.line",
-                &line(recorded.line),
-                &line(rule.line),
-            );
+            compare(differences, "rule.text", recorded.text, &rule.text);
+            compare(differences, "rule.group", of(recorded.group), &rule.group);
+            let (recorded, line) = (recorded.line.to_string(), rule.line.to_string());
+            compare(differences, "rule.line", of((&*recorded).into()), &line);
         }
         (recorded, rule) => {
-            let recorded = recorded.as_ref();
             let recorded = recorded.map(|rule| format!("{} (line {})", rule.text, rule.line));
             let replayed = rule.as_ref();
             let replayed = replayed.map(|rule| format!("{} (line {})", rule.text, rule.line));
@@ -365,14 +348,14 @@ fn compare_rule(differences: &mut Vec<Difference>, evidence: &Evidence<'_>, deci
 }
 
 /// Compares what the site says of use. A decision that did not ask robots.txt has no settings to read it again by.
-fn compare_usage(differences: &mut Vec<Difference>, evidence: &Evidence<'_>, decision: &Decision) {
-    if evidence.policy.is_none() {
+fn compare_usage(differences: &mut Vec<Difference>, one: &Told<'_>, decision: &Decision) {
+    if one.policy.is_none() {
         return;
     }
-    let recorded = evidence.usage.as_ref().map(UsageRecord::text);
+    let recorded = one.usage_record();
     let replayed = decision.usage.as_deref().and_then(|usage| {
         let mut record = (!usage.is_silent()).then(|| usage.record())?;
-        let fields = evidence.usage.iter().flat_map(|usage| &usage.fields);
+        let fields = recorded.iter().flat_map(|usage| &usage.fields);
         for (field, recorded) in record.fields.iter_mut().zip(fields) {
             // The record has a part of the line, and the digest of the whole: it cannot be computed again.
             if field.cut && recorded.cut {
@@ -382,42 +365,50 @@ fn compare_usage(differences: &mut Vec<Difference>, evidence: &Evidence<'_>, dec
         }
         Some(record.text())
     });
-    let shown = |text: Option<String>| text.unwrap_or_else(|| "null".to_owned());
-    compare(differences, "usage", &shown(recorded), &shown(replayed));
+    let recorded = of(one.usage.unwrap_or("null").into());
+    compare(
+        differences,
+        "usage",
+        recorded,
+        replayed.as_deref().unwrap_or("null"),
+    );
 }
 
-fn compare_reading(
-    differences: &mut Vec<Difference>,
-    evidence: &Evidence<'_>,
-    decision: &Decision,
-) {
+fn compare_reading(differences: &mut Vec<Difference>, one: &Told<'_>, decision: &Decision) {
     let none = "none";
-    let recorded = evidence.reading.as_deref().unwrap_or(none);
+    let recorded = one.reading.unwrap_or(of(none.into()));
     let replayed = decision.reading.as_deref().unwrap_or(none);
     compare(differences, "reading", recorded, replayed);
 }
 
-fn compare_exemption(
-    differences: &mut Vec<Difference>,
-    evidence: &Evidence<'_>,
-    decision: &Decision,
-) {
+fn compare_exemption(differences: &mut Vec<Difference>, one: &Told<'_>, decision: &Decision) {
     let none = "none";
-    let recorded = evidence.exempt.as_ref().map_or(none, |one| &one.from);
+    let recorded = one.exempt.map_or(none, |one| one.from);
     let replayed = decision.exempt.as_ref();
     let replayed = replayed.map_or(none, |one| one.from.as_str());
-    compare(differences, "exempt.from", recorded, replayed);
+    compare(differences, "exempt.from", of(recorded.into()), replayed);
 }
 
-fn compare(differences: &mut Vec<Difference>, what: &'static str, recorded: &str, replayed: &str) {
-    let agree = recorded == replayed
-        || cut(recorded).is_some_and(|(kept, left_out)| {
-            replayed.len() == kept.len() + left_out && replayed.starts_with(kept)
-        });
-    if !agree {
+fn of(text: Text<'_>) -> Octets<'_> {
+    Octets {
+        kept: text.kept.as_bytes(),
+        cut: text.cut,
+    }
+}
+
+/// Compares a recorded value, of which the end may be cut off, with the replayed one.
+fn compare(
+    differences: &mut Vec<Difference>,
+    what: &'static str,
+    recorded: Octets<'_>,
+    replayed: &str,
+) {
+    let kept = replayed.as_bytes().get(..recorded.kept.len());
+    let length = recorded.kept.len() as u64 + recorded.cut;
+    if kept != Some(recorded.kept) || replayed.len() as u64 != length {
         differences.push(Difference {
             what,
-            recorded: recorded.to_owned(),
+            recorded: recorded.to_string(),
             replayed: replayed.to_owned(),
         });
     }
@@ -430,31 +421,41 @@ mod tests {
     #[test]
     fn a_cut_text_agrees_with_its_original() {
         let cases = [
-            ("the same", "Disallow: /x", "Disallow: /x", true),
-            ("another", "Disallow: /x", "Disallow: /y", false),
-            ("cut", "Disallow: /a…[+3 bytes]", "Disallow: /abcd", true),
+            ("the same", "Disallow: /x", 0, "Disallow: /x", true),
+            ("another", "Disallow: /x", 0, "Disallow: /y", false),
+            ("cut", "Disallow: /a", 3, "Disallow: /abcd", true),
             (
                 "cut, of another length",
-                "Disallow: /a…[+3 bytes]",
+                "Disallow: /a",
+                3,
                 "Disallow: /abc",
                 false,
             ),
             (
                 "cut, of another beginning",
-                "Disallow: /a…[+3 bytes]",
+                "Disallow: /a",
+                3,
                 "Disallow: /bbcd",
                 false,
             ),
             (
                 "what only looks cut",
-                "Disallow: /a…[+3 bytes]",
-                "Disallow: /a…[+3 bytes]",
+                "/a…[+3 bytes]",
+                0,
+                "/a…[+3 bytes]",
                 true,
             ),
-            ("a mark without a number", "/a…[+x bytes]", "/a", false),
+            (
+                "what only looks cut, of another text",
+                "/a…[+3 bytes]",
+                0,
+                "/abcd",
+                false,
+            ),
         ];
-        for (name, recorded, replayed, agree) in cases {
+        for (name, kept, cut, replayed, agree) in cases {
             let mut differences = Vec::new();
+            let recorded = of(Text { kept, cut });
             compare(&mut differences, "rule.text", recorded, replayed);
             assert_eq!(differences.is_empty(), agree, "{name}");
         }

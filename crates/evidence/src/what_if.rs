@@ -1,19 +1,18 @@
 //! The summary of a what-if: which recorded requests another robots.txt decides otherwise.
 //!
 //! ```text
-//! summary.count(&evidence, time, &review.otherwise(&evidence, &file, exempt).await?)   each recorded request
+//! summary.count(&told, time, &review.otherwise(&told, &file, exempt).await?)   each recorded request
 //! summary.groups()                                                                   the changes, by rule
 //! ```
 //!
 //! The summary holds a bounded number of groups, each with a few URLs, so the log may be of any size. What comes beyond is
 //! counted. The room knows no IO, clock or log; `crawlgate check --since` reads the store.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-use super::replay::evidence::Evidence;
 use super::replay::otherwise::Inapplicable;
 use crawlgate_policy::{Decision, Reason, Verdict};
+use crawlgate_record::Told;
 use crawlgate_robots::Rule;
 use crawlgate_system::clock::Moment;
 
@@ -80,7 +79,7 @@ impl WhatIf {
     /// Counts a request with the decision by the other file. True if that is another one than the recorded.
     pub fn count(
         &mut self,
-        evidence: &Evidence<'_>,
+        one: &Told<'_>,
         time: Moment,
         decision: &Result<Decision, Inapplicable>,
     ) -> bool {
@@ -92,20 +91,20 @@ impl WhatIf {
             }
         };
         self.judged += 1;
-        self.exempted += u64::from(evidence.exempt.is_some());
+        self.exempted += u64::from(one.exempt.is_some());
         self.exempt += u64::from(decision.exempt.is_some());
         let to = decision.verdict();
-        if evidence.verdict == to.as_str() {
+        if one.verdict == to {
             return false;
         }
         match to {
             Verdict::Allow => self.allowed += 1,
             Verdict::Deny | Verdict::Defer => self.denied += 1,
         }
-        let exempt = evidence.exempt.as_ref().map(|one| one.reason.clone());
+        let exempt = one.exempt.map(|one| one.reason.to_owned());
         let was = (to == Verdict::Allow || exempt.is_some()).then(|| RecordedDenial {
-            reason: evidence.reason.to_string(),
-            rule: evidence.rule.as_ref().map(|rule| rule.text.to_string()),
+            reason: one.reason.to_owned(),
+            rule: one.rule.map(|rule| rule.text.to_string()),
             exempt,
         });
         let key = Key {
@@ -131,9 +130,11 @@ impl WhatIf {
         group.count += 1;
         group.first = group.first.min(time);
         group.last = group.last.max(time);
-        let is_named = |url: &String| *url == evidence.url;
-        if group.examples.len() < EXAMPLES && !group.examples.iter().any(is_named) {
-            group.examples.push(Cow::clone(&evidence.url).into_owned());
+        if group.examples.len() < EXAMPLES {
+            let url = one.url_text();
+            if !group.examples.contains(&url) {
+                group.examples.push(url);
+            }
         }
         true
     }

@@ -4,16 +4,50 @@ use std::net::SocketAddr;
 
 use self::key::*;
 use super::Digest;
-use super::bounds::{Bounds, is_of_unknown_client, most};
+use super::bounds::{is_of_unknown_client, most};
 use super::table::{keyed, numbered};
+use super::url::Url;
 use super::value::{Octets, Text, Texts};
-use aws_lc_rs::digest::{Context, SHA256};
 use crawlgate_policy::Outcome;
 pub use crawlgate_policy::agent::Source;
 pub use crawlgate_policy::{Mode, Verdict};
-use crawlgate_text::{named, public_parts};
+use crawlgate_text::{DecisionId, named};
 
-/// The keys of all entries. One key has one meaning in every kind; the type is that of its value.
+/// The keys of all entries. One key has one meaning in every kind; the type is that of its value. Those of a decision:
+///
+/// | key | value | type |
+/// |---:|---|---|
+/// | 0 | kind: absent in a decision, else see below | uint |
+/// | 1 | identifier; its first 48 bits are the time in milliseconds | 16 octets |
+/// | 2 | milliseconds from the time to the decision | int |
+/// | 3, 4 | mode: 0 enforce, 1 report; verdict: 0 allow, 1 deny, 2 defer | uint |
+/// | 5 | reason code | text |
+/// | 6 | SHA-256 of the settings behind the verdict | 32 octets |
+/// | 7, 8 | client: address and port; name | \[4 or 16 octets, uint\]; text |
+/// | 9 | product tokens | \[text…\] |
+/// | 10, 11 | their source: 0 none, 1 client, 2 config, 3 user_agent; mismatch | uint; true |
+/// | 12, 13 | User-Agent, method | octets; text |
+/// | 14 | canonical origin | text |
+/// | 15 | what follows the origin in the URL: empty, or from `/` or `?` on | octets |
+/// | 16 | instead of 15, a URL that does not begin with the origin | octets |
+/// | 17, 18 | via: 0 plain, 1 intercepted, 2 tunnel, 3 decide; opaque | uint; true |
+/// | 19 | rule: group, text, line | \[text, octets, uint\] |
+/// | 20, 21 | SHA-256 of the override; of the basis | 32 octets |
+/// | 22, 23 | hold in µs; pace: interval in µs, source, clamped | uint; \[uint, text, bool\] |
+/// | 24, 25 | upstream's address and port; status | as 7; uint |
+/// | 26, 27, 28 | octets of both bodies, duration in µs | uint |
+/// | 29 | error type | text |
+/// | 30 | by key, the number of octets cut off (of 9: of tokens left out; of 19: of octets of the text) | map of uint |
+/// | 31 | what the site says of use, as [one JSON object](crawlgate_usage::record) | text |
+/// | 32, 33 | version of HTTP that the crawler spoke; of the origin's answer | text |
+/// | 34 | the path as the origin may read it | octets |
+/// | 35 | SHA-256 of a URL that is cut | 32 octets |
+/// | 36 | the words of the answer, where they tell what no other value does | text |
+/// | 37 | the signature of the request: identity, thumbprint of the key, its time in seconds; 1 left to the crawler; 2 impossible | \[text, text, uint\]; uint |
+/// | 38 | with 31: SHA-256 of another basis, the state of the origin's tdmrep.json | 32 octets |
+/// | 39 | exempt: the reason that would have denied, and the operator's reason | \[text, text\] |
+///
+/// A token, or the group of a rule, that is cut itself stands as an array: the text, and the number of octets cut off.
 #[expect(missing_docs, reason = "each is the name of its value")]
 pub mod key {
     pub const KIND: u8 = 0;
@@ -183,6 +217,12 @@ impl Decision<'_> {
         time_of(&self.id)
     }
 
+    /// Returns the identifier as the line has it.
+    #[must_use]
+    pub fn id_text(&self) -> String {
+        DecisionId::from_octets(self.id).to_string()
+    }
+
     /// Returns the time of the decision, in milliseconds since the epoch.
     #[must_use]
     pub fn decided(&self) -> u64 {
@@ -241,107 +281,6 @@ pub fn outcome(mode: Mode, verdict: Verdict, reason: &str, has_failed: bool) -> 
 /// Returns the time in an identifier, in milliseconds since the epoch.
 pub(super) fn time_of(id: &[u8; 16]) -> u64 {
     (u128::from_be_bytes(*id) >> 80) as u64
-}
-
-/// A URL without its userinfo and, if so configured, its query.
-///
-/// An encoder takes it in parts, so that nothing is joined before; a reader returns it as the first part.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Url<'a> {
-    /// True if the parts follow the origin, which then is the beginning of the URL.
-    pub(super) follows: bool,
-    pub(super) parts: [&'a [u8]; 3],
-    /// Octets cut off after the parts.
-    pub(super) cut: u64,
-    /// SHA-256 of the whole, of a URL that is cut.
-    pub(super) sha256: Option<Digest>,
-}
-
-impl<'a> Url<'a> {
-    /// Takes the `parts` of a URL apart into the origin and the rest, if the URL begins with the origin. Nothing that
-    /// it could be otherwise is taken for a path: it is empty, or begins with `/` or `?`.
-    #[must_use]
-    pub fn of(parts: [&'a [u8]; 3], origin: Option<&str>) -> Self {
-        let rest = origin.and_then(|origin| after(parts, origin.as_bytes()));
-        Self {
-            follows: rest.is_some(),
-            parts: rest.unwrap_or(parts),
-            cut: 0,
-            sha256: None,
-        }
-    }
-
-    /// Returns a URL as records have it: without userinfo and, if `redact_query`, without its query, which may be private.
-    /// One that these bounds cut has the digest of the whole.
-    #[must_use]
-    pub fn public(url: &'a [u8], origin: Option<&str>, redact_query: bool, bounds: Bounds) -> Self {
-        let parts = public_parts(url, redact_query);
-        let url = Self::of(parts, origin);
-        if url.len() <= bounds.url {
-            return url;
-        }
-        let mut context = Context::new(&SHA256);
-        parts.iter().for_each(|part| context.update(part));
-        url.with_sha256(context.finish().as_ref().try_into().unwrap_or_default())
-    }
-
-    /// Adds the digest of the whole, which a URL that will be cut needs.
-    #[must_use]
-    pub fn with_sha256(mut self, sha256: Digest) -> Self {
-        self.sha256 = Some(sha256);
-        self
-    }
-
-    /// Returns the octets of the path, or of the URL if it does not follow the origin.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.parts.iter().map(|part| part.len()).sum()
-    }
-
-    /// Tells whether there are no octets after the origin, or none at all.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Tells whether the octets follow the origin, which is then the beginning of the URL.
-    #[must_use]
-    pub fn follows_origin(&self) -> bool {
-        self.follows
-    }
-
-    /// Returns the kept part of the whole URL in pieces, and the number of octets that were cut off.
-    #[must_use]
-    pub fn pieces(&self, origin: Option<&'a str>) -> ([&'a [u8]; 4], u64) {
-        let origin = origin.filter(|_| self.follows).unwrap_or_default();
-        let [first, second, third] = self.parts;
-        ([origin.as_bytes(), first, second, third], self.cut)
-    }
-}
-
-impl PartialEq for Url<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        let octets = |url: &Self| url.parts.concat();
-        (self.follows, self.cut, self.sha256) == (other.follows, other.cut, other.sha256)
-            && octets(self) == octets(other)
-    }
-}
-
-/// Returns the parts after `origin`, if they begin with it and the rest can be a path.
-fn after<'a>(parts: [&'a [u8]; 3], origin: &[u8]) -> Option<[&'a [u8]; 3]> {
-    let (mut parts, mut origin) = (parts, origin);
-    for part in &mut parts {
-        let common = part.len().min(origin.len());
-        let (head, rest) = part.split_at(common);
-        let (wanted, left) = origin.split_at(common);
-        if head != wanted {
-            return None;
-        }
-        (*part, origin) = (rest, left);
-    }
-    let next = parts.iter().find_map(|part| part.first());
-    let is_path = matches!(next, None | Some(b'/' | b'?'));
-    (origin.is_empty() && is_path).then_some(parts)
 }
 
 /// One line of a robots.txt.

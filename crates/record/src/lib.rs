@@ -6,45 +6,11 @@
 //! client can vary without bound, and names by their SHA-256 the [objects](Basis) that are bounded by crawlgate's own
 //! work. Numbers that mean something on only one machine stay outside of entries, so it means the same everywhere.
 //!
-//! # Keys of a decision
-//!
-//! | key | value | type |
-//! |---:|---|---|
-//! | 0 | kind: absent in a decision, else see below | uint |
-//! | 1 | identifier; its first 48 bits are the time in milliseconds | 16 octets |
-//! | 2 | milliseconds from the time to the decision | int |
-//! | 3, 4 | mode: 0 enforce, 1 report; verdict: 0 allow, 1 deny, 2 defer | uint |
-//! | 5 | reason code | text |
-//! | 6 | SHA-256 of the settings behind the verdict | 32 octets |
-//! | 7, 8 | client: address and port; name | \[4 or 16 octets, uint\]; text |
-//! | 9 | product tokens | \[text…\] |
-//! | 10, 11 | their source: 0 none, 1 client, 2 config, 3 user_agent; mismatch | uint; true |
-//! | 12, 13 | User-Agent, method | octets; text |
-//! | 14 | canonical origin | text |
-//! | 15 | what follows the origin in the URL: empty, or from `/` or `?` on | octets |
-//! | 16 | instead of 15, a URL that does not begin with the origin | octets |
-//! | 17, 18 | via: 0 plain, 1 intercepted, 2 tunnel, 3 decide; opaque | uint; true |
-//! | 19 | rule: group, text, line | \[text, octets, uint\] |
-//! | 20, 21 | SHA-256 of the override; of the basis | 32 octets |
-//! | 22, 23 | hold in µs; pace: interval in µs, source, clamped | uint; \[uint, text, bool\] |
-//! | 24, 25 | upstream's address and port; status | as 7; uint |
-//! | 26, 27, 28 | octets of both bodies, duration in µs | uint |
-//! | 29 | error type | text |
-//! | 30 | by key, the number of octets cut off (of 9: of tokens left out; of 19: of octets of the text) | map of uint |
-//! | 31 | what the site says of use, as [one JSON object](crawlgate_usage::record) | text |
-//! | 32, 33 | version of HTTP that the crawler spoke; of the origin's answer | text |
-//! | 34 | the path as the origin may read it | octets |
-//! | 35 | SHA-256 of a URL that is cut | 32 octets |
-//! | 36 | the words of the answer, where they tell what no other value does | text |
-//! | 37 | the signature of the request: identity, thumbprint of the key, its time in seconds; 1 left to the crawler; 2 impossible | \[text, text, uint\]; uint |
-//! | 38 | with 31: SHA-256 of another basis, the state of the origin's tdmrep.json | 32 octets |
-//! | 39 | exempt: the reason that would have denied, and the operator's reason | \[text, text\] |
-//!
-//! A token, or the group of a rule, that is cut itself stands as an array: the text, and the number of octets cut off.
+//! [`key`] has the keys of a decision.
 //!
 //! # Keys of other kinds
 //!
-//! Key 0 names the kind, key 1 the identifier; the rest are in this order. Keys below 40 mean the same as above; of kinds
+//! Key 0 names the kind, key 1 the identifier; the rest are in this order. Keys below 40 mean the same as in a decision; of kinds
 //! 6, 7, 9 and 10, the cut is of the texts at 48 and 49, of kind 4 of the lists at 46, 47 and 59.
 //!
 //! | kind | event | keys |
@@ -76,13 +42,14 @@ mod object;
 mod outline;
 mod read;
 mod table;
+mod url;
 mod value;
 mod write;
 
 pub use self::bounds::{Bounds, MAX, is_of_unknown_client, most};
 pub use self::cbor::Malformed;
 pub use self::decision::{
-    Decision, Exempt, Mode, Pace, Rule, Signed, Source, Url, Verdict, Via, has_failed, key, outcome,
+    Decision, Exempt, Mode, Pace, Rule, Signed, Source, Verdict, Via, has_failed, key, outcome,
 };
 pub use self::event::{
     DropCause, Event, EventKind, Process, Repeated, Row, RowClient, Rows, Settings,
@@ -94,6 +61,7 @@ pub use self::line::{
 pub use self::object::{Action, Asserted, Basis, Outage};
 pub use self::outline::{Counted, Outline};
 pub use self::read::{Entry, id_of, time_of};
+pub use self::url::Url;
 pub use self::value::{Digest, Octets, Text, Texts, variant};
 
 #[cfg(any(test, feature = "test-support"))]

@@ -1,9 +1,10 @@
 //! The reader of entries: strict, so that each decision has one form, and each form that it accepts one decision.
 
 use super::cbor::{Keys, Malformed, Reader};
-use super::decision::{Decision, Url, key};
+use super::decision::{Decision, key};
 use super::event::{Event, EventKind, Settings};
 use super::table::{Keyed, Value, bit};
+use super::url::Url;
 use super::value::cut;
 use super::{Digest, MAX};
 use crawlgate_usage::record::UsageRecord;

@@ -2,8 +2,9 @@
 
 use super::bounds::{Bounds, most};
 use super::cbor::{self, Malformed, MapWriter, Reader};
-use super::decision::{Decision, Exempt, LEFT, Pace, Rule, Signed, UNSIGNABLE, Url, key};
+use super::decision::{Decision, Exempt, LEFT, Pace, Rule, Signed, UNSIGNABLE, key};
 use super::table::{Bounded, Item, Keyed, Value, put_map};
+use super::url::Url;
 use super::value::{Octets, Text};
 
 /// The pairs of a map: a default is left out.

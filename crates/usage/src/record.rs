@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
 
 use self::field::{Bounds, SHORT};
 use super::judge::Judged;
@@ -56,9 +55,6 @@ pub struct UsageRecord<'a> {
     /// True if parts were left out, but none of the fields.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fields_whole: bool,
-    /// The state of tdmrep.json: one JSON object, which the line of a record has. An entry names it beside this text.
-    #[serde(default, skip_serializing, deserialize_with = "verbatim")]
-    pub tdmrep: Option<Box<str>>,
 }
 
 /// The part of the object that an answer to a crawler has.
@@ -244,7 +240,6 @@ impl<'a> UsageRecord<'a> {
                 .map(|one| one.within(bounds))
                 .collect(),
             combined: self.combined.clone(),
-            tdmrep: None,
             stage: self.stage.clone(),
             let_out_by: self.let_out_by.clone(),
             cut: true,
@@ -350,12 +345,6 @@ impl fmt::Display for PlaceRecord<'_> {
             (None, None, None) => f.write_str(&self.source),
         }
     }
-}
-
-/// Reads a member as the JSON that it is.
-fn verbatim<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<str>>, D::Error> {
-    let member = Option::<Box<RawValue>>::deserialize(from)?;
-    Ok(member.map(|member| member.get().into()))
 }
 
 /// Reads a member that is there, although it may be null.

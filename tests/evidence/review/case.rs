@@ -13,7 +13,7 @@ use crawlgate_policy::generation::Generation;
 use crawlgate_policy::overrides::{Action, Override, OverrideId, Overrides};
 use crawlgate_policy::settings::{PolicyDigest, PolicySettings};
 use crawlgate_policy::{self as policy, Decision, DecisionInputs, Ruling, Target};
-use crawlgate_record::{self as entry, Bounds, Entry, Url, Via};
+use crawlgate_record::{self as entry, Bounds, Digest, Told, Url, Via};
 use crawlgate_robots::{Origin, ProductToken, Robots};
 use crawlgate_store::Batch;
 use crawlgate_system::clock::Moment;
@@ -39,6 +39,19 @@ pub struct Case {
     pub redact: bool,
     /// The client, and the operator's reason for exempting it.
     pub client: Option<(&'static str, Option<&'static str>)>,
+}
+
+/// An entry with its objects.
+#[derive(Debug)]
+pub struct Record {
+    pub entry: Vec<u8>,
+    pub objects: HashMap<Digest, Vec<u8>>,
+}
+
+impl Record {
+    pub fn told(&self) -> Told<'_> {
+        Told::read(&self.entry, &self.objects).expect("a decision")
+    }
 }
 
 impl Case {
@@ -127,17 +140,15 @@ impl Case {
             .or_else(|target| policy::decide_by_override(target, overrides, self.mode, self.now))
     }
 
-    /// Returns the decision's record, as a line without its line feed.
-    pub fn record(&self, decision: &Decision) -> String {
+    /// Returns the decision's entry with its objects.
+    pub fn record(&self, decision: &Decision) -> Record {
         let mut batch = Batch::default();
         self.file(decision, &mut batch);
         let objects = batch.objects.iter();
-        let objects: HashMap<_, _> = objects.map(|one| (one.sha256, one.body.to_vec())).collect();
-        let entry = batch.entries.iter().next().unwrap();
-        let mut line = Vec::new();
-        entry::write_line(&Entry::read(entry).unwrap(), &objects, &mut line).unwrap();
-        let line = String::from_utf8(line).expect("UTF-8");
-        line.trim_end().to_owned()
+        Record {
+            objects: objects.map(|one| (one.sha256, one.body.to_vec())).collect(),
+            entry: batch.entries.iter().next().unwrap().to_vec(),
+        }
     }
 
     /// Adds the decision's record to a batch, and returns its identifier.

@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crawlgate_evidence::replay::NotReplayable;
 use crawlgate_evidence::replay::otherwise::{Inapplicable, OtherFile, otherwise};
-use crawlgate_evidence::replay::{Evidence, NotReplayable};
 use crawlgate_evidence::what_if::WhatIf;
 use crawlgate_origins::access::{Absence, Cause};
 use crawlgate_origins::state::{Fresh, Outage, State};
 use crawlgate_policy::Verdict;
 use crawlgate_policy::overrides::Action;
+use crawlgate_record::{Rule, Told, Url};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -41,54 +42,64 @@ proptest! {
     ])) {
         let decision = case.decide();
         let record = case.record(&decision);
-        let evidence = Evidence::read(&record).expect("a record");
+        let told = record.told();
         let then = Case { state: successful(file, &case.terms), ..case.clone() }.decide();
-        match otherwise(&evidence, Some(&case.terms), &other(file), None, None) {
+        match otherwise(&told, Some(&case.terms), &other(file), None, None) {
             Ok(found) => {
-                prop_assert_eq!(found.reason, then.reason, "{}", record);
-                prop_assert_eq!(found.rule, then.rule, "{}", record);
-                prop_assert_eq!(found.reading, then.reading, "{}", record);
+                prop_assert_eq!(found.reason, then.reason, "{:?}", told);
+                prop_assert_eq!(found.rule, then.rule, "{:?}", told);
+                prop_assert_eq!(found.reading, then.reading, "{:?}", told);
             }
-            Err(Inapplicable::WithoutRobots) => prop_assert_eq!(decision.reason, then.reason, "{}", record),
-            Err(Inapplicable::Deferred) => prop_assert_eq!(decision.verdict(), Verdict::Defer, "{}", record),
+            Err(Inapplicable::WithoutRobots) => prop_assert_eq!(decision.reason, then.reason, "{:?}", told),
+            Err(Inapplicable::Deferred) => prop_assert_eq!(decision.verdict(), Verdict::Defer, "{:?}", told),
             Err(Inapplicable::Unreachable) => {
                 let is_unreachable = matches!(case.state, State::Unreachable { last_good: None, .. });
-                prop_assert!(is_unreachable, "{record}");
+                prop_assert!(is_unreachable, "{told:?}");
             }
-            Err(aside) => prop_assert!(false, "{aside:?}: {record}"),
+            Err(aside) => prop_assert!(false, "{aside:?}: {told:?}"),
         }
     }
 }
 
 #[test]
 fn what_no_robots_txt_decides_about_is_left_aside() {
-    type Change = fn(&mut Value);
+    type Change = fn(&mut Told<'_>);
+    fn url(one: &mut Told<'_>, url: &'static str) {
+        one.decision.url = Url::of([url.as_bytes(), b"", b""], one.decision.origin);
+    }
+    const REDACTED: &str = "https://site.example/private/?…redacted";
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, Change, Inapplicable)] = &[
-        ("malformed", |r| { r["reason"] = "bad_request".into(); }, Inapplicable::WithoutRobots),
-        ("an address", |r| { r["reason"] = "address_prohibited".into(); }, Inapplicable::WithoutRobots),
-        ("for the pace", |r| { r["reason"] = "paced".into(); r["verdict"] = "defer".into(); }, Inapplicable::Deferred),
-        ("robots.txt itself", |r| r["url"] = "https://site.example/robots.txt".into(), Inapplicable::WithoutRobots),
-        ("a query left out", |r| r["url"] = "https://site.example/private/?…redacted".into(), Inapplicable::Redacted),
-        ("a URL cut", |r| r["url"] = "https://site.example/private/…[+9000 bytes]".into(), Inapplicable::Cut),
-        ("a chain cut", |r| r["agent"]["chain"] = json!(["ExampleBot", "…[+3]"]), Inapplicable::Cut),
-        ("of an earlier crawlgate", |r| r["decided_at"] = Value::Null, Inapplicable::Incomplete),
-        ("without settings", |r| r["policy"] = Value::Null, Inapplicable::Incomplete),
-        ("a reason of tomorrow", |r| r["reason"] = "robots_maybe".into(), Inapplicable::Incomplete),
+        ("malformed", |r| r.decision.reason = "bad_request", Inapplicable::WithoutRobots),
+        ("an address", |r| r.decision.reason = "address_prohibited", Inapplicable::WithoutRobots),
+        ("for the pace", |r| { r.decision.reason = "paced"; r.decision.verdict = Verdict::Defer; }, Inapplicable::Deferred),
+        ("robots.txt itself", |r| url(r, "https://site.example/robots.txt"), Inapplicable::WithoutRobots),
+        ("a query left out", |r| url(r, REDACTED), Inapplicable::Redacted),
+        ("without settings", |r| r.decision.policy = None, Inapplicable::Incomplete),
+        ("a reason of tomorrow", |r| r.decision.reason = "robots_maybe", Inapplicable::Incomplete),
     ];
     let case = Case::of(OLD, "ExampleBot", "/private/x");
-    let record: Value = serde_json::from_str(&case.record(&case.decide())).unwrap();
+    let record = case.record(&case.decide());
     for (name, change, want) in cases {
-        let mut record = record.clone();
-        change(&mut record);
-        let record = record.to_string();
-        let evidence = Evidence::read(&record).unwrap();
-        let found = otherwise(&evidence, Some(&case.terms), &other(NEW), None, None);
+        let mut told = record.told();
+        change(&mut told);
+        let found = otherwise(&told, Some(&case.terms), &other(NEW), None, None);
         assert_eq!(found.map(|decision| decision.reason), Err(*want), "{name}");
     }
-    let record = record.to_string();
-    let evidence = Evidence::read(&record).unwrap();
-    let found = otherwise(&evidence, None, &other(NEW), None, None);
+    let chain: Vec<String> = (1..40).map(|length| "a".repeat(length)).collect();
+    let long = format!("/private/{}", "x".repeat(16_400));
+    for (agent, path) in [("ExampleBot", &*long), (&*chain.join(" "), "/private/x")] {
+        let case = Case::of(OLD, agent, path);
+        let record = case.record(&case.decide());
+        let found = otherwise(&record.told(), Some(&case.terms), &other(NEW), None, None);
+        assert_eq!(
+            found.map(|decision| decision.reason),
+            Err(Inapplicable::Cut),
+            "{agent}"
+        );
+    }
+    let told = record.told();
+    let found = otherwise(&told, None, &other(NEW), None, None);
     assert_eq!(
         found.map(|decision| decision.reason),
         Err(Inapplicable::Incomplete)
@@ -103,17 +114,22 @@ fn what_no_robots_txt_decides_about_is_left_aside() {
 fn the_memory_of_a_summary_is_bounded() {
     let mut summary = WhatIf::default();
     let case = Case::of(OLD, "ExampleBot", "/private/x");
-    let record: Value = serde_json::from_str(&case.record(&case.decide())).unwrap();
+    let record = case.record(&case.decide());
     for nth in 0..1_500_u64 {
-        let mut record = record.clone();
-        record["rule"]["text"] = format!("Disallow: /private/ # {nth}").into();
-        record["url"] = format!("https://site.example/private/{nth}").into();
-        let record = record.to_string();
-        let evidence = Evidence::read(&record).unwrap();
+        let text = format!("Disallow: /private/ # {nth}");
+        let path = format!("/private/{nth}");
+        let mut told = record.told();
+        told.decision.rule = told.rule.map(|rule| Rule {
+            text: text.as_bytes().into(),
+            ..rule
+        });
+        let origin = told.origin;
+        let parts = [origin.unwrap_or_default().as_bytes(), path.as_bytes(), b""];
+        told.decision.url = Url::of(parts, origin);
         for _ in 0..2 {
-            let decision = otherwise(&evidence, Some(&case.terms), &other(NEW), None, None);
+            let decision = otherwise(&told, Some(&case.terms), &other(NEW), None, None);
             let time = NOON + Duration::from_secs(nth);
-            assert!(summary.count(&evidence, time, &decision));
+            assert!(summary.count(&told, time, &decision));
         }
     }
     let groups = summary.groups();

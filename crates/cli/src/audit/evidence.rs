@@ -1,26 +1,22 @@
 //! A record's facts for people.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::excerpt::{Extent, excerpt};
 use crate::terminal::{Paint, printable};
-use crawlgate_evidence::replay::evidence::Robots;
-use crawlgate_evidence::replay::{self, Difference, Evidence};
+use crawlgate_evidence::replay::{self, Difference};
+use crawlgate_evidence::words::{answered, author, came_by, signature, time};
 use crawlgate_policy::settings::PolicySettings;
+use crawlgate_record::{File, Mode, Told, token_texts};
 use crawlgate_store::StoredDecision;
-use crawlgate_text::time_text;
+use crawlgate_text::{hex, time_text};
 use crawlgate_tlog::KeyName;
 use crawlgate_usage::record::UsageRecord;
 
 /// Writes the record's essentials, a line each, the log if it is named, and the person who has acknowledged it.
-pub(crate) fn text(
-    evidence: &Evidence<'_>,
-    decision: &StoredDecision,
-    log: Option<&KeyName>,
-) -> String {
-    let mut text = format!("{}\n", printable(&evidence.id));
-    essentials(&mut text, evidence);
+pub(crate) fn text(one: &Told<'_>, decision: &StoredDecision, log: Option<&KeyName>) -> String {
+    let mut text = format!("{}\n", one.id_text());
+    essentials(&mut text, one);
     let place = match log {
         Some(log) => format!("{} in the log {log}", decision.seq),
         None => format!("{} in the log", decision.seq),
@@ -53,13 +49,13 @@ pub(super) fn differences(text: &mut String, differences: &[Difference]) {
 pub(super) fn file(
     text: &mut String,
     (file, terms): (&[u8], &PolicySettings),
-    read: Option<&Evidence<'_>>,
+    read: Option<&Told<'_>>,
     extent: Extent,
     paint: Paint,
 ) {
-    let deciding = read.and_then(|read| Some(read.rule.as_ref()?.line));
+    let deciding = read.and_then(|read| Some(read.rule?.line));
     if deciding.is_some() || extent == Extent::Whole {
-        let robots = read.and_then(|read| read.robots.as_ref());
+        let robots = read.and_then(|read| read.robots);
         let truncated = robots.is_some_and(|robots| robots.truncated);
         let snapshot = replay::snapshot(file, terms, truncated);
         text.push('\n');
@@ -68,81 +64,78 @@ pub(super) fn file(
 }
 
 /// Writes the request, the decision, and its reason.
-pub(super) fn essentials(text: &mut String, evidence: &Evidence<'_>) {
-    decided(text, evidence);
-    let (method, url, came_by) = (&evidence.method, &evidence.url, evidence.came_by());
-    line(text, "asked", &format!("{method} {url} ({came_by})"));
-    if let Some(reading) = &evidence.reading {
-        line(text, "read as", reading);
+pub(super) fn essentials(text: &mut String, one: &Told<'_>) {
+    decided(text, one);
+    let asked = format!("{} {} ({})", one.method, one.url_text(), came_by(one));
+    line(text, "asked", &asked);
+    if let Some(reading) = one.reading {
+        line(text, "read as", &reading.to_string());
     }
-    let chain = match evidence.agent.chain.as_slice() {
+    let chain = match token_texts(&one.chain).as_slice() {
         [] => "no product token".to_owned(),
         chain => chain.join(", "),
     };
-    let name = evidence
-        .client
-        .name
-        .as_ref()
-        .map(|name| format!(" ({name})"));
-    let client = format!("{}{}", evidence.client.address, name.unwrap_or_default());
+    let name = one.client_name.map(|name| format!(" ({name})"));
+    let client = format!("{}{}", one.client, name.unwrap_or_default());
     line(text, "by", &format!("{chain}, from {client}"));
-    if let Some(user_agent) = &evidence.user_agent {
-        line(text, "", user_agent);
+    if let Some(user_agent) = one.user_agent {
+        line(text, "", &user_agent.to_string());
     }
-    if let Some(rule) = &evidence.rule {
+    if let Some(rule) = one.rule {
         let rule = format!(
             "{} (line {}, of the group {})",
             rule.text, rule.line, rule.group
         );
         line(text, "rule", &rule);
     }
-    if let Some(one) = &evidence.overridden {
-        let until = one.until.as_deref().unwrap_or("it is removed");
-        let what = format!("{} {}{} until {until}", one.action, one.origin, one.pattern);
+    if let Some(one) = &one.overridden {
+        let until = one.until.map_or_else(|| "it is removed".to_owned(), time);
+        let action = one.action.as_str();
+        let what = format!("{action} {}{} until {until}", one.origin, one.pattern);
         line(text, "override", &format!("{}: {what}", one.id));
         line(
             text,
             "",
-            &format!("asserted by {}: {}", one.author(), one.reason),
+            &format!("asserted by {}: {}", author(one), one.reason),
         );
     }
-    if let Some(one) = &evidence.exempt {
+    if let Some(one) = one.exempt {
         let what = format!("the client, from {}: {}", one.from, one.reason);
         line(text, "exempt", &what);
     }
-    if let Some(robots) = &evidence.robots {
+    if let Some(robots) = &one.robots {
         document(text, "robots", robots);
     }
-    if let Ok(Some(file)) = evidence.tdmrep() {
-        document(text, "tdmrep", &file);
+    if let Some(file) = &one.tdmrep {
+        document(text, "tdmrep", file);
     }
-    if let Some(policy) = &evidence.policy {
-        line(text, "settings", policy);
+    if let Some(policy) = one.policy {
+        line(text, "settings", &hex(policy));
     }
 }
 
-fn decided(text: &mut String, evidence: &Evidence<'_>) {
-    let mode = match &*evidence.mode {
-        "enforce" => String::new(),
-        mode => format!(", in {mode} mode: nothing was denied"),
+fn decided(text: &mut String, one: &Told<'_>) {
+    let mode = match one.mode {
+        Mode::Enforce => "",
+        Mode::Report => ", in report mode: nothing was denied",
     };
-    let at = evidence.decided_at.as_ref().unwrap_or(&evidence.time);
-    let (verdict, reason) = (&evidence.verdict, &evidence.reason);
+    let (verdict, reason) = (one.verdict.as_str(), one.reason);
+    let at = time(one.decided());
     line(
         text,
         "decided",
         &format!("{verdict}, {reason}, at {at}{mode}"),
     );
-    if let Some(answer) = evidence.answered() {
+    if let Some(answer) = answered(one) {
         line(text, "answered", &answer);
     }
-    if let Some(signature) = evidence.signature() {
+    if let Some(signature) = signature(one) {
         line(text, "signed", &signature);
     }
-    if let Some(detail) = &evidence.detail {
-        line(text, "", detail);
+    if let Some(detail) = one.detail {
+        line(text, "", &detail.to_string());
     }
-    if let Some(said) = &evidence.usage {
+    if let Some(said) = &one.usage_record() {
         usage(text, said);
     }
 }
@@ -173,44 +166,42 @@ fn usage(text: &mut String, said: &UsageRecord<'_>) {
 }
 
 /// Tells the state of robots.txt, or of tdmrep.json.
-fn document(text: &mut String, label: &'static str, robots: &Robots<'_>) {
+fn document(text: &mut String, label: &'static str, robots: &File<'_>) {
     let status = robots
         .status
         .map(|status| format!(", {status}"))
         .unwrap_or_default();
-    line(
-        text,
-        label,
-        &format!("{}: {}{status}", robots.url, robots.state),
-    );
-    if let Some(fetched) = &robots.fetched_at {
-        let until = robots.fresh_until.as_ref();
-        let until = until
-            .map(|until| format!(", fresh until {until}"))
+    let url = robots.url();
+    line(text, label, &format!("{url}: {}{status}", robots.state));
+    if let Some(fetched) = robots.fetched_at {
+        let until = robots
+            .fresh_until
+            .map(|until| format!(", fresh until {}", time(until)))
             .unwrap_or_default();
-        line(text, "", &format!("fetched {fetched}{until}"));
+        line(text, "", &format!("fetched {}{until}", time(fetched)));
     }
-    if let Some(user_agent) = &robots.user_agent {
-        let identity = robots.identity.as_deref().unwrap_or("*");
+    if let Some(user_agent) = robots.user_agent {
+        let identity = robots.identity.unwrap_or("*");
         line(
             text,
             "",
             &format!("with {user_agent} (known as {identity})"),
         );
     }
-    if let Some(url) = robots.final_url.as_ref().filter(|url| **url != robots.url) {
-        line(text, "", &format!("from {url}"));
+    if let Some(from) = robots.final_url_text().filter(|from| *from != url) {
+        line(text, "", &format!("from {from}"));
     }
-    if let (Some(sha256), Some(bytes)) = (&robots.sha256, robots.bytes) {
-        let cut: Cow<'_, str> = if robots.truncated {
-            ", cut at the size limit".into()
+    if let (Some(sha256), Some(bytes)) = (robots.sha256, robots.bytes) {
+        let cut = if robots.truncated {
+            ", cut at the size limit"
         } else {
-            "".into()
+            ""
         };
+        let sha256 = hex(sha256);
         line(text, "", &format!("SHA-256 {sha256}, {bytes} octets{cut}"));
     }
-    if let Some(outage) = &robots.unreachable {
-        let (cause, since) = (&outage.cause, &outage.since);
+    if let Some(outage) = &robots.outage {
+        let (cause, since) = (outage.cause, time(outage.since));
         let attempts = outage.attempts;
         let plural = if attempts == 1 { "" } else { "es" };
         line(
@@ -224,52 +215,45 @@ fn document(text: &mut String, label: &'static str, robots: &Robots<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crawlgate_record::{Decision, Octets};
+
+    fn shown(decision: Decision<'_>) -> String {
+        let mut text = String::new();
+        let objects = std::collections::HashMap::new();
+        essentials(&mut text, &Told::of(decision, &objects));
+        text
+    }
 
     #[test]
     fn each_side_is_shown_with_its_version() {
-        for (fields, asked, answered) in [
-            ("", "(plain)", "answered  200"),
+        for (version, upstream_version, asked, answered) in [
+            (None, None, "(intercepted)", "answered  403"),
             (
-                "\"version\":\"2\",\"upstream_version\":\"1.1\",",
-                "(plain, HTTP/2)",
-                "answered  200, the origin by HTTP/1.1",
+                Some("2"),
+                Some("1.1"),
+                "(intercepted, HTTP/2)",
+                "answered  403, the origin by HTTP/1.1",
             ),
         ] {
-            let record = format!(
-                "{{\"time\":\"2026-11-20T12:00:00.123Z\",\"id\":\"01KB7W3Y5E000000000VY7H1Q2\",\"mode\":\"enforce\",\
-                 \"verdict\":\"allow\",\"reason\":\"robots_allow\",\"client\":{{\"address\":\"127.0.0.1:1\",\"name\":null}},\
-                 \"agent\":{{\"chain\":[],\"source\":\"config\"}},\"user_agent\":null,\"method\":\"GET\",\
-                 \"url\":\"https://site.example/\",\"scheme\":\"https\",\"host\":\"site.example\",\"port\":443,\
-                 \"via\":\"plain\",{fields}\"opaque\":false,\"rule\":null,\"robots\":null,\"status\":200,\"error\":null}}"
-            );
-            let evidence = Evidence::read(&record).expect("a record");
-            let mut text = String::new();
-            essentials(&mut text, &evidence);
+            let text = shown(Decision {
+                version,
+                upstream_version,
+                ..Decision::sample()
+            });
             assert!(text.contains(asked) && text.contains(answered), "{text}");
         }
     }
 
     #[test]
     fn a_guarded_path_is_shown_with_its_reading() {
-        for (reading, want) in [
-            ("\"/private/diary\"", Some("read as   /private/diary")),
-            ("null", None),
-        ] {
-            let record = format!(
-                "{{\"time\":\"2026-11-20T12:00:00.123Z\",\"id\":\"01KB7W3Y5E000000000VY7H1Q2\",\"mode\":\"enforce\",\
-                 \"verdict\":\"deny\",\"reason\":\"path_guard\",\"client\":{{\"address\":\"127.0.0.1:1\",\"name\":null}},\
-                 \"agent\":{{\"chain\":[],\"source\":\"config\"}},\"user_agent\":null,\"method\":\"GET\",\
-                 \"url\":\"https://site.example/open/../private/diary\",\"scheme\":\"https\",\"host\":\"site.example\",\"port\":443,\
-                 \"via\":\"plain\",\"opaque\":false,\"rule\":{{\"group\":\"*\",\"text\":\"Disallow: /private\",\"line\":2}},\
-                 \"reading\":{reading},\"robots\":null,\"status\":403,\"error\":null}}"
-            );
-            let evidence = Evidence::read(&record).expect("a record");
-            let mut text = String::new();
-            essentials(&mut text, &evidence);
-            match want {
-                Some(want) => assert!(text.contains(want), "{text}"),
-                None => assert!(!text.contains("read as"), "{text}"),
-            }
+        let path: Octets<'_> = (&b"/private/diary"[..]).into();
+        for (reading, want) in [(Some(path), true), (None, false)] {
+            let text = shown(Decision {
+                reading,
+                ..Decision::sample()
+            });
+            assert_eq!(text.contains("read as   /private/diary"), want, "{text}");
+            assert_eq!(text.contains("read as"), want, "{text}");
         }
     }
 }

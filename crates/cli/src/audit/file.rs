@@ -12,10 +12,11 @@ use crate::Failure;
 use crate::terminal::{self, Paint, Tone, printable};
 use crawlgate_config::Config;
 use crawlgate_evidence::bundle::{Broken, Checker, Proven};
-use crawlgate_evidence::replay::{Evidence, Outcome};
+use crawlgate_evidence::replay::Outcome;
 use crawlgate_evidence::verify::case::Trusted;
 use crawlgate_evidence::verify::keys::Keys;
 use crawlgate_evidence::verify::named_keys::named_keys;
+use crawlgate_record::Told;
 use crawlgate_store::rotation::Rotation;
 use crawlgate_store::{self as store, Access};
 use crawlgate_system::clock::Moment;
@@ -184,9 +185,9 @@ fn describe(proven: &Proven, is_one: bool, extent: Extent, paint: Paint) -> (boo
             "proven: it is in the log; it is no decision".to_owned(),
         ),
     };
-    let read = Evidence::read(&proven.record);
+    let read = proven.told();
     let name = match &read {
-        Ok(evidence) => printable(&evidence.id).into_owned(),
+        Ok(one) => one.id_text(),
         Err(_) => format!("entry {}", proven.index),
     };
     let mut text = format!("{name} {}\n", paint.tone(tone, printable(&said)));
@@ -201,7 +202,7 @@ fn describe(proven: &Proven, is_one: bool, extent: Extent, paint: Paint) -> (boo
 
 fn at_length(
     proven: &Proven,
-    read: Option<&Evidence<'_>>,
+    read: Option<&Told<'_>>,
     extent: Extent,
     paint: Paint,
     text: &mut String,

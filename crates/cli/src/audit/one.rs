@@ -73,10 +73,10 @@ fn as_text(
         CaseVerdict::Attested => Tone::Remark,
         CaseVerdict::Broken => Tone::Bad,
     };
-    let mut text = match &case.evidence {
-        Ok(evidence) => format!(
+    let mut text = match &case.told {
+        Ok(one) => format!(
             "{} {}\n",
-            printable(&evidence.id),
+            one.id_text(),
             paint.tone(tone, printable(&headline))
         ),
         Err(_) => format!("{}\n", paint.tone(tone, printable(&headline))),
@@ -87,8 +87,8 @@ fn as_text(
     if let Finding::Replayed(Outcome::Differs(differences)) = &case.finding {
         evidence::differences(&mut text, differences);
     }
-    if let Ok(evidence) = &case.evidence {
-        evidence::essentials(&mut text, evidence);
+    if let Ok(one) = &case.told {
+        evidence::essentials(&mut text, one);
     }
     if let Some(fetch) = case.fetch.as_ref().filter(|fetch| fetch.hops.len() > 1) {
         evidence::line(&mut text, "hops", &fetch.hops.join(" → "));
@@ -96,7 +96,7 @@ fn as_text(
     evidence::line(&mut text, "log", &case.signed(trusted));
     evidence::line(&mut text, "store", store);
     if let (Some(file), Some(terms)) = (&case.file, &case.terms) {
-        let read = case.evidence.as_ref().ok();
+        let read = case.told.as_ref().ok();
         evidence::file(&mut text, (file, terms), read, extent, paint);
     }
     text

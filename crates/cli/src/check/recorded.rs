@@ -16,12 +16,11 @@ use crate::{Failure, terminal};
 use crawlgate_admin::query::origin;
 use crawlgate_admin::query::when::{Edge, moment};
 use crawlgate_config::{ClientConfig, Config, Recorded};
-use crawlgate_evidence::replay::Evidence;
 use crawlgate_evidence::replay::otherwise::{Inapplicable, OtherFile};
 use crawlgate_evidence::verify::review::Replayer;
 use crawlgate_evidence::what_if::WhatIf;
 use crawlgate_policy::{Decision, Reason, Replay};
-use crawlgate_record::{Entry, EventKind};
+use crawlgate_record::{Entry, EventKind, Told};
 use crawlgate_robots::Origin;
 use crawlgate_store::{DecisionQuery, Store, StoreError};
 use crawlgate_system::clock::Moment;
@@ -215,15 +214,15 @@ impl Answer<'_> {
             let page = store.decisions(query.clone()).await?;
             let mut lines = Vec::new();
             for stored in &page {
-                let Ok(evidence) = Evidence::read(&stored.record) else {
+                let Ok(told) = stored.told() else {
                     self.summary.leave_aside(Inapplicable::Incomplete);
                     continue;
                 };
-                let exempt = self.exempt(evidence.client.name.as_deref());
-                let decision = review.otherwise(&evidence, self.robots, exempt).await?;
-                let changes = self.summary.count(&evidence, stored.time, &decision);
+                let exempt = self.exempt(told.client_name.map(|name| name.kept));
+                let decision = review.otherwise(&told, self.robots, exempt).await?;
+                let changes = self.summary.count(&told, stored.time, &decision);
                 if let (true, Format::Jsonl, Ok(decision)) = (changes, self.format, &decision) {
-                    lines.extend(shown::change(&evidence, decision));
+                    lines.extend(shown::change(&told, decision));
                 }
             }
             if !terminal::print(&lines).map_err(Stopped::Output)? {

@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use super::Format;
 use crate::Failure;
 use crate::terminal::{Paint, Tone, fitted, printable};
-use crawlgate_evidence::csv::{HEADING, row, to_csv};
-use crawlgate_evidence::replay::Evidence;
+use crawlgate_evidence::csv::{heading, row, to_csv};
+use crawlgate_evidence::words::{answer, time};
 use crawlgate_policy::Outcome;
+use crawlgate_record::{Mode, token_texts};
 use crawlgate_store::logs::Listed;
 use crawlgate_tlog::KeyName;
 
@@ -92,7 +93,7 @@ impl LogPrinter {
             Format::Jsonl | Format::Sqlite => Ok(Vec::new()),
             Format::Csv => {
                 let names = self.names.map(|_| LOG.to_owned()).into_iter();
-                let heading = names.chain(HEADING.map(str::to_owned));
+                let heading = names.chain(heading().map(str::to_owned));
                 to_csv([heading].into_iter()).map_err(Into::into)
             }
             Format::Table if self.events => {
@@ -179,11 +180,11 @@ impl LogPrinter {
 
     fn row(&self, listed: &Listed) -> String {
         let decision = &listed.entry;
-        let evidence = match Evidence::read(&decision.record) {
-            Ok(evidence) => evidence,
+        let one = match decision.told() {
+            Ok(one) => one,
             Err(error) => return format!("record {} cannot be read: {error}\n", decision.seq),
         };
-        let mut rule = match (&evidence.rule, &evidence.overridden) {
+        let mut rule = match (one.rule, one.overridden) {
             (Some(rule), _) => format!("{} (line {})", rule.text, rule.line),
             (None, Some(overridden)) => {
                 format!("override {}: {}", overridden.id, overridden.reason)
@@ -193,21 +194,21 @@ impl LogPrinter {
         if let Some(seen) = &decision.acknowledged {
             let _ = write!(rule, " · seen by {}: {}", seen.by, seen.note); // a String takes all
         }
-        let agent = evidence.agent.chain.first();
-        let reason = match &*evidence.mode {
-            "report" => format!("{} (report)", evidence.reason),
-            _ => evidence.reason.to_string(),
+        let agent = token_texts(&one.chain).into_iter().next();
+        let reason = match one.mode {
+            Mode::Report => format!("{} (report)", one.reason),
+            Mode::Enforce => one.reason.to_owned(),
         };
         let cells = [
-            day_and_time(&evidence.time),
-            evidence.id.to_string(),
+            day_and_time(&time(one.time())),
+            one.id_text(),
             reason,
-            evidence.answer(),
-            agent.map_or("*", String::as_str).to_owned(),
-            evidence.url.to_string(),
+            answer(&one),
+            agent.unwrap_or_else(|| "*".to_owned()),
+            one.url_text(),
             rule,
         ];
-        let tone = match evidence.outcome() {
+        let tone = match one.outcome() {
             Outcome::Forwarded => Tone::Good,
             Outcome::Failed | Outcome::Disallowed | Outcome::RefusedHere => Tone::Bad,
             Outcome::Unreachable | Outcome::Deferred => Tone::Remark,

@@ -5,12 +5,12 @@ use std::io::Read;
 use super::json::Json;
 use super::read::Claimed;
 use super::{Header, Malformed, Reader};
-use crate::replay::{self, Evidence, Files, Outcome};
+use crate::replay::{self, Files, Outcome};
 use crate::verify::keys::Keys;
 use crawlgate_origins::document::Document;
 use crawlgate_policy::settings::PolicySettings;
-use crawlgate_record::{Basis, Digest, Entry, LineError, write_line};
-use crawlgate_store::objects_of;
+use crawlgate_record::{Basis, Digest, Entry, LineError, Told, Untold, write_line};
+use crawlgate_store::{Bodies, objects_of};
 use crawlgate_text::hex;
 use crawlgate_tlog::{Checkpoint, EntryProofError, KeyKind, VerifierKey, leaf_hash};
 
@@ -60,6 +60,10 @@ pub struct Proven {
     pub checkpoint: Checkpoint,
     /// The witnesses that have cosigned it, with the seconds since 1970 at which they saw the tree.
     pub seen: Vec<(String, u64)>,
+    /// The entry.
+    pub entry: Vec<u8>,
+    /// The objects that the line needs.
+    pub bodies: Bodies,
     /// The line of the record, derived from the entry.
     pub record: String,
     /// The robots.txt that it rests on.
@@ -70,6 +74,16 @@ pub struct Proven {
     pub terms: Option<PolicySettings>,
     /// Result of making the decision again; `None` for an event that is no decision.
     pub outcome: Option<Outcome>,
+}
+
+impl Proven {
+    /// Reads the entry with its objects.
+    ///
+    /// # Errors
+    /// When the entry is no decision.
+    pub fn told(&self) -> Result<Told<'_>, Untold> {
+        Told::read(&self.entry, &self.bodies)
+    }
 }
 
 /// A reader that proves each record.
@@ -154,8 +168,13 @@ impl<R: Read> Checker<R> {
         let mut line = String::from_utf8_lossy(&line).into_owned();
         line.truncate(line.trim_end().len());
         compare(&claimed.record, &line)?;
-        let (terms, outcome) = self.decide(&entry, &line, [robots.as_deref(), tdmrep.as_deref()]);
+        let (terms, outcome) = self.decide(&entry, [robots.as_deref(), tdmrep.as_deref()]);
+        let body =
+            |sha256: &Digest| Some((*sha256, self.reader.bodies.get(sha256)?.as_slice().into()));
+        let bodies = entry.objects().into_iter().flatten().filter_map(body);
         Ok(Proven {
+            bodies: bodies.collect(),
+            entry: claimed.entry,
             index: claimed.proof.index,
             checkpoint,
             seen,
@@ -212,7 +231,6 @@ impl<R: Read> Checker<R> {
     fn decide(
         &self,
         entry: &Entry<'_>,
-        line: &str,
         [robots, tdmrep]: [Option<&[u8]>; 2],
     ) -> (Option<PolicySettings>, Option<Outcome>) {
         let Entry::Decision(decision) = entry else {
@@ -222,15 +240,9 @@ impl<R: Read> Checker<R> {
             let body = self.reader.bodies.get(digest)?;
             PolicySettings::read(str::from_utf8(body).ok()?).ok()
         });
-        let Ok(evidence) = Evidence::read(line) else {
-            return (terms, None);
-        };
-        let truncated = evidence
-            .robots
-            .as_ref()
-            .is_some_and(|robots| robots.truncated);
-        let file = evidence.tdmrep().ok().flatten();
-        let is_cut = file.is_some_and(|file| file.truncated);
+        let told = Told::of(*decision, &self.reader.bodies);
+        let truncated = told.robots.is_some_and(|file| file.truncated);
+        let is_cut = told.tdmrep.is_some_and(|file| file.truncated);
         let read = |text: Option<&[u8]>, truncated| {
             let (terms, text) = terms.as_ref().zip(text)?;
             Some(replay::snapshot(text, terms, truncated))
@@ -240,7 +252,7 @@ impl<R: Read> Checker<R> {
             robots: robots.as_ref(),
             tdmrep: tdmrep.as_ref(),
         };
-        let outcome = replay::replay(&evidence, terms.as_ref(), files);
+        let outcome = replay::replay(&told, terms.as_ref(), files);
         (terms, Some(outcome))
     }
 }

@@ -19,8 +19,6 @@ pub enum NotReplayable {
     Redacted,
     /// The URL was too long to be recorded whole and a path decided, or the chain of product tokens was too long.
     Cut,
-    /// The record is of a crawlgate that did not keep all that a replay needs.
-    Older,
     /// The robots.txt behind it was dropped to make room, or was lost to damage that was mended since.
     NoRoom,
     /// The client was exempt, and the settings of that time, which name exempt clients, are not in the log.
@@ -40,7 +38,6 @@ impl NotReplayable {
             Self::NotHttp => "not_http",
             Self::Redacted => "redacted",
             Self::Cut => "cut",
-            Self::Older => "older",
             Self::NoRoom => "no_room",
             Self::NoSettings => "no_settings",
             Self::Unknown => "unknown",
@@ -58,7 +55,6 @@ impl fmt::Display for NotReplayable {
             Self::NotHttp => "what came through the tunnel was neither TLS nor HTTP, and was not kept",
             Self::Redacted => "the URL's query was left out of the record ([log] redact_query)",
             Self::Cut => "the request was too long to be recorded whole",
-            Self::Older => "an earlier crawlgate recorded it, without all that a replay needs",
             Self::NoRoom => "the robots.txt that it rests on is not kept: it had no room in the store any more ([audit] max_size), was lost to damage, or was missing in the export",
             Self::NoSettings => "its client was exempt, and the log does not tell the settings of that time, which name exempt clients",
             Self::Unknown => "its reason is unknown to this crawlgate; a newer one may know it",

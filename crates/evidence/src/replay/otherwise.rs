@@ -8,13 +8,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::evidence::Evidence;
-use super::premises::{NoDecision, cut};
+use super::premises::NoDecision;
 use super::{NotReplayable, UndecidedRequest, by_robots, terms_of, unproven, without_robots};
 use crawlgate_origins::snapshot::Snapshot;
 use crawlgate_origins::state::{Fresh, State};
 use crawlgate_policy::settings::PolicySettings;
 use crawlgate_policy::{Decision, Reason, Verdict};
+use crawlgate_record::Told;
 
 /// A robots.txt that recorded requests are judged by, instead of the origin's own.
 #[derive(Debug)]
@@ -112,10 +112,9 @@ impl From<NotReplayable> for Inapplicable {
             NotReplayable::Pending | NotReplayable::Paced => Self::Deferred,
             NotReplayable::Redacted => Self::Redacted,
             NotReplayable::Cut => Self::Cut,
-            NotReplayable::Older
-            | NotReplayable::NoRoom
-            | NotReplayable::NoSettings
-            | NotReplayable::Unknown => Self::Incomplete,
+            NotReplayable::NoRoom | NotReplayable::NoSettings | NotReplayable::Unknown => {
+                Self::Incomplete
+            }
         }
     }
 }
@@ -126,28 +125,28 @@ impl From<NotReplayable> for Inapplicable {
 /// # Errors
 /// The reason why robots.txt does not decide about the request.
 pub fn otherwise(
-    evidence: &Evidence<'_>,
+    one: &Told<'_>,
     terms: Option<&PolicySettings>,
     file: &OtherFile,
     tdmrep: Option<&Arc<Snapshot>>,
     exempt: Option<Arc<str>>,
 ) -> Result<Decision, Inapplicable> {
-    let reason = Reason::from_name(&evidence.reason).ok_or(Inapplicable::Incomplete)?;
-    if let Some(why) = unproven(reason, evidence) {
+    let reason = Reason::from_name(one.reason).ok_or(Inapplicable::Incomplete)?;
+    if let Some(why) = unproven(reason, one) {
         return Err(why.into());
     }
-    if evidence.lacks().is_some() {
+    if one.missing.is_some() {
         return Err(Inapplicable::Incomplete);
     }
-    if cut(&evidence.url).is_some() && !evidence.opaque {
+    if one.url.is_cut() && !one.opaque {
         return Err(Inapplicable::Cut);
     }
-    let question = match without_robots(evidence)? {
+    let question = match without_robots(one)? {
         Ok(_) => return Err(Inapplicable::WithoutRobots),
         Err(question) => UndecidedRequest { exempt, ..question },
     };
-    let terms = terms_of(evidence, terms)?;
-    let robots = evidence.robots.as_ref().ok_or(Inapplicable::Incomplete)?;
+    let terms = terms_of(one, terms)?;
+    let robots = one.robots.ok_or(Inapplicable::Incomplete)?;
     if robots.sha256.is_none() && robots.state != "unavailable" {
         return Err(Inapplicable::Unreachable);
     }
@@ -160,7 +159,7 @@ pub fn otherwise(
         },
         outage: None,
     };
-    let decision = by_robots(evidence, question, terms, Arc::new(state), tdmrep)?;
+    let decision = by_robots(one, question, terms, Arc::new(state), tdmrep)?;
     match decision.verdict() {
         Verdict::Defer => Err(Inapplicable::Deferred),
         Verdict::Allow | Verdict::Deny => Ok(decision),

@@ -6,18 +6,17 @@ use std::sync::Arc;
 
 use http::uri::PathAndQuery;
 
-use super::evidence::{self, Evidence};
 use super::{Difference, Missing, NotReplayable, Outcome};
 use crate::grounds::{DISALLOWED, PENDING};
-use crawlgate_config::Mode;
 use crawlgate_origins::access::{Absence, Cause};
 use crawlgate_origins::snapshot::Snapshot;
 use crawlgate_origins::state::{Fresh, Outage, State};
 use crawlgate_policy::Target;
 use crawlgate_policy::agent::{Agent, Source};
-use crawlgate_policy::overrides::{Action, Override, OverrideId};
+use crawlgate_policy::overrides::{Override, OverrideId};
 use crawlgate_policy::settings::PolicySettings;
 use crawlgate_policy::tdmrep::Reservations;
+use crawlgate_record::{Asserted, Basis, Decision, Octets, Text, Told};
 use crawlgate_robots::{Origin, ProductToken};
 use crawlgate_system::clock::Moment;
 
@@ -39,43 +38,41 @@ impl From<NoDecision> for Outcome {
 }
 
 /// Returns the target: the origin as it was judged, the path as it stands in the URL.
-pub(super) fn target(evidence: &Evidence<'_>) -> Result<Target, NoDecision> {
-    let url = &*evidence.url;
-    let named = format!("{}://{}:{}", evidence.scheme, evidence.host, evidence.port);
+pub(super) fn target(one: &Decision<'_>) -> Result<Target, NoDecision> {
+    let named = one.origin.unwrap_or_default();
     let (origin, _) =
-        Origin::parse(&named).map_err(|_| contradiction("host", &named, "an origin".to_owned()))?;
-    if evidence.opaque {
+        Origin::parse(named).map_err(|_| contradiction("origin", named, "an origin".to_owned()))?;
+    if one.opaque {
         let path = PathAndQuery::from_static("/");
         return Ok(Target { origin, path });
     }
+    // A cut URL is judged only if the path does not decide, see `policy::Replay`.
+    let (pieces, _) = one.url.pieces(one.origin);
+    let url = Octets::from(&*pieces.concat()).to_string();
     if url.ends_with(REDACTED) {
         return Err(NoDecision::Attested(NotReplayable::Redacted));
     }
-    // A cut URL is judged only if the path does not decide, see `policy::Replay`.
-    let url = cut(url).map_or(url, |(kept, _)| kept);
-    let (found, path) =
-        Origin::parse(url).map_err(|_| contradiction("url", url, format!("a URL of {origin}")))?;
+    let (found, path) = Origin::parse(&url)
+        .map_err(|_| contradiction("url", &url, format!("a URL of {origin}")))?;
     if found != origin {
-        return Err(contradiction("url", url, format!("a URL of {origin}")));
+        return Err(contradiction("url", &url, format!("a URL of {origin}")));
     }
     let path = PathAndQuery::try_from(path)
-        .map_err(|_| contradiction("url", url, "a URL that can be sent".to_owned()))?;
+        .map_err(|_| contradiction("url", &url, "a URL that can be sent".to_owned()))?;
     Ok(Target { origin, path })
 }
 
-pub(super) fn agent(evidence: &Evidence<'_>) -> Result<Agent, NoDecision> {
-    let token = |name: &String| match ProductToken::new(name) {
-        Ok(token) => Ok(token),
-        Err(_) if name.starts_with("…[+") => Err(NoDecision::Attested(NotReplayable::Cut)),
-        Err(error) => Err(contradiction("agent.chain", name, error.to_string())),
+pub(super) fn agent(one: &Decision<'_>) -> Result<Agent, NoDecision> {
+    if one.chain.more() > 0 {
+        return Err(NoDecision::Attested(NotReplayable::Cut));
+    }
+    let token = |name: Text<'_>| {
+        let name = name.to_string();
+        ProductToken::new(&name)
+            .map_err(|error| contradiction("agent.chain", &name, error.to_string()))
     };
     Ok(Agent {
-        tokens: evidence
-            .agent
-            .chain
-            .iter()
-            .map(token)
-            .collect::<Result<_, _>>()?,
+        tokens: one.chain.iter().map(token).collect::<Result<_, _>>()?,
         source: Source::Nothing,
         // Checked before robots.txt; a replay repeats only the decision by robots.txt.
         mismatch: false,
@@ -84,10 +81,10 @@ pub(super) fn agent(evidence: &Evidence<'_>) -> Result<Agent, NoDecision> {
 
 /// Returns the origin's state, as far as a decision needs it.
 pub(super) fn state(
-    robots: &evidence::Robots<'_>,
+    robots: &Basis<'_>,
     snapshot: Option<&Arc<Snapshot>>,
 ) -> Result<State, NoDecision> {
-    let snapshot = match (&robots.sha256, snapshot) {
+    let snapshot = match (robots.sha256, snapshot) {
         (None, _) => None,
         (Some(_), None) => return Err(NoDecision::Missing(Missing::Snapshot)),
         (Some(_), Some(snapshot)) => Some(Arc::clone(snapshot)),
@@ -100,9 +97,8 @@ pub(super) fn state(
     }
     let lacks = |what| contradiction(what, "null", format!("what a {} state has", robots.state));
     let fresh = || {
-        let until = robots.fresh_until.as_ref();
-        let until = until.ok_or_else(|| lacks("robots.fresh_until"))?;
-        let until = time("robots.fresh_until", until)?;
+        let until = robots.fresh_until;
+        let until = Moment::from_millis(until.ok_or_else(|| lacks("robots.fresh_until"))?);
         // A decision does not depend on the time of the next fetch.
         let refresh_from = until;
         Ok(Fresh {
@@ -110,9 +106,9 @@ pub(super) fn state(
             until,
         })
     };
-    let outage = robots.unreachable.as_ref().map(outage_of);
+    let outage = robots.outage.as_ref().map(outage_of);
     let outage = outage.transpose()?;
-    match &*robots.state {
+    match robots.state {
         "successful" => Ok(State::Successful {
             snapshot: snapshot.ok_or_else(|| lacks("robots.sha256"))?,
             fresh: fresh()?,
@@ -136,17 +132,15 @@ pub(super) fn state(
 /// Returns what the record says of the origin's tdmrep.json. That the crawler might not fetch it, or that it had not come,
 /// is taken from the record.
 pub(super) fn reservations(
-    evidence: &Evidence<'_>,
+    one: &Told<'_>,
     snapshot: Option<&Arc<Snapshot>>,
     decided: Moment,
     terms: &PolicySettings,
 ) -> Result<Option<Arc<Reservations>>, NoDecision> {
-    let named = evidence.tdmrep();
-    let named = named.map_err(|error| contradiction("usage.tdmrep", &error.0, "a state".into()))?;
-    let Some(named) = named else {
+    let Some(named) = one.tdmrep else {
         return Ok(None);
     };
-    let file = match &*named.state {
+    let file = match named.state {
         DISALLOWED => Reservations::disallowed(),
         PENDING => Reservations::pending(),
         _ => {
@@ -161,11 +155,11 @@ pub(super) fn reservations(
     Ok(Some(Arc::new(file)))
 }
 
-fn outage_of(outage: &evidence::Unreachable) -> Result<Outage, NoDecision> {
-    let cause = Cause::from_code(&outage.cause).ok_or_else(|| {
+fn outage_of(outage: &crawlgate_record::Outage<'_>) -> Result<Outage, NoDecision> {
+    let cause = Cause::from_code(outage.cause).ok_or_else(|| {
         contradiction(
             "robots.unreachable.cause",
-            &outage.cause,
+            outage.cause,
             "a cause".to_owned(),
         )
     })?;
@@ -177,11 +171,8 @@ fn outage_of(outage: &evidence::Unreachable) -> Result<Outage, NoDecision> {
             replayed,
         ));
     }
-    let since = time("robots.unreachable.since", &outage.since)?;
-    let last_failure = outage.last_failure.as_ref();
-    let last_failure = last_failure
-        .map(|last| time("robots.unreachable.last_failure", last))
-        .transpose()?;
+    let since = Moment::from_millis(outage.since);
+    let last_failure = outage.last_failure.map(Moment::from_millis);
     Ok(Outage {
         cause,
         since,
@@ -189,12 +180,8 @@ fn outage_of(outage: &evidence::Unreachable) -> Result<Outage, NoDecision> {
         // A decision does not depend on the time of the next fetch.
         last_attempt: last_failure.unwrap_or(since),
         attempts: outage.attempts,
-        next_attempt: time("robots.unreachable.next_attempt", &outage.next_attempt)?,
+        next_attempt: Moment::from_millis(outage.next_attempt),
     })
-}
-
-pub(super) fn time(what: &'static str, text: &str) -> Result<Moment, NoDecision> {
-    evidence::moment(text).ok_or_else(|| contradiction(what, text, "a time".to_owned()))
 }
 
 pub(super) fn contradiction(what: &'static str, recorded: &str, replayed: String) -> NoDecision {
@@ -205,44 +192,21 @@ pub(super) fn contradiction(what: &'static str, recorded: &str, replayed: String
     })
 }
 
-pub(super) fn asserted(named: &evidence::Overridden) -> Result<Override, NoDecision> {
-    let (origin, _) = Origin::parse(&named.origin)
-        .map_err(|error| contradiction("override.origin", &named.origin, error.to_string()))?;
-    let action = Action::from_name(&named.action);
-    let until = named.until.as_ref();
+pub(super) fn asserted(named: &Asserted<'_>) -> Result<Override, NoDecision> {
+    let (origin, _) = Origin::parse(named.origin)
+        .map_err(|error| contradiction("override.origin", named.origin, error.to_string()))?;
     Ok(Override {
         id: OverrideId::Stored(0), // a single override needs no number
         origin,
-        pattern: named.pattern.clone(),
-        action: action.ok_or_else(|| {
-            contradiction(
-                "override.action",
-                &named.action,
-                "allow, allow_usage or deny".to_owned(),
-            )
-        })?,
-        until: until
-            .map(|until| time("override.until", until))
-            .transpose()?,
-        by: named.by.clone(),
-        reason: named.reason.clone(),
+        pattern: named.pattern.to_owned(),
+        action: named.action,
+        until: named.until.map(Moment::from_millis),
+        by: named.by.to_owned(),
+        reason: named.reason.to_owned(),
         created: Moment::default(),
         instance: None,
     })
 }
 
-pub(super) fn mode(evidence: &Evidence<'_>) -> Result<Mode, NoDecision> {
-    [Mode::Enforce, Mode::Report]
-        .into_iter()
-        .find(|mode| mode.as_str() == evidence.mode)
-        .ok_or_else(|| contradiction("mode", &evidence.mode, "enforce or report".to_owned()))
-}
-
 /// Replacement of a query: see `public_url`.
 const REDACTED: &str = "?…redacted";
-
-/// Returns the kept part of a cut text in a record, and the number of octets left out.
-pub(super) fn cut(text: &str) -> Option<(&str, usize)> {
-    let (kept, mark) = text.strip_suffix(" bytes]")?.rsplit_once("…[+")?;
-    Some((kept, mark.parse().ok()?))
-}

@@ -11,7 +11,7 @@ use super::case::Trusted;
 use super::fault::LogFault;
 use super::review::{Finding, Replayer};
 use super::walk::{Known, LogVerification, LogVerifier, Subtree};
-use crate::replay::{Evidence, Outcome, evidence};
+use crate::replay::Outcome;
 use crawlgate_record::{Entry, EventKind};
 use crawlgate_store::state_file::State;
 use crawlgate_store::{Store, StoreError, StoredCheckpoint, StoredDecision, StoredRoot};
@@ -38,7 +38,7 @@ pub struct DecisionCounts {
     /// Attested decisions by reason.
     pub attested: BTreeMap<&'static str, u64>,
     /// Lines that are no decisions, by kind.
-    pub events: BTreeMap<String, u64>,
+    pub events: BTreeMap<&'static str, u64>,
     /// The entries that name a log before this one, in words.
     pub forks: Vec<String>,
     /// The acknowledgements that the store shows, beside those of the log.
@@ -263,15 +263,12 @@ impl DecisionCounts {
     ) -> Result<(), StoreError> {
         self.records += 1;
         self.acknowledged.step(decision);
-        let evidence = Evidence::read(&decision.record);
-        if evidence
-            .as_ref()
-            .is_ok_and(|evidence| !span.holds(evidence))
-        {
+        let told = decision.told();
+        if told.as_ref().is_ok_and(|one| !span.holds(one.time())) {
             self.passed += 1;
             return Ok(());
         }
-        match review.look(decision, &evidence).await? {
+        match review.look(decision, &told).await? {
             Finding::Replayed(outcome @ (Outcome::Same | Outcome::Attested(_))) => {
                 self.replayed(&outcome);
             }
@@ -286,7 +283,7 @@ impl DecisionCounts {
                 if self.shown.len() < MAX_SHOWN {
                     self.shown.push(FaultyDecision {
                         seq: decision.seq,
-                        id: evidence.ok().map(|evidence| evidence.id.to_string()),
+                        id: told.ok().map(|one| one.id_text()),
                         code: wrong.code(),
                         message: wrong.to_string(),
                     });
@@ -316,14 +313,8 @@ fn fork(record: &StoredDecision) -> Option<String> {
 }
 
 impl Span {
-    fn holds(&self, record: &Evidence<'_>) -> bool {
-        if self.since.is_none() && self.until.is_none() {
-            return true;
-        }
-        // A record without a time has a fault: look at it.
-        evidence::moment(&record.time).is_none_or(|time| {
-            self.since.is_none_or(|since| time >= since)
-                && self.until.is_none_or(|until| time < until)
-        })
+    fn holds(&self, millis: u64) -> bool {
+        let time = Moment::from_millis(millis);
+        self.since.is_none_or(|since| time >= since) && self.until.is_none_or(|until| time < until)
     }
 }

@@ -5,11 +5,12 @@ use std::path::Path;
 use super::keys::{CoveringCheckpoint, Keys};
 use super::named_keys::{KeyError, named_keys};
 use super::review::{Finding, Replayer};
-use crate::replay::{Evidence, Missing, Outcome, Unreadable};
+use crate::replay::{Missing, Outcome};
 use crawlgate_config::Config;
 use crawlgate_origins::document::Document;
 use crawlgate_origins::identity::OWN_STATES;
 use crawlgate_policy::settings::PolicySettings;
+use crawlgate_record::{Told, Untold};
 use crawlgate_robots::Origin;
 use crawlgate_store::log_key::{LogKey, log_key_file};
 use crawlgate_store::public_keys::{collected_keys, collected_keys_file, earlier_keys};
@@ -17,7 +18,6 @@ use crawlgate_store::state_file::End;
 use crawlgate_store::{
     FETCHES_KEPT, Fetch, Store, StoreError, StoreErrorKind, StoredCheckpoint, StoredDecision,
 };
-use crawlgate_text::{from_hex, time_text};
 use crawlgate_tlog::{KeyKind, VerifierKey, leaf_hash};
 
 /// A decision with all evidence for its proof.
@@ -25,8 +25,8 @@ use crawlgate_tlog::{KeyKind, VerifierKey, leaf_hash};
 pub struct Case<'a> {
     /// The decision.
     pub decision: &'a StoredDecision,
-    /// Content of the record.
-    pub evidence: Result<Evidence<'a>, Unreadable>,
+    /// The decision with its objects.
+    pub told: Result<Told<'a>, Untold>,
     /// Result of making the decision again.
     pub finding: Finding,
     /// Its place in the log.
@@ -125,25 +125,24 @@ impl<'a> Case<'a> {
         trusted: &Trusted,
     ) -> Result<Case<'a>, StoreError> {
         let in_log = LogStatus::of(decision, store, trusted).await?;
-        let evidence = Evidence::read(&decision.record);
-        let finding = Replayer::new(store).look(decision, &evidence).await?;
+        let told = decision.told();
+        let finding = Replayer::new(store).look(decision, &told).await?;
         let (mut file, mut terms, mut fetch) = (None, None, None);
-        if let Ok(evidence) = &evidence {
-            if let Ok(Some(sha256)) = evidence.snapshot()
+        if let Ok(one) = &told {
+            if let Some(sha256) = one.robots.and_then(|robots| robots.sha256.copied())
                 && !matches!(finding, Finding::Altered(Missing::Snapshot))
             {
                 file = store.snapshot(sha256).await?;
-                fetch = fetch_of(evidence, store).await?;
+                fetch = fetch_of(one, store).await?;
             }
-            let digest = evidence.policy.as_deref().and_then(from_hex);
-            if let Some(digest) = digest {
-                let text = store.policy(digest).await?;
+            if let Some(digest) = one.policy {
+                let text = store.policy(*digest).await?;
                 terms = text.and_then(|text| PolicySettings::read(&text).ok());
             }
         }
         Ok(Case {
             decision,
-            evidence,
+            told,
             finding,
             in_log,
             file,
@@ -231,19 +230,19 @@ impl Case<'_> {
 }
 
 /// Returns the fetch that brought the file, by its time.
-async fn fetch_of(evidence: &Evidence<'_>, store: &Store) -> Result<Option<Fetch>, StoreError> {
-    let robots = evidence.robots.as_ref();
-    let origin = robots.and_then(|robots| Origin::parse(&robots.url).ok());
-    let fetched = robots.and_then(|robots| robots.fetched_at.as_deref());
-    let (Some((origin, _)), Some(fetched)) = (origin, fetched) else {
+async fn fetch_of(one: &Told<'_>, store: &Store) -> Result<Option<Fetch>, StoreError> {
+    let Some(robots) = one.robots else {
+        return Ok(None);
+    };
+    let (Ok((origin, _)), Some(fetched)) = (Origin::parse(robots.origin), robots.fetched_at) else {
         return Ok(None);
     };
     let limit = FETCHES_KEPT * (OWN_STATES + 1) * Document::ALL.len();
     let fetches = store.fetches(&origin, limit).await?;
-    let identity = robots.and_then(|robots| robots.identity.as_deref());
+    let identity = robots.identity;
     let is_its = |fetch: &Fetch| {
         let is_of_it = identity.is_none_or(|name| fetch.identity.to_string() == name);
-        is_of_it && time_text(fetch.time) == fetched
+        is_of_it && fetch.time.as_millis() == fetched
     };
     Ok(fetches.into_iter().find(is_its))
 }

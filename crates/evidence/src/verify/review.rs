@@ -5,18 +5,14 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::Arc;
 
-use aws_lc_rs::digest;
-use serde::Deserialize;
-
 use super::exemptions::{ExemptionStatus, Exemptions};
-use crate::replay::evidence::Robots;
 use crate::replay::otherwise::{Inapplicable, OtherFile, otherwise};
-use crate::replay::{
-    self, Difference, Evidence, Files, Missing, NotReplayable, Outcome, Unreadable,
-};
+use crate::replay::{self, Difference, Files, Missing, NotReplayable, Outcome};
+use aws_lc_rs::digest;
 use crawlgate_origins::snapshot::Snapshot;
 use crawlgate_policy::Decision;
 use crawlgate_policy::settings::{PolicyDigest, PolicySettings};
+use crawlgate_record::{File, Told, Untold};
 use crawlgate_store::{Sha256, Store, StoreError, StoreErrorKind, StoredDecision};
 
 /// Approximate octets of kept robots.txt files. A walk in the order of writing meets few at a time.
@@ -26,7 +22,7 @@ const KEPT: usize = 64 << 20;
 #[derive(Debug)]
 pub struct Replayer<'s> {
     store: &'s Store,
-    policies: HashMap<String, StoredObject<Arc<PolicySettings>>>,
+    policies: HashMap<Sha256, StoredObject<Arc<PolicySettings>>>,
     files: HashMap<FileKey, StoredObject<Arc<Snapshot>>>,
     bytes: usize,
     exemptions: Exemptions,
@@ -54,13 +50,13 @@ pub enum Finding {
     /// The evidence contradicts the digest in the record.
     Altered(Missing),
     /// A line about the log itself, such as `records_lost`, and no decision.
-    Event(String),
+    Event(&'static str),
     /// Retention has dropped the decision meanwhile.
     Dropped,
     /// The store's index has another time than the record: a query by the record's time misses it.
     Misfiled,
     /// The record does not have crawlgate's form.
-    Unreadable(Unreadable),
+    Unreadable(Untold),
 }
 
 impl Finding {
@@ -134,12 +130,6 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A line that is no decision.
-#[derive(Deserialize)]
-struct Event {
-    event: String,
-}
-
 impl<'s> Replayer<'s> {
     /// Returns a review of decisions of `store`.
     pub fn new(store: &'s Store) -> Self {
@@ -152,36 +142,32 @@ impl<'s> Replayer<'s> {
         }
     }
 
-    /// Replays one decision; `evidence` is the content of its record.
+    /// Replays one decision; `told` is what its entry says.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub async fn look(
         &mut self,
         decision: &StoredDecision,
-        evidence: &Result<Evidence<'_>, Unreadable>,
+        told: &Result<Told<'_>, Untold>,
     ) -> Result<Finding, StoreError> {
-        let evidence = match evidence {
-            Ok(evidence) => evidence,
-            Err(error) => {
-                return Ok(match serde_json::from_str::<Event>(&decision.record) {
-                    Ok(event) => Finding::Event(event.event),
-                    Err(_) => Finding::Unreadable(error.clone()),
-                });
-            }
+        let one = match told {
+            Ok(one) => one,
+            Err(Untold::Event(name)) => return Ok(Finding::Event(name)),
+            Err(error) => return Ok(Finding::Unreadable(error.clone())),
         };
-        if replay::evidence::moment(&evidence.time) != Some(decision.time) {
+        if one.time() != decision.time.as_millis() {
             return Ok(Finding::Misfiled);
         }
-        let finding = self.replay(evidence).await?;
-        if let (Finding::Replayed(Outcome::Same), Some(exempt)) = (&finding, &evidence.exempt) {
+        let finding = self.replay(one).await?;
+        if let (Finding::Replayed(Outcome::Same), Some(exempt)) = (&finding, one.exempt) {
             let standing = self.exemptions.standing(self.store, decision).await?;
             return Ok(Finding::Replayed(match standing {
                 ExemptionStatus::Exempt => Outcome::Same,
                 ExemptionStatus::Unknown => Outcome::Attested(NotReplayable::NoSettings),
                 ExemptionStatus::NotExempt => Outcome::Differs(vec![Difference {
                     what: "exempt.reason in the settings of that time",
-                    recorded: exempt.reason.clone(),
+                    recorded: exempt.reason.to_owned(),
                     replayed: "none".to_owned(),
                 }]),
             }));
@@ -196,11 +182,11 @@ impl<'s> Replayer<'s> {
                 return Ok(Finding::Dropped);
             }
             let file = match missing {
-                Missing::Snapshot => evidence.snapshot(),
-                Missing::TdmRep => evidence.tdmrep().and_then(|file| digest_of(file.as_ref())),
-                Missing::PolicySettings | Missing::State | Missing::Override => Ok(None),
+                Missing::Snapshot => one.robots,
+                Missing::TdmRep => one.tdmrep,
+                Missing::PolicySettings | Missing::State | Missing::Override => None,
             };
-            if let Ok(Some(sha256)) = file
+            if let Some(sha256) = file.and_then(|file| file.sha256.copied())
                 && self.store.is_dropped(sha256).await?
             {
                 return Ok(Finding::Replayed(Outcome::Attested(NotReplayable::NoRoom)));
@@ -209,37 +195,20 @@ impl<'s> Replayer<'s> {
         Ok(finding)
     }
 
-    async fn replay(&mut self, evidence: &Evidence<'_>) -> Result<Finding, StoreError> {
-        let sha256 = match evidence.snapshot() {
-            Ok(sha256) => sha256,
-            Err(error) => return Ok(Finding::Unreadable(error)),
-        };
-        if let Some(digest) = &evidence.policy {
-            self.fetch_policy(digest).await?;
-        }
-        let policy = evidence.policy.as_ref();
-        let terms = match policy.and_then(|digest| self.policies.get(&**digest)) {
+    async fn replay(&mut self, one: &Told<'_>) -> Result<Finding, StoreError> {
+        let terms = match self.terms(one).await? {
             Some(StoredObject::Altered) => return Ok(Finding::Altered(Missing::PolicySettings)),
             Some(StoredObject::Whole(terms)) => Some(Arc::clone(terms)),
             Some(StoredObject::Missing) | None => None,
         };
         let (mut robots, mut tdmrep) = (None, None);
         if let Some(terms) = &terms {
-            let named = evidence.robots.as_ref();
-            let truncated = named.is_some_and(|robots| robots.truncated);
-            robots = match self.file(sha256, truncated, terms).await? {
+            robots = match self.file(one.robots, terms).await? {
                 Some(StoredObject::Altered) => return Ok(Finding::Altered(Missing::Snapshot)),
                 Some(StoredObject::Whole(snapshot)) => Some(Arc::clone(snapshot)),
                 Some(StoredObject::Missing) | None => None,
             };
-            let named = evidence.tdmrep();
-            let sha256 = named.as_ref().map_err(Clone::clone);
-            let sha256 = match sha256.and_then(|named| digest_of(named.as_ref())) {
-                Ok(sha256) => sha256,
-                Err(error) => return Ok(Finding::Unreadable(error)),
-            };
-            let truncated = named.is_ok_and(|named| named.is_some_and(|file| file.truncated));
-            tdmrep = match self.file(sha256, truncated, terms).await? {
+            tdmrep = match self.file(one.tdmrep, terms).await? {
                 Some(StoredObject::Altered) => return Ok(Finding::Altered(Missing::TdmRep)),
                 Some(StoredObject::Whole(snapshot)) => Some(Arc::clone(snapshot)),
                 Some(StoredObject::Missing) | None => None,
@@ -249,11 +218,8 @@ impl<'s> Replayer<'s> {
             robots: robots.as_ref(),
             tdmrep: tdmrep.as_ref(),
         };
-        Ok(Finding::Replayed(replay::replay(
-            evidence,
-            terms.as_deref(),
-            files,
-        )))
+        let outcome = replay::replay(one, terms.as_deref(), files);
+        Ok(Finding::Replayed(outcome))
     }
 
     /// Decides about a recorded request as if its origin had served another robots.txt, and its client were exempt for
@@ -263,66 +229,65 @@ impl<'s> Replayer<'s> {
     /// When the store cannot be read.
     pub async fn otherwise(
         &mut self,
-        evidence: &Evidence<'_>,
+        one: &Told<'_>,
         file: &OtherFile,
         exempt: Option<Arc<str>>,
     ) -> Result<Result<Decision, Inapplicable>, StoreError> {
-        if let Some(digest) = &evidence.policy {
-            self.fetch_policy(digest).await?;
-        }
-        let policy = evidence.policy.as_ref();
-        let terms = match policy.and_then(|digest| self.policies.get(&**digest)) {
+        let terms = match self.terms(one).await? {
             Some(StoredObject::Altered) => return Ok(Err(Inapplicable::Incomplete)),
             Some(StoredObject::Whole(terms)) => Some(Arc::clone(terms)),
             Some(StoredObject::Missing) | None => None,
         };
         let mut tdmrep = None;
-        if let (Some(terms), Ok(Some(named))) = (&terms, evidence.tdmrep()) {
-            let Ok(sha256) = digest_of(Some(&named)) else {
-                return Ok(Err(Inapplicable::Incomplete));
-            };
-            tdmrep = match self.file(sha256, named.truncated, terms).await? {
+        if let Some(terms) = &terms {
+            tdmrep = match self.file(one.tdmrep, terms).await? {
                 Some(StoredObject::Altered) => return Ok(Err(Inapplicable::Incomplete)),
                 Some(StoredObject::Whole(snapshot)) => Some(Arc::clone(snapshot)),
                 Some(StoredObject::Missing) | None => None,
             };
         }
         let terms = terms.as_deref();
-        Ok(otherwise(evidence, terms, file, tdmrep.as_ref(), exempt))
+        Ok(otherwise(one, terms, file, tdmrep.as_ref(), exempt))
     }
 
-    /// Returns a file of this digest, if there is one.
-    async fn file(
+    /// Returns the settings of a decision, if it names any.
+    async fn terms(
         &mut self,
-        sha256: Option<Sha256>,
-        truncated: bool,
-        terms: &PolicySettings,
-    ) -> Result<Option<&StoredObject<Arc<Snapshot>>>, StoreError> {
-        let Some(sha256) = sha256 else {
+        one: &Told<'_>,
+    ) -> Result<Option<&StoredObject<Arc<PolicySettings>>>, StoreError> {
+        let Some(digest) = one.policy else {
             return Ok(None);
         };
-        let key = (sha256, terms.lenient, truncated);
+        self.fetch_policy(*digest).await?;
+        Ok(self.policies.get(digest))
+    }
+
+    /// Returns the text of a file, if there is one.
+    async fn file(
+        &mut self,
+        named: Option<File<'_>>,
+        terms: &PolicySettings,
+    ) -> Result<Option<&StoredObject<Arc<Snapshot>>>, StoreError> {
+        let Some((named, sha256)) = named.and_then(|named| Some((named, *named.sha256?))) else {
+            return Ok(None);
+        };
+        let key = (sha256, terms.lenient, named.truncated);
         self.fetch_file(key, terms).await?;
         Ok(self.files.get(&key))
     }
 
-    async fn fetch_policy(&mut self, digest: &str) -> Result<(), StoreError> {
-        if self.policies.contains_key(digest) {
+    async fn fetch_policy(&mut self, digest: Sha256) -> Result<(), StoreError> {
+        if self.policies.contains_key(&digest) {
             return Ok(());
         }
-        let named = PolicyDigest::from_digits(digest);
-        let text = match named {
-            Some(PolicyDigest(sha256)) => self.store.policy(sha256).await?,
-            None => None,
-        };
-        let held = match text {
+        let held = match self.store.policy(digest).await? {
             None => StoredObject::Missing,
-            Some(text) if Some(PolicyDigest::of(&text)) != named => StoredObject::Altered,
+            Some(text) if PolicyDigest::of(&text).0 != digest => StoredObject::Altered,
             Some(text) => PolicySettings::read(&text).map_or(StoredObject::Altered, |terms| {
                 StoredObject::Whole(Arc::new(terms))
             }),
         };
-        self.policies.insert(digest.to_owned(), held);
+        self.policies.insert(digest, held);
         Ok(())
     }
 
@@ -355,9 +320,4 @@ impl<'s> Replayer<'s> {
         }
         Ok(())
     }
-}
-
-/// Returns the digest of a tdmrep.json.
-fn digest_of(file: Option<&Robots<'_>>) -> Result<Option<Sha256>, Unreadable> {
-    file.map_or(Ok(None), |file| file.digest("usage.tdmrep.sha256"))
 }

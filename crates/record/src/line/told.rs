@@ -3,12 +3,13 @@
 use std::fmt;
 use std::ops::Deref;
 
-use super::{Cell, LineError, Objects, fields, read};
+use super::{Cell, LineError, Objects, fields, most_in_line, read};
 use crate::Malformed;
 use crate::decision::Decision;
 use crate::object::{Asserted, Basis, Outage};
 use crate::read::Entry;
 use crawlgate_origins::document::Document;
+use crawlgate_text::json;
 use crawlgate_usage::record::UsageRecord;
 
 /// A decision with the objects that its entry names: all that its line says.
@@ -150,5 +151,12 @@ impl File<'_> {
     #[must_use]
     pub fn url(&self) -> String {
         [self.basis.origin, self.document.path()].concat()
+    }
+
+    /// Returns the URL after redirects as the line has it.
+    #[must_use]
+    pub fn final_url_text(&self) -> Option<String> {
+        let url = self.basis.final_url?;
+        Some(json::spelled(url, 0, most_in_line::REDIRECTED_URL).into_owned())
     }
 }

@@ -226,11 +226,7 @@ pub(super) async fn evidence(
         Finding::Replayed(Outcome::Differs(differences)) => differences.as_slice(),
         _ => &[],
     };
-    let policy = case
-        .evidence
-        .as_ref()
-        .ok()
-        .and_then(|evidence| evidence.policy.as_ref());
+    let policy = case.told.as_ref().ok().and_then(|one| one.policy);
     Ok(Json(EvidenceReport {
         outcome: case.finding.code().to_owned(),
         ok: case.holds(),
@@ -254,7 +250,7 @@ pub(super) async fn evidence(
             .file
             .as_deref()
             .map(|text| String::from_utf8_lossy(text).into_owned()),
-        policy: policy.map(ToString::to_string),
+        policy: policy.map(hex),
     }))
 }
 

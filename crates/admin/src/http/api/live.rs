@@ -17,7 +17,7 @@ use crate::http::{Actor, AppState};
 use crate::query::params::CONDITIONS;
 use crate::query::{Conditions, InvalidParam};
 use crawlgate_evidence::live::{Line, LiveEvent, Watch};
-use crawlgate_evidence::replay::Evidence;
+use crawlgate_evidence::words::answer;
 use crawlgate_record::Entry;
 use crawlgate_store::search::Search;
 
@@ -141,13 +141,15 @@ fn is_wanted(search: &Search, line: &Line) -> bool {
 
 fn decision(line: &Line) -> Event {
     let Line {
-        text, is_recorded, ..
+        text,
+        is_recorded,
+        entry,
+        ..
     } = line;
-    let evidence = Evidence::read(text);
-    let (outcome, answer) = match &evidence {
-        Ok(evidence) => (evidence.outcome().as_str(), evidence.answer()),
-        // A line of ours can be read.
-        Err(_) => Default::default(),
+    let (outcome, answer) = match Entry::read(entry) {
+        Ok(Entry::Decision(one)) => (one.outcome().as_str(), answer(&one)),
+        // An entry of ours can be read.
+        _ => Default::default(),
     };
     // A record is a JSON object on one line, and the words beside it are ours.
     let data = format!(

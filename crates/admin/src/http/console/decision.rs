@@ -19,14 +19,14 @@ use super::layout::{Layout, Page, PageResult, Section};
 use super::note::{NoteForm, mark_of};
 use super::review::next_open;
 use super::reviewer::Reviewer;
-use super::rows::origin_of;
 use super::text::Text;
 use super::usage::UsageTable;
-use crawlgate_evidence::replay::evidence::Robots;
-use crawlgate_evidence::replay::{self, Evidence};
+use crawlgate_evidence::replay;
 use crawlgate_evidence::verify::case::{Case, Trusted};
+use crawlgate_evidence::words::{answered, author, came_by, signature, time};
 use crawlgate_policy::Reason;
 use crawlgate_policy::agent;
+use crawlgate_record::{File, Mode, Told, token_texts};
 use crawlgate_robots::{Explanation, Origin, ProductToken};
 use crawlgate_system::clock::Moment;
 
@@ -176,12 +176,12 @@ impl DecisionPage {
             next,
             note,
         };
-        if let Ok(evidence) = &case.evidence {
-            page.tell(evidence, now);
-            let deciding = evidence.rule.as_ref().map(|rule| rule.line);
-            let sha256 = evidence.snapshot().ok().flatten();
+        if let Ok(one) = &case.told {
+            page.tell(one, now);
+            let deciding = one.rule.map(|rule| rule.line);
+            let sha256 = one.robots.and_then(|file| file.sha256);
             let explained = page.explained.as_ref();
-            let text = |file| Text::of(file, sha256.as_ref(), deciding, explained);
+            let text = |file| Text::of(file, sha256, deciding, explained);
             page.text = case.file.as_deref().map(text);
         }
         Ok(page)
@@ -212,35 +212,35 @@ pub(super) async fn file(
 /// Explains how the file yields the verdict.
 fn explained(case: &Case<'_>) -> Option<Explanation> {
     let (file, terms) = (case.file.as_ref()?, case.terms.as_ref()?);
-    let evidence = case.evidence.as_ref().ok()?;
-    let truncated = evidence
-        .robots
-        .as_ref()
-        .is_some_and(|robots| robots.truncated);
-    let chain = evidence.agent.chain.iter();
+    let one = case.told.as_ref().ok()?;
+    let truncated = one.robots.is_some_and(|file| file.truncated);
+    let chain = token_texts(&one.chain).into_iter();
     let chain: Vec<ProductToken> = chain
-        .filter_map(|token| ProductToken::new(token).ok())
+        .filter_map(|token| ProductToken::new(&token).ok())
         .collect();
-    let (_, path) = Origin::parse(&evidence.url).ok()?;
+    let url = one.url_text();
+    let (_, path) = Origin::parse(&url).ok()?;
     let snapshot = replay::snapshot(file, terms, truncated);
     Some(snapshot.robots.explain(&chain, path.as_bytes()))
 }
 
 impl DecisionPage {
-    fn tell(&mut self, evidence: &Evidence<'_>, now: Moment) {
-        self.verdict = line(&evidence.verdict);
-        self.reason = line(&evidence.reason);
-        self.headline = headline(&evidence.reason, evidence.rule.is_some());
-        self.is_report = evidence.mode == "report";
-        self.url = line(&evidence.url);
-        self.tell_request(evidence);
-        self.tell_ruling(evidence);
-        self.usage = evidence.usage.as_ref().map(UsageTable::of);
-        if let Some(robots) = &evidence.robots {
+    fn tell(&mut self, one: &Told<'_>, now: Moment) {
+        self.verdict = one.verdict.as_str().to_owned();
+        self.reason = line(one.reason);
+        self.headline = headline(one.reason, one.rule.is_some());
+        self.is_report = one.mode == Mode::Report;
+        let url = one.url_text();
+        self.url = line(&url);
+        self.tell_request(one, &url);
+        self.tell_ruling(one);
+        let usage = one.usage_record();
+        self.usage = usage.map(|usage| UsageTable::of(&usage, one.tdmrep.as_ref()));
+        if let Some(robots) = &one.robots {
             self.tell_robots(robots);
         }
-        self.tell_times(evidence, now);
-        self.tell_origin(evidence);
+        self.tell_times(one, now);
+        self.tell_origin(one, &url);
     }
 
     fn fact(&mut self, name: &'static str, text: &str) {
@@ -251,86 +251,82 @@ impl DecisionPage {
         });
     }
 
-    fn tell_request(&mut self, evidence: &Evidence<'_>) {
-        let chain = match evidence.agent.chain.as_slice() {
+    fn tell_request(&mut self, one: &Told<'_>, url: &str) {
+        let chain = match token_texts(&one.chain).as_slice() {
             [] => "no product token: the rules for *".to_owned(),
             chain => chain.join(", "),
         };
-        self.fact("Request", &format!("{} {}", evidence.method, evidence.url));
-        self.fact("Came as", &evidence.came_by());
-        let name = evidence.client.name.as_deref();
-        let name = name.map(|name| format!("{name}, ")).unwrap_or_default();
-        self.fact("Client", &format!("{name}{}", evidence.client.address));
+        self.fact("Request", &format!("{} {url}", one.method));
+        self.fact("Came as", &came_by(one));
+        let name = one.client_name.map(|name| format!("{name}, "));
+        let name = name.unwrap_or_default();
+        self.fact("Client", &format!("{name}{}", one.client));
         self.fact("Judged as", &chain);
-        if let Some(user_agent) = &evidence.user_agent {
-            self.fact("User-Agent", user_agent);
-            if !agent::has_url(user_agent) {
+        if let Some(user_agent) = one.user_agent {
+            let user_agent = user_agent.to_string();
+            self.fact("User-Agent", &user_agent);
+            if !agent::has_url(&user_agent) {
                 self.fact("Remark", &format!("The User-Agent {}.", agent::WITHOUT_URL));
             }
         }
     }
 
     /// Tells of the rule or the override that decided, and of the answer.
-    fn tell_ruling(&mut self, evidence: &Evidence<'_>) {
-        if let Some(rule) = &evidence.rule {
-            let (text, line, group) = (&rule.text, rule.line, &rule.group);
+    fn tell_ruling(&mut self, one: &Told<'_>) {
+        if let Some(rule) = one.rule {
+            let (text, line, group) = (rule.text, rule.line, rule.group);
             self.fact(
                 "Rule",
                 &format!("{text}, line {line}, of the group {group}"),
             );
         }
-        if let Some(one) = &evidence.overridden {
-            let what = format!("{}: {} {}{}", one.id, one.action, one.origin, one.pattern);
+        if let Some(one) = &one.overridden {
+            let action = one.action.as_str();
+            let what = format!("{}: {action} {}{}", one.id, one.origin, one.pattern);
             self.fact(
                 "Override",
-                &format!("{what}, by {}: {}", one.author(), one.reason),
+                &format!("{what}, by {}: {}", author(one), one.reason),
             );
         }
-        if let Some(exempt) = &evidence.exempt {
+        if let Some(exempt) = one.exempt {
             self.fact(
                 "Exempt",
                 &format!("the client, from {}: {}", exempt.from, exempt.reason),
             );
         }
-        if let Some(answer) = evidence.answered() {
+        if let Some(answer) = answered(one) {
             self.fact("Answered", &answer);
         }
-        if let Some(signature) = evidence.signature() {
+        if let Some(signature) = signature(one) {
             self.fact("Signed", &signature);
         }
     }
 
-    fn tell_robots(&mut self, robots: &Robots<'_>) {
+    fn tell_robots(&mut self, robots: &File<'_>) {
         let status = robots.status.map(|status| format!(", {status}"));
         let status = status.unwrap_or_default();
-        self.fact(
-            "robots.txt",
-            &format!("{}: {}{status}", robots.url, robots.state),
-        );
-        if let Some(user_agent) = &robots.user_agent {
-            let identity = robots.identity.as_deref().unwrap_or("*");
+        let url = robots.url();
+        self.fact("robots.txt", &format!("{url}: {}{status}", robots.state));
+        if let Some(user_agent) = robots.user_agent {
+            let identity = robots.identity.unwrap_or("*");
             self.fact(
                 "Fetched with",
                 &format!("{user_agent} (known as {identity})"),
             );
         }
-        if let Some(url) = robots.final_url.as_ref().filter(|url| **url != robots.url) {
-            self.fact("Came from", url);
+        if let Some(from) = robots.final_url_text().filter(|from| *from != url) {
+            self.fact("Came from", &from);
         }
-        if let Some(outage) = &robots.unreachable {
-            let (cause, since) = (&outage.cause, &outage.since);
+        if let Some(outage) = &robots.outage {
+            let (cause, since) = (outage.cause, time(outage.since));
             self.fact("Unreachable", &format!("since {since}: {cause}"));
         }
     }
 
-    fn tell_times(&mut self, evidence: &Evidence<'_>, now: Moment) {
-        let fetched = evidence
-            .robots
-            .as_ref()
-            .and_then(|robots| robots.fetched_at.as_deref());
-        let decided = evidence.decided_at.as_ref().unwrap_or(&evidence.time);
-        for (name, time) in [("Fetched", fetched), ("Decided", Some(&**decided))] {
-            let when = time.and_then(|time| Timestamp::of(time, now));
+    fn tell_times(&mut self, one: &Told<'_>, now: Moment) {
+        let fetched = one.robots.and_then(|robots| robots.fetched_at);
+        for (name, time) in [("Fetched", fetched), ("Decided", Some(one.decided()))] {
+            let when = time.map(|time| Timestamp::at(Moment::from_millis(time), now));
             self.facts.extend(when.map(|when| Fact {
                 name,
                 text: String::new(),
@@ -339,12 +335,11 @@ impl DecisionPage {
         }
     }
 
-    fn tell_origin(&mut self, evidence: &Evidence<'_>) {
-        let path = Origin::parse(&evidence.url)
-            .map(|(_, path)| path)
-            .unwrap_or_default();
+    fn tell_origin(&mut self, one: &Told<'_>, url: &str) {
+        let path = Origin::parse(url).map(|(_, path)| path).unwrap_or_default();
         let pattern = path.split(['?', '#']).next().unwrap_or("/").to_owned();
-        self.origin = origin_of(evidence).map(|origin| OriginLink {
+        let origin = one.origin.and_then(|origin| Origin::parse(origin).ok());
+        self.origin = origin.map(|(origin, _)| OriginLink {
             link: encoded(origin.as_str()),
             name: origin.to_string(),
             pattern: if pattern.is_empty() {
@@ -353,7 +348,7 @@ impl DecisionPage {
                 pattern
             },
             // No override lifts the address policy.
-            is_forwarded: Reason::from_name(&evidence.reason)
+            is_forwarded: Reason::from_name(one.reason)
                 .is_some_and(|reason| !reason.is_always_enforced()),
         });
     }

@@ -14,7 +14,7 @@ use super::super::logs::MAX_PASSED;
 use super::super::problem::Problem;
 use super::super::{Actor, AppState};
 use super::filter::{Filter, params};
-use crawlgate_evidence::csv::{HEADING, row, to_csv};
+use crawlgate_evidence::csv::{heading, row, to_csv};
 use crawlgate_store::logs::{ALL, EntryKind, Fault, Listed, Logs, MergedList, Places};
 use crawlgate_store::{DecisionQuery, StoreError};
 
@@ -122,7 +122,7 @@ async fn write(
 ) -> Result<(), ExportError> {
     if request.format == Format::Csv {
         let log = request.with_log.then(|| "log".to_owned());
-        let heading = log.into_iter().chain(HEADING.map(str::to_owned));
+        let heading = log.into_iter().chain(heading().map(str::to_owned));
         let heading = to_csv([heading].into_iter())?;
         if sender.send(Ok(heading.into())).await.is_err() {
             return Ok(());

@@ -41,7 +41,7 @@ impl Timestamp {
 
     /// Reads a record's text, which may be missing.
     pub(super) fn of(text: &str, now: Moment) -> Option<Timestamp> {
-        crawlgate_evidence::replay::evidence::moment(text).map(|then| Timestamp::at(then, now))
+        crawlgate_evidence::words::moment(text).map(|then| Timestamp::at(then, now))
     }
 
     /// Returns the distance from now.

@@ -1,8 +1,8 @@
 //! Decisions as rows of a table.
 
 use super::format::{Timestamp, encoded, line};
-use crawlgate_evidence::replay::Evidence;
-use crawlgate_robots::Origin;
+use crawlgate_evidence::words::answer;
+use crawlgate_record::{Mode, Told, Verdict, token_texts};
 use crawlgate_store::logs::{Fault, Listed};
 use crawlgate_system::clock::Moment;
 use crawlgate_tlog::KeyName;
@@ -37,8 +37,9 @@ impl DecisionRow {
     /// Returns none for a record that is no decision, or that cannot be read.
     fn of(listed: &Listed, names: &LogNames<'_>, now: Moment) -> Option<DecisionRow> {
         let decision = &listed.entry;
-        let evidence = Evidence::read(&decision.record).ok()?;
-        let rule = match (&evidence.rule, &evidence.overridden) {
+        let one = decision.told().ok()?;
+        let id = one.id_text();
+        let rule = match (one.rule, one.overridden) {
             (Some(rule), _) => Some(format!("{} (line {})", rule.text, rule.line)),
             (None, Some(one)) => Some(format!("override {}: {}", one.id, one.reason)),
             (None, None) => None,
@@ -46,18 +47,18 @@ impl DecisionRow {
         let seen = decision.acknowledged.as_ref();
         let is_own = Some(&listed.log) == names.own;
         Some(DecisionRow {
-            href: decision_link(&line(&evidence.id), &listed.log, names),
-            open: (names.can_be_ticked && is_own && seen.is_none()).then(|| line(&evidence.id)),
+            href: decision_link(&id, &listed.log, names),
+            open: (names.can_be_ticked && is_own && seen.is_none()).then(|| id.clone()),
             log: names.are_shown.then(|| line(listed.log.as_str())),
             time: Timestamp::at(decision.time, now),
-            outcome: evidence.outcome().as_str(),
-            reason: line(&evidence.reason),
-            answer: line(&evidence.answer()),
-            is_report: evidence.mode == "report" && evidence.verdict != "allow",
-            method: line(&evidence.method),
-            url: line(&evidence.url),
-            agent: agent_of(&evidence),
-            client: client_of(&evidence),
+            outcome: one.outcome().as_str(),
+            reason: line(one.reason),
+            answer: line(&answer(&one)),
+            is_report: one.mode == Mode::Report && one.verdict != Verdict::Allow,
+            method: line(&one.method.to_string()),
+            url: line(&one.url_text()),
+            agent: agent_of(&one),
+            client: client_of(&one),
             rule: rule.map(|rule| line(&rule)),
             seen: seen.map(|seen| line(&format!("{}: {}", seen.by, seen.note))),
         })
@@ -107,28 +108,18 @@ impl LogFault {
     }
 }
 
-/// Returns the origin of the decision.
-pub(super) fn origin_of(evidence: &Evidence<'_>) -> Option<Origin> {
-    let url = format!("{}://{}:{}", evidence.scheme, evidence.host, evidence.port);
-    Origin::parse(&url).ok().map(|(origin, _)| origin)
-}
-
 /// Returns the first token that the crawler was judged by.
-fn agent_of(evidence: &Evidence<'_>) -> String {
-    match evidence.agent.chain.first() {
+fn agent_of(one: &Told<'_>) -> String {
+    match token_texts(&one.chain).first() {
         Some(token) => line(token),
         None => "*".to_owned(),
     }
 }
 
 /// Returns the client's name, or else its address without the port.
-pub(super) fn client_of(evidence: &Evidence<'_>) -> String {
-    match &evidence.client.name {
-        Some(name) => line(name),
-        None => {
-            let address = &*evidence.client.address;
-            let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-            line(host.trim_start_matches('[').trim_end_matches(']'))
-        }
+fn client_of(one: &Told<'_>) -> String {
+    match one.client_name {
+        Some(name) => line(&name.to_string()),
+        None => one.client.ip().to_string(),
     }
 }

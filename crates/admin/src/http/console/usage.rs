@@ -1,9 +1,10 @@
 //! The statements of a site about the use of a page, as a table.
 
 use super::format::{Fact, line};
-use crawlgate_evidence::replay::evidence::Robots;
 use crawlgate_gate::explain::Judgement;
 use crawlgate_gate::explain::usage::Usage;
+use crawlgate_record::File;
+use crawlgate_text::hex;
 use crawlgate_usage::record::UsageRecord;
 
 /// The table, with the facts above it.
@@ -27,11 +28,11 @@ impl UsageTable {
     /// Returns the table of a judgement; `None` where nothing is said.
     pub(super) fn of_judged(judged: &Judgement) -> Option<UsageTable> {
         let record = judged.usage.as_ref().and_then(Usage::record);
-        record.map(|record| UsageTable::of(&record))
+        record.map(|record| UsageTable::of(&record, None))
     }
 
-    /// Returns the table of a record.
-    pub(super) fn of(usage: &UsageRecord<'_>) -> UsageTable {
+    /// Returns the table of a record, with the state of the origin's tdmrep.json if it was asked.
+    pub(super) fn of(usage: &UsageRecord<'_>, tdmrep: Option<&File<'_>>) -> UsageTable {
         let fact = |name, text: String| Fact {
             name,
             text,
@@ -50,13 +51,14 @@ impl UsageTable {
         if let Some(status) = usage.received_status {
             facts.push(fact("The origin answered", status.to_string()));
         }
-        let tdmrep = usage.tdmrep.as_deref();
-        if let Some(file) = tdmrep.and_then(|text| serde_json::from_str::<Robots<'_>>(text).ok()) {
-            let sha256 = file.sha256.map(|sha256| format!(", SHA-256 {sha256}"));
+        if let Some(file) = tdmrep {
+            let sha256 = file
+                .sha256
+                .map(|sha256| format!(", SHA-256 {}", hex(sha256)));
             let sha256 = sha256.unwrap_or_default();
             facts.push(fact(
                 "tdmrep.json",
-                line(&format!("{}: {}{sha256}", file.url, file.state)),
+                line(&format!("{}: {}{sha256}", file.url(), file.state)),
             ));
         }
         let preferences = usage.preferences.iter().map(|one| Row {

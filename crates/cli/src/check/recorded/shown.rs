@@ -4,10 +4,12 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{Answer, Decision, Evidence, Recorded};
+use super::{Answer, Decision, Recorded, Told};
 use crate::terminal::{json_line, printable};
 use crawlgate_evidence::what_if::Group;
+use crawlgate_evidence::words::time;
 use crawlgate_policy::{Reason, Verdict};
+use crawlgate_record::token_texts;
 use crawlgate_robots::Rule;
 use crawlgate_system::clock::Moment;
 use crawlgate_text::time_text;
@@ -119,19 +121,19 @@ impl Answer<'_> {
 }
 
 /// Returns the line of a request that would be decided otherwise.
-pub(super) fn change(evidence: &Evidence<'_>, decision: &Decision) -> Vec<u8> {
-    let recorded = evidence.rule.as_ref();
-    let (was, is) = (evidence.exempt.as_ref(), decision.exempt.as_ref());
+pub(super) fn change(one: &Told<'_>, decision: &Decision) -> Vec<u8> {
+    let recorded = one.rule;
+    let (was, is) = (one.exempt, decision.exempt.as_ref());
     json_line(&json!({
-        "id": evidence.id,
-        "time": evidence.time,
-        "url": evidence.url,
-        "agent": evidence.agent.chain,
-        "mode": evidence.mode,
+        "id": one.id_text(),
+        "time": time(one.time()),
+        "url": one.url_text(),
+        "agent": token_texts(&one.chain),
+        "mode": one.mode.as_str(),
         "from": {
-            "verdict": evidence.verdict,
-            "reason": evidence.reason,
-            "rule": recorded.map(|rule| json!({"group": rule.group, "text": rule.text, "line": rule.line})),
+            "verdict": one.verdict.as_str(),
+            "reason": one.reason,
+            "rule": recorded.map(|rule| json!({"group": rule.group.to_string(), "text": rule.text.to_string(), "line": rule.line})),
             "exempt": was.map(|one| json!({"from": one.from, "reason": one.reason})),
         },
         "to": {

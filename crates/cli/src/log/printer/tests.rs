@@ -1,24 +1,50 @@
+use std::collections::HashMap;
+
 use super::*;
+use crawlgate_record::{Bounds, Decision, Entry, Rule, Url, Verdict, write_line};
 use crawlgate_store::StoredDecision;
 use crawlgate_system::clock::Moment;
 
-/// A record with the fields that a row shows.
-pub(in crate::log) fn decision(mode: &str, rule: &str) -> StoredDecision {
-    let record = format!(
-        "{{\"time\":\"2026-11-20T12:00:00.123Z\",\"id\":\"01KB7W3Y5E000000000VY7H1Q2\",\"mode\":\"{mode}\",\
-         \"verdict\":\"deny\",\"reason\":\"robots_disallow\",\"client\":{{\"address\":\"127.0.0.1:1\",\"name\":null}},\
-         \"agent\":{{\"chain\":[\"ExampleBot\"],\"source\":\"user_agent\"}},\"user_agent\":null,\"method\":\"GET\",\
-         \"url\":\"https://site.example/a/rather/long/path\",\"scheme\":\"https\",\"host\":\"site.example\",\
-         \"port\":443,\"via\":\"plain\",\"opaque\":false,\"rule\":{rule},\"robots\":null,\"status\":403,\"error\":null}}"
-    );
+/// Returns a denial without an override.
+fn denial() -> Decision<'static> {
+    let origin = "https://site.example";
+    Decision {
+        chain: (&["ExampleBot"][..]).into(),
+        url: Url::of(
+            [origin.as_bytes(), b"/a/rather/long/path", b""],
+            Some(origin),
+        ),
+        rule: None,
+        ..Decision::sample()
+    }
+}
+
+/// Returns a decision as a store has it.
+fn stored(decision: &Decision<'_>) -> StoredDecision {
+    let (mut entry, mut record) = (Vec::new(), Vec::new());
+    decision.encode(Bounds::CLIENTS, &mut entry);
+    write_line(&Entry::read(&entry).unwrap(), &HashMap::new(), &mut record).unwrap();
     StoredDecision {
         seq: 1,
-        time: Moment::default(),
-        record,
-        entry: Vec::new(),
+        time: Moment::from_millis(decision.time()),
+        record: String::from_utf8(record).unwrap().trim_end().to_owned(),
+        entry,
         bodies: Vec::new(),
         acknowledged: None,
     }
+}
+
+fn decision(mode: Mode, rule: Option<Rule<'_>>) -> StoredDecision {
+    stored(&Decision {
+        mode,
+        rule,
+        ..denial()
+    })
+}
+
+/// Returns the identifier of these decisions.
+fn id() -> String {
+    denial().id_text()
 }
 
 /// Returns the entry as one of a log with a long name.
@@ -31,7 +57,13 @@ fn listed(entry: &StoredDecision) -> Listed {
 
 const LONG: &str = "logs.example.org/a-rather-long-place/fra-1";
 
-const RULE: &str = "{\"group\":\"*\",\"text\":\"Disallow: /a\",\"line\":3}";
+fn rule() -> Rule<'static> {
+    Rule {
+        group: "*".into(),
+        text: (&b"Disallow: /a"[..]).into(),
+        line: 3,
+    }
+}
 
 fn table(width: Option<usize>) -> LogPrinter {
     LogPrinter::new(Format::Table, false, width, false)
@@ -45,7 +77,10 @@ fn rows(width: Option<usize>, decision: &StoredDecision) -> String {
 #[test]
 fn a_row_is_no_wider_than_the_terminal() {
     for width in 80..300 {
-        for decision in [decision("enforce", RULE), decision("report", "null")] {
+        for decision in [
+            decision(Mode::Enforce, Some(rule())),
+            decision(Mode::Report, None),
+        ] {
             let heading = String::from_utf8(table(Some(width)).heading().unwrap()).unwrap();
             let shown = heading + &rows(Some(width), &decision);
             assert!(shown.ends_with('\n'));
@@ -58,56 +93,66 @@ fn a_row_is_no_wider_than_the_terminal() {
 
 #[test]
 fn a_table_row_fits_the_width() {
-    let decision = decision("enforce", RULE);
+    let decision = decision(Mode::Enforce, Some(rule()));
     assert_eq!(
         rows(Some(120), &decision),
-        "11-20 12:00:00  01KB7W3Y5E000000000VY7H1Q2  robots_disallow     403     site.example/a/rather/long/path\n"
+        format!(
+            "11-20 12:00:00  {}  robots_disallow     403     site.example/a/rather/long/path\n",
+            id()
+        )
     );
     assert_eq!(
         rows(Some(80), &decision),
-        "11-20 12:00:00  01KB7W3Y5E000000000VY7H1Q2  robots_disallow     403\n    site.example/a/rather/long/path\n"
+        format!(
+            "11-20 12:00:00  {}  robots_disallow     403\n    site.example/a/rather/long/path\n",
+            id()
+        )
     );
     assert_eq!(
         rows(None, &decision),
-        "2026-11-20 12:00:00  01KB7W3Y5E000000000VY7H1Q2  robots_disallow     403                     ExampleBot          \
-         https://site.example/a/rather/long/path  Disallow: /a (line 3)\n"
+        format!(
+            "2026-11-20 12:00:00  {}  robots_disallow     403                     ExampleBot          \
+             https://site.example/a/rather/long/path  Disallow: /a (line 3)\n",
+            id()
+        )
     );
 }
 
 #[test]
 fn a_failure_shows_its_status_and_error_and_looks_like_no_success() {
-    let failed = |error: &str, status: &str| {
-        let mut decision = decision("enforce", "null");
-        for (old, new) in [
-            ("\"verdict\":\"deny\"", "\"verdict\":\"allow\""),
-            ("robots_disallow", "robots_allow"),
-            ("\"status\":403", &format!("\"status\":{status}")),
-            ("\"error\":null", &format!("\"error\":{error}")),
-        ] {
-            assert!(decision.record.contains(old), "{old}");
-            decision.record = decision.record.replace(old, new);
-        }
+    let failed = |error: Option<&'static str>, status: Option<u16>| {
+        let decision = stored(&Decision {
+            verdict: Verdict::Allow,
+            reason: "robots_allow",
+            status,
+            error: error.map(Into::into),
+            ..denial()
+        });
         let mut printer = LogPrinter::new(Format::Table, false, None, true);
         String::from_utf8(printer.rows(&[listed(&decision)]).unwrap()).unwrap()
     };
-    let good = failed("null", "200");
-    let bad = failed("\"connection_refused\"", "502");
+    let good = failed(None, Some(200));
+    let bad = failed(Some("connection_refused"), Some(502));
     assert!(bad.contains("502 connection_refused"), "{bad}");
     let colour = |row: &str| row.split("robots_allow").next().unwrap().to_owned();
     assert_ne!(colour(&bad), colour(&good), "{bad}{good}");
-    let left = failed("\"client_closed\"", "null");
+    let left = failed(Some("client_closed"), None);
     assert!(left.contains("client_closed"), "{left}");
     assert_eq!(colour(&left), colour(&bad));
 }
 
 #[test]
 fn a_path_is_seen_behind_any_host() {
-    let long = "h".repeat(60);
+    let origin = format!("https://{}", "h".repeat(60));
     for width in 80..300 {
-        let mut decision = decision("enforce", RULE);
-        decision.record = decision
-            .record
-            .replace("site.example/", &format!("{long}/"));
+        let decision = stored(&Decision {
+            origin: Some(&origin),
+            url: Url::of(
+                [origin.as_bytes(), b"/a/rather/long/path", b""],
+                Some(&origin),
+            ),
+            ..denial()
+        });
         let shown = rows(Some(width), &decision);
         assert!(shown.contains("/a/rather"), "{width}: {shown}");
     }
@@ -134,7 +179,7 @@ fn a_path_is_seen_behind_any_host() {
 
 #[test]
 fn an_acknowledgement_is_shown() {
-    let mut decision = decision("report", "null");
+    let mut decision = decision(Mode::Report, None);
     decision.acknowledged = Some(crawlgate_store::Acknowledgement {
         time: Moment::default(),
         by: "Ada".to_owned(),
@@ -147,8 +192,8 @@ fn an_acknowledgement_is_shown() {
 
 #[test]
 fn a_record_that_cannot_be_read_is_reported() {
-    let mut decision = decision("enforce", RULE);
-    decision.record = "{}".to_owned();
+    let mut decision = decision(Mode::Enforce, Some(rule()));
+    decision.entry.clear();
     assert!(rows(None, &decision).starts_with("record 1 cannot be read: "));
     let mut printer = LogPrinter::new(Format::Csv, false, None, false);
     let row = printer.rows(&[listed(&decision)]).unwrap();
@@ -160,7 +205,7 @@ fn an_event_is_a_row_of_its_time_its_name_and_its_line() {
     let record = r#"{"time":"2026-11-20T12:00:00.123Z","event":"override_removed","override":{"id":"1"},"by":"Ada\u001b"}"#;
     let event = StoredDecision {
         record: record.to_owned(),
-        ..decision("enforce", "null")
+        ..decision(Mode::Enforce, None)
     };
     let row = |width| {
         let mut printer = LogPrinter::new(Format::Table, true, width, false);
@@ -192,7 +237,7 @@ fn named(format: Format, events: bool, width: Option<usize>) -> LogPrinter {
 
 #[test]
 fn each_row_names_its_log_if_there_are_several() {
-    let decision = decision("enforce", RULE);
+    let decision = decision(Mode::Enforce, Some(rule()));
     let text = |format, events, width| {
         let mut printer = named(format, events, width);
         let heading = printer.heading().unwrap();

@@ -169,6 +169,8 @@ fn of_line(value: &serde_json::Value) -> serde_json::Value {
     match value {
         serde_json::Value::Bool(is_so) => json!(i64::from(*is_so)),
         list if list.is_array() || list.is_object() => json!(list.to_string()),
+        // SQL has no larger integers.
+        number if number.is_u64() && !number.is_i64() => json!(number.as_f64()),
         value => value.clone(),
     }
 }

@@ -16,7 +16,9 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     (
         "gate",
-        &["cache", "explain", "tdmrep", "operator", "hold", "judge"],
+        &[
+            "view", "cache", "explain", "tdmrep", "operator", "hold", "judge",
+        ],
     ),
 ];
 

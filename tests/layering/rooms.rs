@@ -9,7 +9,7 @@ use crate::imports::imports;
 const ROOMS: &[(&str, &[&str])] = &[
     ("system", &["clock", "descriptors", "metrics", "retry", "atomic_file"]),
     ("turns", &["gcra", "rate_limit", "history", "fleet", "client", "pace"]),
-    ("gate", &["cache", "explain", "tdmrep", "operator", "hold", "judge"]),
+    ("gate", &["view", "cache", "explain", "tdmrep", "operator", "hold", "judge"]),
 ];
 
 /// Files that import each other. None may be added.

@@ -286,7 +286,7 @@ fn end(text: &str, now: Moment) -> Result<Moment, ReadError> {
 mod schema {
     use utoipa::openapi::schema::{Object, ObjectBuilder, Type};
 
-    use super::{Reason, modes, verdicts};
+    use crate::query::{Reason, modes, verdicts};
 
     fn words(words: &[&str]) -> Object {
         ObjectBuilder::new()

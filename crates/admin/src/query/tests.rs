@@ -75,17 +75,10 @@ fn an_override_is_of_an_origin_and_ends() {
 
 #[test]
 fn an_override_ends_within_a_year() {
-    for (name, text, expected) in [
-        (
-            "a day counts whole",
-            "2026-11-20",
-            Some("2026-11-21T00:00:00.000Z"),
-        ),
-        (
-            "a time",
-            "2026-11-20T13:00:00Z",
-            Some("2026-11-20T13:00:00.000Z"),
-        ),
+    #[rustfmt::skip] // one row, one case
+    let cases = [
+        ("a day counts whole", "2026-11-20", Some("2026-11-21T00:00:00.000Z")),
+        ("a time", "2026-11-20T13:00:00Z", Some("2026-11-20T13:00:00.000Z")),
         ("a span", "30d", Some("2026-12-20T12:00:00.123Z")),
         ("a year", "366d", Some("2027-11-21T12:00:00.123Z")),
         ("more than a year", "367d", None),
@@ -93,7 +86,8 @@ fn an_override_ends_within_a_year() {
         ("now", "0s", None),
         ("a word", "soon", None),
         ("for ever", "forever", None),
-    ] {
+    ];
+    for (name, text, expected) in cases {
         let got = end(text, NOW).ok().map(time_text);
         assert_eq!(got.as_deref(), expected, "{name}");
     }

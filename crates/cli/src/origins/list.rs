@@ -6,8 +6,8 @@ use super::StateName;
 use super::paging::{Paging, Part};
 use crate::{Failure, terminal};
 use crawlgate_admin::view::OriginEntry;
-use crawlgate_gate::explain::states::{about, ago, next_fetch, to_come};
-use crawlgate_store::{OriginQuery, Store, StoredOrigin, StoredState};
+use crawlgate_gate::explain::states::{about, ago, next_fetch, since, to_come};
+use crawlgate_store::{OriginQuery, Store, StoredOrigin};
 use crawlgate_system::clock::Moment;
 
 /// The origins to list, and the form.
@@ -50,18 +50,13 @@ pub(super) async fn list(args: &ListArgs, store: &Store, now: Moment) -> Result<
 
 fn row(found: &StoredOrigin, now: Moment) -> String {
     let state = &found.state;
-    let since = match state {
-        StoredState::Successful { copy, .. } => copy.fetched,
-        StoredState::Unavailable { fetched, .. } => *fetched,
-        StoredState::Unreachable { outage, .. } => outage.since,
-    };
     let next = next_fetch(state);
     line(
         [
             found.origin.as_str(),
             &found.identity.to_string(),
             state.name(),
-            &ago(since, now),
+            &ago(since(state), now),
             &to_come(next, now),
         ],
         &about(state),

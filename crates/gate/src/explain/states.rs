@@ -48,6 +48,15 @@ pub fn stance(
     }
 }
 
+/// Returns when an origin came into a state.
+pub fn since(state: &StoredState) -> Moment {
+    match state {
+        StoredState::Successful { copy, .. } => copy.fetched,
+        StoredState::Unavailable { fetched, .. } => *fetched,
+        StoredState::Unreachable { outage, .. } => outage.since,
+    }
+}
+
 /// Returns when the next request makes a fetch necessary or possible.
 pub fn next_fetch(state: &StoredState) -> Moment {
     let (fresh, outage) = lives(state);

@@ -104,8 +104,7 @@ pub(super) struct Conflict {
     request_body = NewAcknowledgement,
     responses(
         (status = 200, description = "The decision with the note", body = Decision),
-        (status = "4XX", description = "There is no such decision, it has another acknowledgement (409), or the body is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "There is no such decision, it has another acknowledgement (409), or the body is not valid"),
     ),
 ))]
 pub(super) async fn one(
@@ -146,8 +145,7 @@ pub(super) async fn one(
     request_body = NewAcknowledgements,
     responses(
         (status = 200, description = "How many are acknowledged", body = Acknowledged),
-        (status = "4XX", description = "There is no condition, or the request is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "There is no condition, or the request is not valid"),
     ),
 ))]
 pub(super) async fn all(

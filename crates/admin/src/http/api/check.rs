@@ -49,8 +49,7 @@ pub struct Question {
     request_body = Question,
     responses(
         (status = 200, description = "The verdict, with each step to it", body = crawlgate_gate::explain::document::Document<'static>),
-        (status = "4XX", description = "The URL cannot be judged, or the request is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The URL cannot be judged, or the request is not valid"),
     ),
 ))]
 pub(super) async fn check(

@@ -75,8 +75,7 @@ pub(super) struct DecisionPage {
     ),
     responses(
         (status = 200, description = "A page of them", body = DecisionPage),
-        (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The request is not valid"),
     ),
 ))]
 pub(super) async fn list(
@@ -124,8 +123,7 @@ pub(super) async fn list(
     params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2"), LogParam),
     responses(
         (status = 200, description = "The decision", body = Decision),
-        (status = "4XX", description = "There is no such decision, or the request is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "There is no such decision, or the request is not valid"),
     ),
 ))]
 pub(super) async fn one(
@@ -201,8 +199,7 @@ view! {
     params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2"), LogParam),
     responses(
         (status = 200, description = "What came of it", body = EvidenceReport),
-        (status = "4XX", description = "There is no such decision, or the request is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "There is no such decision, or the request is not valid"),
     ),
 ))]
 pub(super) async fn evidence(
@@ -262,8 +259,7 @@ pub(super) async fn evidence(
     params(("id" = String, Path, description = "The decision's id, as answers and records have it", example = "01KB7W3Y5E000000000VY7H1Q2"), LogParam),
     responses(
         (status = 200, description = "The file", body = EvidenceFile),
-        (status = "4XX", description = "There is no such decision, the signed log has another one there (409), or the request is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "There is no such decision, the signed log has another one there (409), or the request is not valid"),
     ),
 ))]
 pub(super) async fn proof(
@@ -296,8 +292,7 @@ pub(super) struct Tallies {
     ),
     responses(
         (status = 200, description = "How many there are", body = Tallies),
-        (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The request is not valid"),
     ),
 ))]
 pub(super) async fn tallies(
@@ -335,8 +330,7 @@ pub(super) async fn tallies(
     ),
     responses(
         (status = 200, description = "The report", body = Report),
-        (status = "4XX", description = "The request is not valid, or there is no store", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The request is not valid, or there is no store"),
     ),
 ))]
 pub(super) async fn of_span(

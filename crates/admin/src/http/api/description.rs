@@ -6,9 +6,10 @@
 
 use utoipa::Modify;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{Content, OpenApi, Ref, RefOr, ResponseBuilder};
 
 use super::{acknowledgements, check, decisions, live, origins, overrides, snapshots, status};
-use crate::http::problem::Problem;
+use crate::http::problem::{MEDIA_TYPE, Problem};
 
 /// The OpenAPI description.
 #[derive(utoipa::OpenApi)]
@@ -47,7 +48,7 @@ use crate::http::problem::Problem;
         overrides::remove,
         check::check,
     ),
-    modifiers(&Credentials),
+    modifiers(&Credentials, &Problems),
     security((), ("basic" = []), ("bearer" = [])),
     components(schemas(Problem)),
     tags(
@@ -63,22 +64,41 @@ struct Description;
 struct Credentials;
 
 impl Modify for Credentials {
-    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+    fn modify(&self, description: &mut OpenApi) {
         let components = description.components.get_or_insert_default();
-        for (name, scheme, said) in [
-            (
-                "basic",
-                HttpAuthScheme::Basic,
-                "The name and the password of an [[admin.user]]",
-            ),
-            (
-                "bearer",
-                HttpAuthScheme::Bearer,
-                "The token of an [[admin.user]], or that of [admin] token_file",
-            ),
-        ] {
+        #[rustfmt::skip] // one row, one scheme
+        let schemes = [
+            ("basic", HttpAuthScheme::Basic, "The name and the password of an [[admin.user]]"),
+            ("bearer", HttpAuthScheme::Bearer, "The token of an [[admin.user]], or that of [admin] token_file"),
+        ];
+        for (name, scheme, said) in schemes {
             let http = HttpBuilder::new().scheme(scheme).description(Some(said));
             components.add_security_scheme(name, SecurityScheme::Http(http.build()));
+        }
+    }
+}
+
+/// The answers that are problems: each operation may answer "not now", and all are of one form.
+struct Problems;
+
+impl Modify for Problems {
+    fn modify(&self, description: &mut OpenApi) {
+        for item in description.paths.paths.values_mut() {
+            let operations = [&mut item.get, &mut item.post, &mut item.delete];
+            for operation in operations.into_iter().flatten() {
+                let answers = &mut operation.responses.responses;
+                let not_now = ResponseBuilder::new().description("Not now").build();
+                let not_now = RefOr::T(not_now);
+                answers.entry("5XX".to_owned()).or_insert(not_now);
+                for status in ["4XX", "5XX"] {
+                    if let Some(RefOr::T(answer)) = answers.get_mut(status) {
+                        let problem = Content::new(Some(Ref::from_schema_name("Problem")));
+                        answer
+                            .content
+                            .insert(MEDIA_TYPE.to_owned(), RefOr::T(problem));
+                    }
+                }
+            }
         }
     }
 }

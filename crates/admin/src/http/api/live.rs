@@ -46,8 +46,8 @@ pub(super) fn routes() -> Router<AppState> {
     params(Conditions),
     responses(
         (status = 200, description = "Events, until either side ends it", body = String, content_type = "text/event-stream"),
-        (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Too many readers (503)", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The request is not valid"),
+        (status = "5XX", description = "Too many readers (503)"),
     ),
 ))]
 pub(super) async fn live(

@@ -39,8 +39,7 @@ pub(super) fn routes() -> Router<AppState> {
     ),
     responses(
         (status = 200, description = "A page of them", body = Page<OriginEntry>),
-        (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The request is not valid"),
     ),
 ))]
 pub(super) async fn list(
@@ -101,8 +100,7 @@ fn unknown(origin: &Origin) -> Problem {
     ),
     responses(
         (status = 200, description = "What is known", body = OriginReport),
-        (status = "4XX", description = "The origin has no state, or is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The origin has no state, or is not valid"),
     ),
 ))]
 pub(super) async fn one(
@@ -141,8 +139,7 @@ pub(super) struct Fetches {
     params(("origin" = String, Path, description = "The origin, percent-encoded: `https%3A%2F%2Fsite.example`", example = "https://site.example")),
     responses(
         (status = 200, description = "The stored fetches; none of an origin that was never requested", body = Fetches),
-        (status = "4XX", description = "It is no origin", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "It is no origin"),
     ),
 ))]
 pub(super) async fn fetches(
@@ -168,8 +165,7 @@ pub(super) async fn fetches(
     ),
     responses(
         (status = 204, description = "It is forgotten"),
-        (status = "4XX", description = "The origin had no state, or is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The origin had no state, or is not valid"),
     ),
 ))]
 pub(super) async fn forget(
@@ -224,8 +220,7 @@ pub(super) struct Refreshed {
     request_body = Refresh,
     responses(
         (status = 200, description = "The fetches have ended", body = Refreshed),
-        (status = "4XX", description = "The origin is not valid, or may not be fetched (409)", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The origin is not valid, or may not be fetched (409)"),
     ),
 ))]
 pub(super) async fn refresh(
@@ -268,8 +263,7 @@ pub(super) async fn refresh(
     ),
     responses(
         (status = 200, description = "A page of them", body = Page<SitemapEntry>),
-        (status = "4XX", description = "The request is not valid, or there is no store", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The request is not valid, or there is no store"),
     ),
 ))]
 pub(super) async fn list_sitemaps(

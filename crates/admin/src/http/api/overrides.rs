@@ -38,8 +38,7 @@ pub(super) struct OverrideList {
     params(("all" = Option<bool>, Query, description = "True to list expired and removed overrides, too")),
     responses(
         (status = 200, description = "The overrides", body = OverrideList),
-        (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The request is not valid"),
     ),
 ))]
 pub(super) async fn list(
@@ -102,8 +101,7 @@ pub(super) struct AddedOverride {
     request_body = NewOverride,
     responses(
         (status = 201, description = "The override, with its number", body = AddedOverride, headers(("Location" = String, description = "The URL to remove it"))),
-        (status = "4XX", description = "The override is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The override is not valid"),
     ),
 ))]
 pub(super) async fn add(
@@ -138,8 +136,7 @@ pub(super) async fn add(
     responses(
         (status = 200, description = "The override is out of force here; how far that has reached in the fleet", body = Reach),
         (status = 204, description = "The override is out of force"),
-        (status = "4XX", description = "There is no override of this number, it stands in the configuration (409), or `by` is missing", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "There is no override of this number, it stands in the configuration (409), or `by` is missing"),
     ),
 ))]
 pub(super) async fn remove(

@@ -50,8 +50,7 @@ fn plain(text: Vec<u8>) -> Response {
     params(("sha256" = String, Path, description = "Its SHA-256, in hexadecimal", pattern = "^[0-9a-fA-F]{64}$")),
     responses(
         (status = 200, description = "The text", body = String, content_type = "text/plain; charset=utf-8"),
-        (status = "4XX", description = "There is no such text, or the digest is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "There is no such text, or the digest is not valid"),
     ),
 ))]
 pub(super) async fn text(
@@ -72,8 +71,7 @@ pub(super) async fn text(
     ),
     responses(
         (status = 200, description = "The difference; empty for equal texts", body = String, content_type = "text/plain; charset=utf-8"),
-        (status = "4XX", description = "There is no such text, or a digest is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "There is no such text, or a digest is not valid"),
     ),
 ))]
 pub(super) async fn diff(

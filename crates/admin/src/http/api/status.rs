@@ -53,8 +53,7 @@ view! {
     get, path = "/status", tag = "process",
     responses(
         (status = 200, description = "How it is", body = StatusReport),
-        (status = "4XX", description = "The request is not valid", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The request is not valid"),
     ),
 ))]
 pub(super) async fn status(
@@ -80,8 +79,7 @@ pub(super) async fn status(
     get, path = "/fleet", tag = "process",
     responses(
         (status = 200, description = "How it is", body = FleetView),
-        (status = "4XX", description = "The request is not valid, or there is no fleet", body = Problem, content_type = "application/problem+json"),
-        (status = "5XX", description = "Not now", body = Problem, content_type = "application/problem+json"),
+        (status = "4XX", description = "The request is not valid, or there is no fleet"),
     ),
 ))]
 pub(super) async fn fleet(

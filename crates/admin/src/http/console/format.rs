@@ -119,6 +119,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn foreign_text_is_escaped_and_spelt_out() {
+        let mut shown = String::new();
+        Guarded
+            .write_escaped_str(&mut shown, "<b>\u{202e}\n")
+            .unwrap();
+        assert_eq!(shown, "&#60;b&#62;\\u{202e}\\n");
+    }
+
+    #[test]
     fn a_reason_has_a_sentence_for_its_heading() {
         for (reason, has_rule, expected) in [
             ("robots_disallow", true, Some("Disallowed by robots.txt")),

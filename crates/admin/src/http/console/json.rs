@@ -62,29 +62,15 @@ mod tests {
 
     #[test]
     fn a_spread_record_keeps_its_content() {
-        for (name, record, want) in [
-            (
-                "flat",
-                "{\"a\":1,\"b\":\"x, {y}\"}",
-                "{\n  \"a\": 1,\n  \"b\": \"x, {y}\"\n}",
-            ),
-            (
-                "nested",
-                "{\"a\":{\"b\":[1,2]}}",
-                "{\n  \"a\": {\n    \"b\": [\n      1,\n      2\n    ]\n  }\n}",
-            ),
-            (
-                "empty",
-                "{\"a\":[],\"b\":{}}",
-                "{\n  \"a\": [],\n  \"b\": {}\n}",
-            ),
-            (
-                "quotes",
-                "{\"a\":\"\\\"}\\\\\"}",
-                "{\n  \"a\": \"\\\"}\\\\\"\n}",
-            ),
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("flat", "{\"a\":1,\"b\":\"x, {y}\"}", "{\n  \"a\": 1,\n  \"b\": \"x, {y}\"\n}"),
+            ("nested", "{\"a\":{\"b\":[1,2]}}", "{\n  \"a\": {\n    \"b\": [\n      1,\n      2\n    ]\n  }\n}"),
+            ("empty", "{\"a\":[],\"b\":{}}", "{\n  \"a\": [],\n  \"b\": {}\n}"),
+            ("quotes", "{\"a\":\"\\\"}\\\\\"}", "{\n  \"a\": \"\\\"}\\\\\"\n}"),
             ("cut off", "{\"a\":\"", "{\n  \"a\": \""),
-        ] {
+        ];
+        for (name, record, want) in cases {
             let spread = spread(record);
             assert_eq!(spread, want, "{name}");
             if let Ok(value) = serde_json::from_str::<serde_json::Value>(record) {

@@ -9,8 +9,8 @@ use super::filter::params;
 use super::format::encoded;
 use super::layout::{Layout, Page, PageResult, Section};
 use crate::query::STATES;
-use crawlgate_gate::explain::states::{about, at_a_request, next_fetch};
-use crawlgate_store::{OriginQuery, StoredOrigin, StoredState};
+use crawlgate_gate::explain::states::{about, at_a_request, next_fetch, since};
+use crawlgate_store::{OriginQuery, StoredOrigin};
 use crawlgate_system::clock::Moment;
 
 /// Origins on a page.
@@ -33,15 +33,6 @@ pub(super) struct OriginsPage {
 pub(super) fn state_link(found: &StoredOrigin) -> String {
     let (origin, identity) = (found.origin.as_str(), found.identity.to_string());
     format!("{}&as={}", origin_link(origin), encoded(&identity))
-}
-
-/// Returns the time when an origin came into its state.
-pub(super) fn since(found: &StoredOrigin) -> Moment {
-    match &found.state {
-        StoredState::Successful { copy, .. } => copy.fetched,
-        StoredState::Unavailable { fetched, .. } => *fetched,
-        StoredState::Unreachable { outage, .. } => outage.since,
-    }
 }
 
 /// Returns the time of the next fetch, in words.

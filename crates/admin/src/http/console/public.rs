@@ -6,6 +6,7 @@
 //! (`sites`), at the ports of the schemes. Each peer asks at a limited rate (`peers`), and few questions are answered at
 //! once.
 
+mod counts;
 mod peers;
 mod sites;
 
@@ -23,6 +24,8 @@ use http::header::{self, HeaderMap, HeaderName};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use self::counts::Outcome;
+pub use self::counts::TryCounts;
 use self::peers::Peers;
 use self::sites::Sites;
 use super::super::connections;
@@ -39,7 +42,6 @@ use crawlgate_origins::document::Document;
 use crawlgate_origins::identity::Crawler;
 use crawlgate_policy::overrides::Overrides;
 use crawlgate_proxy::Proxy;
-use crawlgate_system::metrics::{Counters, Registry};
 use crawlgate_usage::SignalMode;
 
 /// Limit on open connections.
@@ -234,41 +236,4 @@ async fn judge(inner: &Inner, url: &str, agent: &str) -> Result<Judgement, TryEr
     }
     let documents = Documents { view, tdmrep: None };
     Ok(evaluator.by_origin(target, asserted, documents))
-}
-
-/// The counts of questions, by outcome.
-#[derive(Debug, Clone)]
-pub struct TryCounts(Counters);
-
-/// The outcome of a question, in the order of its labels.
-#[derive(Debug, Clone, Copy)]
-enum Outcome {
-    Judged,
-    Invalid,
-    NotPublic,
-    Limited,
-    Busy,
-}
-
-impl Default for TryCounts {
-    fn default() -> TryCounts {
-        let outcomes = ["judged", "invalid", "not_public", "limited", "busy"];
-        TryCounts(Counters::by("outcome", &outcomes))
-    }
-}
-
-impl TryCounts {
-    fn add(&self, outcome: Outcome) {
-        self.0.add(outcome as usize, 1);
-    }
-
-    /// Registers the metric.
-    pub fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "crawlgate_public_try_questions",
-            "Questions at the page of [admin] public_try, by outcome; not_public: the site has no public address; limited: \
-             the peer asks too often",
-            self.0.clone(),
-        );
-    }
 }

@@ -65,28 +65,18 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_is_remembered_as_it_was_written() {
-        for (name, cookie, expected) in [
+        #[rustfmt::skip] // one row, one case
+        let cases = [
             ("none", "other=1", ""),
             ("empty", "crawlgate_reviewer=", ""),
             ("one", "crawlgate_reviewer=Ada", "Ada"),
-            (
-                "among others",
-                "a=b; crawlgate_reviewer=Ada+Example; c=d",
-                "Ada Example",
-            ),
+            ("among others", "a=b; crawlgate_reviewer=Ada+Example; c=d", "Ada Example"),
             ("a control character", "crawlgate_reviewer=Ada%0a", "Ada"),
-            (
-                "a control character inside",
-                "crawlgate_reviewer=A%1bda",
-                "",
-            ),
+            ("a control character inside", "crawlgate_reviewer=A%1bda", ""),
             ("another name", "xcrawlgate_reviewer=Ada", ""),
-            (
-                "a second field in the value",
-                "crawlgate_reviewer=Ada&name=Eve",
-                "Ada",
-            ),
-        ] {
+            ("a second field in the value", "crawlgate_reviewer=Ada&name=Eve", "Ada"),
+        ];
+        for (name, cookie, expected) in cases {
             let request = http::Request::builder().header(COOKIE, cookie);
             let (mut parts, ()) = request.body(()).unwrap().into_parts();
             let Ok(Reviewer(read)) = Reviewer::from_request_parts(&mut parts, &()).await;

@@ -141,18 +141,22 @@ pub(super) async fn page(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crawlgate_robots::{ParseOptions, Robots};
 
     #[test]
     fn a_long_file_shows_its_important_lines() {
-        let long: String = (1..=10_000).map(|n| format!("Disallow: /{n}\n")).collect();
-        let text = Text::of(long.as_bytes(), None, Some(9_000), &[1]);
+        let rules: String = (2..=10_000).map(|n| format!("Disallow: /{n}\n")).collect();
+        let long = format!("User-agent: *\n{rules}");
+        let robots = Robots::parse(long.as_bytes(), ParseOptions::default());
+        let explained = robots.explain(&[], b"/");
+        let text = Text::of(long.as_bytes(), None, Some(9_000), Some(&explained));
         let numbers: Vec<u32> = text.lines.iter().map(|line| line.number).collect();
         assert!(text.is_cut);
         assert_eq!((numbers[0], numbers.len()), (1, 101 + 201));
         let deciding = text.lines.iter().find(|line| line.class == "decides");
         assert_eq!(deciding.map(|line| &*line.text), Some("Disallow: /9000"));
 
-        let short = Text::of(b"User-agent: *\r\nDisallow: /\x1b", None, Some(2), &[1]);
+        let short = Text::of(b"User-agent: *\r\nDisallow: /\x1b", None, Some(2), None);
         assert!(!short.is_cut);
         assert_eq!(short.lines.len(), 2);
         assert_eq!(short.lines[1].text, "Disallow: /\\u{1b}");

@@ -153,94 +153,28 @@ mod tests {
 
     #[test]
     fn a_query_is_understood_whole_or_not_at_all() {
-        for (name, query, expected) in [
-            (
-                "a URL alone",
-                "url=http%3A%2F%2Fa.test%2Fx",
-                "GET http://a.test/x",
-            ),
-            (
-                "a URL that needs no encoding",
-                "url=http://a.test/x?b=1",
-                "GET http://a.test/x?b=1",
-            ),
-            (
-                "everything",
-                "pace=true&tunnel=true&url=a.test:443&agent=FooBot/1.0+%28x%29&client=news&method=HEAD",
-                "HEAD through in turn a.test:443 for news as \"FooBot/1.0 (x)\"",
-            ),
-            (
-                "an empty agent is none",
-                "url=http://a.test/&agent=",
-                "GET http://a.test/",
-            ),
-            (
-                "an encoded percent sign",
-                "url=http://a.test/%2570",
-                "GET http://a.test/%70",
-            ),
-            (
-                "octets that are no text",
-                "url=http://a.test/%FF",
-                "GET http://a.test/\\xff",
-            ),
+        #[rustfmt::skip] // one row, one case
+        let cases = [
+            ("a URL alone", "url=http%3A%2F%2Fa.test%2Fx", "GET http://a.test/x"),
+            ("a URL that needs no encoding", "url=http://a.test/x?b=1", "GET http://a.test/x?b=1"),
+            ("everything", "pace=true&tunnel=true&url=a.test:443&agent=FooBot/1.0+%28x%29&client=news&method=HEAD", "HEAD through in turn a.test:443 for news as \"FooBot/1.0 (x)\""),
+            ("an empty agent is none", "url=http://a.test/&agent=", "GET http://a.test/"),
+            ("an encoded percent sign", "url=http://a.test/%2570", "GET http://a.test/%70"),
+            ("octets that are no text", "url=http://a.test/%FF", "GET http://a.test/\\xff"),
             ("a trailing &", "url=http://a.test/&", "GET http://a.test/"),
-            (
-                "said to be false",
-                "url=http://a.test/&pace=false",
-                "GET http://a.test/",
-            ),
-            (
-                "no URL",
-                "",
-                "url is missing: which URL is going to be fetched?",
-            ),
-            (
-                "no URL, but an agent",
-                "agent=FooBot",
-                "url is missing: which URL is going to be fetched?",
-            ),
-            (
-                "a URL that fell apart",
-                "url=http://a.test/?b=1&c=2",
-                "\"c\" is no parameter; allowed are url, agent, method, client, pace and tunnel. An & in a value is written %26.",
-            ),
-            (
-                "two URLs",
-                "url=http://a.test/&url=http://b.test/",
-                "url is there twice.",
-            ),
-            (
-                "half an octet",
-                "url=http://a.test/%2",
-                "url: a % that begins no octet; a % is written %25.",
-            ),
-            (
-                "no octet",
-                "url=http://a.test/%zz",
-                "url: a % that begins no octet; a % is written %25.",
-            ),
-            (
-                "a sign in an octet",
-                "url=http://a.test/%+1",
-                "url: a % that begins no octet; a % is written %25.",
-            ),
-            (
-                "a line end in the agent",
-                "url=http://a.test/&agent=a%0D%0Ab",
-                "agent must be fit for a User-Agent field.",
-            ),
-            (
-                "no method",
-                "url=http://a.test/&method=G+T",
-                "method must be a method.",
-            ),
-            (
-                "half a truth",
-                "url=http://a.test/&pace=1",
-                "pace = \"1\": allowed are true and false.",
-            ),
-        ] {
+            ("said to be false", "url=http://a.test/&pace=false", "GET http://a.test/"),
+            ("no URL", "", "url is missing: which URL is going to be fetched?"),
+            ("no URL, but an agent", "agent=FooBot", "url is missing: which URL is going to be fetched?"),
+            ("a URL that fell apart", "url=http://a.test/?b=1&c=2", "\"c\" is no parameter; allowed are url, agent, method, client, pace and tunnel. An & in a value is written %26."),
+            ("two URLs", "url=http://a.test/&url=http://b.test/", "url is there twice."),
+            ("half an octet", "url=http://a.test/%2", "url: a % that begins no octet; a % is written %25."),
+            ("no octet", "url=http://a.test/%zz", "url: a % that begins no octet; a % is written %25."),
+            ("a sign in an octet", "url=http://a.test/%+1", "url: a % that begins no octet; a % is written %25."),
+            ("a line end in the agent", "url=http://a.test/&agent=a%0D%0Ab", "agent must be fit for a User-Agent field."),
+            ("no method", "url=http://a.test/&method=G+T", "method must be a method."),
+            ("half a truth", "url=http://a.test/&pace=1", "pace = \"1\": allowed are true and false."),
+        ];
+        for (name, query, expected) in cases {
             assert_eq!(read(query), expected, "{name}");
         }
     }

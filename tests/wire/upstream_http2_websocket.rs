@@ -58,8 +58,7 @@ fn echoing(holds: &Holds) -> Http2Origin {
 
 /// Sends the handshake of a WebSocket.
 fn handshake(gate: &CrawlgateProcess, origin: &Http2Origin, path: &str) -> Wire {
-    let wire = gate.sends("GET", &origin.url(path), WEBSOCKET);
-    wire
+    gate.sends("GET", &origin.url(path), WEBSOCKET)
 }
 
 #[test]

@@ -1,4 +1,6 @@
 //! The decisions of another robots.txt about recorded requests.
+//!
+//! Longer than 400 lines of code because the answers that people read are compared whole.
 
 use std::fmt::Write as _;
 use std::time::Duration;

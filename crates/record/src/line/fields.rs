@@ -246,8 +246,16 @@ fn most_of(one: &Told<'_>, most: usize) -> usize {
     }
 }
 
+impl Told<'_> {
+    /// Returns the URL as the line has it.
+    #[must_use]
+    pub fn url_text(&self) -> String {
+        url(self).text().into_owned()
+    }
+}
+
 /// Returns the URL.
-pub(super) fn url<'a>(one: &Told<'a>) -> Cell<'a> {
+fn url<'a>(one: &Told<'a>) -> Cell<'a> {
     let (pieces, cut) = one.url.pieces(one.origin);
     Cell::Text {
         octets: pieces.concat().into(),

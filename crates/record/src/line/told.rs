@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use super::{Cell, LineError, Objects, fields, most_in_line, read};
+use super::{Cell, LineError, Objects, most_in_line, read};
 use crate::Malformed;
 use crate::decision::Decision;
 use crate::object::{Asserted, Basis, Outage};
@@ -104,12 +104,6 @@ impl<'a> Told<'a> {
             missing: Some(error),
             ..bare
         })
-    }
-
-    /// Returns the URL as the line has it.
-    #[must_use]
-    pub fn url_text(&self) -> String {
-        fields::url(self).text().into_owned()
     }
 
     /// Returns what the site says of use, and the purposes that it refused.

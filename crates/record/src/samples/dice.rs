@@ -287,9 +287,9 @@ pub fn with_event(dice: &mut Dice, to: impl FnOnce(&Event<'_>)) {
 pub fn entry(dice: &mut Dice) -> Vec<u8> {
     let mut out = Vec::new();
     if dice.one_in(20) {
-        with_event(dice, |event| event.encode(&mut out))
+        with_event(dice, |event| event.encode(&mut out));
     } else {
-        with_decision(dice, |decision, bounds| decision.encode(bounds, &mut out))
+        with_decision(dice, |decision, bounds| decision.encode(bounds, &mut out));
     }
     out
 }

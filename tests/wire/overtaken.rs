@@ -79,7 +79,7 @@ fn a_request_that_is_judged_again_is_answered_under_the_new_settings() {
     let latch = Latch::new();
     let failure = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
     let origin = Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(failure)]);
-    let mut wire = ask(&gate, &origin.url("/open"));
+    let mut wire = gate.asks(&origin.url("/open"));
     latch.arrivals(1);
     gate.reload(|setup| setup.set("robots", "unreachable_status", "403"));
     latch.open();
@@ -92,7 +92,7 @@ fn a_request_that_has_left_keeps_its_settings() {
     let mut gate = CrawlgateProcess::start();
     let latch = Latch::new();
     let origin = Origin::http().on("/open", [Reply::with(200, "", "page").held(&latch)]);
-    let mut wire = ask(&gate, &origin.url("/open"));
+    let mut wire = gate.asks(&origin.url("/open"));
     latch.arrivals(1);
     gate.reload(|setup| setup.set("signals", "stamp", "true"));
     latch.open();

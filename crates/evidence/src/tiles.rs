@@ -137,7 +137,7 @@ pub async fn write(
                 return Err(TilesError::of_lost(error, first));
             }
             Bundle::Dropped | Bundle::Lost(_) => {
-                lose(&mut lost, Records::at(first, first + width - 1))
+                lose(&mut lost, Records::at(first, first + width - 1));
             }
         }
     }

@@ -166,7 +166,7 @@ fn the_reading_that_decided_is_part_of_the_evidence() {
             }
             let altered: &'static str = altered.to_owned().leak();
             match found(&case, |r| {
-                r.decision.reading = Some(altered.as_bytes().into())
+                r.decision.reading = Some(altered.as_bytes().into());
             }) {
                 Outcome::Differs(differences) => {
                     assert_eq!(differences[0].what, "reading", "{name}: {what}");

@@ -264,7 +264,7 @@ async fn a_store_without_its_state_file_is_refused_and_goes_on_as_a_log_that_say
     let [gone] = &faults.beside[..] else {
         panic!("{faults:?}")
     };
-    has(&gone, "the state file of the store is gone");
+    has(gone, "the state file of the store is gone");
 
     // The files that a process has left that was killed after each step.
     let forked = Left::of(&path);

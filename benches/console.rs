@@ -6,8 +6,6 @@
 //! requests per second that the proxy forwards, in turns without a viewer and with the live view streaming and the
 //! overview loaded once a second.
 //!
-//! Longer than 400 lines of code because it is one program: the store, the gate, the crawlers and the origin.
-//!
 //! `CONSOLE_RECORDS` (1,000,000), `CONSOLE_ROUNDS` (5) and `CONSOLE_SECONDS` (3) change the scale.
 
 #![allow(
@@ -99,20 +97,12 @@ fn record(log: &Log, n: u64, time: Moment, fetched: Moment, last: &mut String) {
     let (site, is_denied) = (n * 7 % 1_000, n.is_multiple_of(10));
     let host = format!("www.site-{site}.example");
     let (verdict, reason) = match is_denied {
-        true => (
-            Verdict::Deny,
-            if n.is_multiple_of(30) {
-                "path_guard"
-            } else {
-                "robots_disallow"
-            },
-        ),
+        true => {
+            (Verdict::Deny, if n.is_multiple_of(30) { "path_guard" } else { "robots_disallow" })
+        }
         false => (Verdict::Allow, "robots_allow"),
     };
-    let url = format!(
-        "https://{host}/some/path/of/usual/length/{n}.html?page={}",
-        n % 50
-    );
+    let url = format!("https://{host}/some/path/of/usual/length/{n}.html?page={}", n % 50);
     let origin = format!("https://{host}");
     let robots = format!("{origin}/robots.txt");
     let id = DecisionId::mint(time);
@@ -122,16 +112,10 @@ fn record(log: &Log, n: u64, time: Moment, fetched: Moment, last: &mut String) {
     let file = Robots::parse(host.as_bytes(), ParseOptions::default());
     let state = State::Successful {
         snapshot: Arc::new(Snapshot::new(file, fetched, 200, &robots)),
-        fresh: Fresh {
-            refresh_from: fetched + DAY,
-            until: fetched + DAY,
-        },
+        fresh: Fresh { refresh_from: fetched + DAY, until: fetched + DAY },
         outage: None,
     };
-    let grounds = Grounds {
-        robots: Some((&state, None)),
-        ..Grounds::default()
-    };
+    let grounds = Grounds { robots: Some((&state, None)), ..Grounds::default() };
     let digests = grounds.digests(Some(&origin));
     let decision = Decision {
         id: id.octets(),
@@ -187,10 +171,7 @@ impl CrawlgateProcess {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         while proxy.is_none() || console.is_none() {
             let line = lines.next().expect("it listens").unwrap();
-            let after = |mark: &str| {
-                line.split_once(mark)
-                    .map(|(_, rest)| rest.trim().to_owned())
-            };
+            let after = |mark: &str| line.split_once(mark).map(|(_, rest)| rest.trim().to_owned());
             proxy = proxy.or(after("listening on "));
             console = console.or(after("console: http://"));
         }
@@ -228,10 +209,7 @@ impl CrawlgateProcess {
     /// Returns the resident memory, in KiB.
     fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status
-            .lines()
-            .find(|line| line.starts_with("VmRSS:"))
-            .unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 }
@@ -364,9 +342,7 @@ fn throughput(gate: &CrawlgateProcess) {
 fn watch(console: SocketAddr, looking: Arc<AtomicBool>) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         let mut stream = TcpStream::connect(console).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_millis(200)))
-            .unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
         let ask = format!("GET /api/v1/decisions/live HTTP/1.1\r\nHost: {console}\r\n\r\n");
         stream.write_all(ask.as_bytes()).unwrap();
         let mut room = [0; 16 * 1024];
@@ -406,10 +382,7 @@ fn read_answer(answers: &mut impl BufRead) {
     let mut line = String::new();
     loop {
         line.clear();
-        assert!(
-            answers.read_line(&mut line).unwrap() > 0,
-            "the proxy has hung up"
-        );
+        assert!(answers.read_line(&mut line).unwrap() > 0, "the proxy has hung up");
         let field = line.to_ascii_lowercase();
         if let Some(value) = field.strip_prefix("content-length:") {
             length = value.trim().parse().unwrap();

@@ -38,23 +38,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Encodes a decision, as the end of an exchange does.
 fn encode(request: &Request, policy: &Digest, out: &mut Vec<u8>) {
-    let Request {
-        n, site, is_denied, ..
-    } = *request;
+    let Request { n, site, is_denied, .. } = *request;
     let chain = [&*request.token];
     let decision = Decision {
         id: request.id,
         decided_after: i64::from(n.is_multiple_of(50)),
-        verdict: if is_denied {
-            Verdict::Deny
-        } else {
-            Verdict::Allow
-        },
-        reason: if is_denied {
-            "robots_disallow"
-        } else {
-            "robots_allow"
-        },
+        verdict: if is_denied { Verdict::Deny } else { Verdict::Allow },
+        reason: if is_denied { "robots_disallow" } else { "robots_allow" },
         policy: Some(policy),
         client: request.client,
         client_name: Some("crawler-7".into()),
@@ -122,11 +112,8 @@ fn main() {
         let key = LogKey::generate(None).unwrap();
         let (roots, checkpoints) = signed(&key, count, entry);
         let keys = [key.vkey()];
-        let known = Known {
-            keys: keys.to_vec().into(),
-            checkpoints: &checkpoints,
-            ..Known::default()
-        };
+        let known =
+            Known { keys: keys.to_vec().into(), checkpoints: &checkpoints, ..Known::default() };
         let mut packed = Vec::new();
         let mut out = Vec::with_capacity(4_096);
         for _ in 0..rounds {
@@ -154,10 +141,7 @@ fn main() {
                 for place in 0..block.len() {
                     out.clear();
                     block.entry(place, &mut out).unwrap();
-                    assert!(
-                        out[..] == *entry(nth),
-                        "set {set}, entry {nth} is not restored"
-                    );
+                    assert!(out[..] == *entry(nth), "set {set}, entry {nth} is not restored");
                     nth += 1;
                 }
             }
@@ -169,16 +153,8 @@ fn main() {
             }
             let walked = verifier.end(&mut faults);
             let verified = cpu();
-            assert_eq!(
-                (walked.agreeing, faults),
-                (checkpoints.len() as u64, Vec::new())
-            );
-            let took = [
-                encoded - began,
-                filed - encoded,
-                read - filed,
-                verified - read,
-            ];
+            assert_eq!((walked.agreeing, faults), (checkpoints.len() as u64, Vec::new()));
+            let took = [encoded - began, filed - encoded, read - filed, verified - read];
             least = [0, 1, 2, 3].map(|step| least[step].min(took[step]));
             packed = blocks;
         }

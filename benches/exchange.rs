@@ -76,13 +76,7 @@ const fn arrangement(
     proxy: Option<usize>,
     expected: u16,
 ) -> Arrangement {
-    Arrangement {
-        name,
-        protocol,
-        path,
-        proxy,
-        expected,
-    }
+    Arrangement { name, protocol, path, proxy, expected }
 }
 
 const BARE: usize = 0;
@@ -103,34 +97,10 @@ const ARRANGEMENTS: [Arrangement; 28] = [
     arrangement("crawlgate, intercepted", Https, ALLOWED, Some(GATE), 200),
     arrangement("direct, HTTP/2", Http2, ALLOWED, None, 200),
     arrangement("crawlgate, HTTP/2", Http2, ALLOWED, Some(GATE), 200),
-    arrangement(
-        "crawlgate, HTTP/2, denied",
-        Http2,
-        DISALLOWED,
-        Some(GATE),
-        403,
-    ),
-    arrangement(
-        "crawlgate, allowed and recorded",
-        Http,
-        ALLOWED,
-        Some(RECORDER),
-        200,
-    ),
-    arrangement(
-        "crawlgate, denied and not recorded",
-        Http,
-        DISALLOWED,
-        Some(UNRECORDED),
-        403,
-    ),
-    arrangement(
-        "hudsucker, intercepted",
-        Https,
-        ALLOWED,
-        Some(HUDSUCKER),
-        200,
-    ),
+    arrangement("crawlgate, HTTP/2, denied", Http2, DISALLOWED, Some(GATE), 403),
+    arrangement("crawlgate, allowed and recorded", Http, ALLOWED, Some(RECORDER), 200),
+    arrangement("crawlgate, denied and not recorded", Http, DISALLOWED, Some(UNRECORDED), 403),
+    arrangement("hudsucker, intercepted", Https, ALLOWED, Some(HUDSUCKER), 200),
     arrangement("hudsucker, HTTP/2", Http2, ALLOWED, Some(HUDSUCKER), 200),
     arrangement("nghttpx, HTTP/2", Http2, ALLOWED, Some(NGHTTPX), 200),
     arrangement("Envoy, HTTP/2", Http2, ALLOWED, Some(ENVOY), 200),
@@ -190,14 +160,8 @@ fn measure() {
     let (recorder, recorder_port) =
         lab.crawlgate_that_records(for_proxy.as_deref(), "all", &[], "");
     let (unrecorded, unrecorded_port) = lab.crawlgate_that_keeps_nothing(for_proxy.as_deref());
-    let forward = |process, port| {
-        Some(Proxy {
-            process,
-            port,
-            host: peers::ORIGIN,
-            is_reverse: false,
-        })
-    };
+    let forward =
+        |process, port| Some(Proxy { process, port, host: peers::ORIGIN, is_reverse: false });
     let proxies = [
         forward(bare, bare_port),
         forward(gate, gate_port),
@@ -251,13 +215,11 @@ fn measure() {
             load.go();
             let numbers = load.line();
             let after = proxy.map(|proxy| proxy.process.cpu());
-            let cpu = after.zip(before).map_or(0.0, |(after, before)| {
-                after.saturating_sub(before).as_secs_f64()
-            });
-            let numbers: Vec<f64> = numbers
-                .split_whitespace()
-                .map(|number| number.parse().unwrap())
-                .collect();
+            let cpu = after
+                .zip(before)
+                .map_or(0.0, |(after, before)| after.saturating_sub(before).as_secs_f64());
+            let numbers: Vec<f64> =
+                numbers.split_whitespace().map(|number| number.parse().unwrap()).collect();
             results[place].push(Round {
                 requests: numbers[0] as u64,
                 seconds: numbers[1],
@@ -407,13 +369,7 @@ fn load() {
         };
         times.sort_unstable();
         let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize] as f64 / 1e9;
-        println!(
-            "{} {} {} {}",
-            times.len(),
-            time.as_secs_f64(),
-            at(0.5),
-            at(0.99)
-        );
+        println!("{} {} {} {}", times.len(), time.as_secs_f64(), at(0.5), at(0.99));
     });
 }
 
@@ -450,8 +406,5 @@ where
 }
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap()
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }

@@ -57,12 +57,7 @@ struct Case {
 }
 
 const CASES: [Case; 5] = [
-    Case {
-        name: "default settings",
-        pace: "",
-        crawlers: 64,
-        origins: 1,
-    },
+    Case { name: "default settings", pace: "", crawlers: 64, origins: 1 },
     Case {
         name: "one origin, 1,000 a second",
         pace: "requests_per_second = 1000\nburst = 100",
@@ -176,11 +171,7 @@ fn measure() {
             median(member.iter().map(cpu)),
             median(ratios.map(|(member, alone)| cpu(member) / cpu(alone))),
             median(member.iter().map(|round| round.questions / round.requests)),
-            median(
-                member
-                    .iter()
-                    .map(|round| round.engine * 1e6 / round.requests)
-            ),
+            median(member.iter().map(|round| round.engine * 1e6 / round.requests)),
             median(member.iter().map(|round| round.requests / seconds as f64)),
         );
     }
@@ -205,12 +196,7 @@ fn measure_memory(
         engine.table(key, "memory")
     );
     let (_gate, proxy) = lab.crawlgate_with(gate_cpus, "memory", "denied", &[], &tables);
-    let words = [
-        "--role=visit".to_owned(),
-        proxy.to_string(),
-        port,
-        origins.to_string(),
-    ];
+    let words = ["--role=visit".to_owned(), proxy.to_string(), port, origins.to_string()];
     let before = engine.memory();
     let mut visit = Process::part(&words, other_cpus);
     let visited: f64 = visit.line().trim().parse().unwrap();
@@ -375,8 +361,5 @@ fn anywhere() {
 }
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap()
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }

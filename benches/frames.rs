@@ -87,10 +87,7 @@ fn fuzz() -> ExitCode {
     println!("seed {seed}");
     let lab = Lab::new(None);
     let (gate, port) = lab.crawlgate(None, &[], SETTINGS);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut bench = FrameBench {
         crawlers: Crawlers::new(Way::Proxy(port), &[&lab.file("ca.crt")]),
         random: Random(seed | 1),

@@ -79,10 +79,7 @@ fn load() {
     let connections: usize = word(5).parse().unwrap();
     let authorities = [word(6), word(7)];
     let authorities = authorities.each_ref().map(Path::new);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let crawlers = Crawlers::new(way, &authorities);
         let url = format!("https://127.0.0.1:{port}{ALLOWED}");

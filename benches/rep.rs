@@ -82,16 +82,9 @@ fn reading() {
                     drop(black_box((robots, rules)));
                 }),
                 Box::new(|| drop(black_box(robotxt::Robots::parse(black_box(text), CRAWLER)))),
-                Box::new(|| {
-                    drop(black_box(texting_robots::Robot::new(
-                        CRAWLER,
-                        black_box(text),
-                    )))
-                }),
+                Box::new(|| drop(black_box(texting_robots::Robot::new(CRAWLER, black_box(text))))),
             ]);
-            let [ours, robotxt, texting] = times[..] else {
-                unreachable!()
-            };
+            let [ours, robotxt, texting] = times[..] else { unreachable!() };
             println!(
                 "| {shape:?} | {} | {:.2} | {:.0} | {:.2} | {:.2} | {:.1} |",
                 text.len(),
@@ -115,10 +108,8 @@ fn asking() {
         for shape in [Shape::Literal, Shape::Wildcard] {
             let text = corpus::rules(shape, count);
             let paths = corpus::paths(&text, 64);
-            let urls: Vec<String> = paths
-                .iter()
-                .map(|path| format!("https://www.example.com{path}"))
-                .collect();
+            let urls: Vec<String> =
+                paths.iter().map(|path| format!("https://www.example.com{path}")).collect();
             let rules = compiled(text.as_bytes());
             let robotxt = robotxt::Robots::parse(text.as_bytes(), CRAWLER);
             let texting = texting_robots::Robot::new(CRAWLER, text.as_bytes());
@@ -126,15 +117,9 @@ fn asking() {
                 let rule = rules.verdict(&ComparisonPath::new(path.as_bytes()));
                 rule.is_some_and(|rule| rule.kind == RuleKind::Disallow)
             };
-            let agreed = paths
-                .iter()
-                .filter(|path| denied(path) != robotxt.is_allowed(path))
-                .count();
-            assert!(
-                agreed * 10 >= paths.len() * 9,
-                "{agreed} of {} agree",
-                paths.len()
-            );
+            let agreed =
+                paths.iter().filter(|path| denied(path) != robotxt.is_allowed(path)).count();
+            assert!(agreed * 10 >= paths.len() * 9, "{agreed} of {} agree", paths.len());
             let mut contenders: Vec<Box<dyn FnMut() + '_>> = vec![
                 Box::new(|| {
                     paths.iter().for_each(|path| {
@@ -200,18 +185,14 @@ fn repeated(head: &str, size: usize, mut line: impl FnMut(usize) -> String) -> S
 /// Returns a text of all the pairs of some letters.
 fn pairs(length: usize) -> String {
     let letters: Vec<char> = ('a'..='z').chain('A'..='Z').chain('0'..='9').collect();
-    let pairs = letters
-        .iter()
-        .flat_map(|one| letters.iter().flat_map(move |other| [*one, *other]));
+    let pairs = letters.iter().flat_map(|one| letters.iter().flat_map(move |other| [*one, *other]));
     pairs.cycle().take(length).collect()
 }
 
 /// Returns a number in letters.
 fn binary(number: usize, length: usize) -> String {
     let scattered = number.wrapping_mul(0x9E37_79B1);
-    (0..length)
-        .map(|bit| if scattered >> bit & 1 == 0 { 'a' } else { 'b' })
-        .collect()
+    (0..length).map(|bit| if scattered >> bit & 1 == 0 { 'a' } else { 'b' }).collect()
 }
 
 fn hostile() -> Vec<Hostile> {
@@ -239,9 +220,7 @@ fn hostile() -> Vec<Hostile> {
         ),
         case(
             "500 KiB of a*, in lines of 16 KiB",
-            repeated(ALL, SIZE, |at| {
-                format!("Disallow: /{}{}\n", "a*".repeat(8_000), letters(at))
-            }),
+            repeated(ALL, SIZE, |at| format!("Disallow: /{}{}\n", "a*".repeat(8_000), letters(at))),
             format!("/{}", "a".repeat(8_000)),
         ),
         case(
@@ -263,9 +242,7 @@ fn hostile() -> Vec<Hostile> {
         ),
         case(
             "two pieces, the second of which is only before the first",
-            repeated(ALL, SIZE, |at| {
-                format!("Allow:*zzz*{}\n", letters(at % 17_000))
-            }),
+            repeated(ALL, SIZE, |at| format!("Allow:*zzz*{}\n", letters(at % 17_000))),
             format!("/{}zzz", pairs(8_000)),
         ),
         case(
@@ -278,10 +255,7 @@ fn hostile() -> Vec<Hostile> {
         case(
             "words of two letters that the path nearly holds",
             repeated(ALL, SIZE, |at| format!("Allow:*{}\n", binary(at, 20))),
-            format!(
-                "/{}",
-                (0..500).map(|at| binary(at * 7, 16)).collect::<String>()
-            ),
+            format!("/{}", (0..500).map(|at| binary(at * 7, 16)).collect::<String>()),
         ),
         case(
             "heads within heads",
@@ -290,9 +264,7 @@ fn hostile() -> Vec<Hostile> {
         ),
         case(
             "prefixes that differ at the end",
-            repeated(ALL, SIZE, |at| {
-                format!("Allow:/{}{}\n", "a".repeat(at % 24), letters(at))
-            }),
+            repeated(ALL, SIZE, |at| format!("Allow:/{}{}\n", "a".repeat(at % 24), letters(at))),
             format!("/{}", "a".repeat(8_000)),
         ),
         case(
@@ -303,21 +275,11 @@ fn hostile() -> Vec<Hostile> {
         ),
         case(
             "as many names as fit",
-            repeated("", SIZE, |at| {
-                format!("user-agent:{}{at}\nallow:\n", letters(at))
-            }),
+            repeated("", SIZE, |at| format!("user-agent:{}{at}\nallow:\n", letters(at))),
             "/".to_owned(),
         ),
-        case(
-            "as many line ends as fit",
-            "\r\n".repeat(SIZE / 2),
-            "/".to_owned(),
-        ),
-        case(
-            "unknown fields",
-            repeated(ALL, SIZE, |_| "a:\n".to_owned()),
-            "/".to_owned(),
-        ),
+        case("as many line ends as fit", "\r\n".repeat(SIZE / 2), "/".to_owned()),
+        case("unknown fields", repeated(ALL, SIZE, |_| "a:\n".to_owned()), "/".to_owned()),
         case(
             "two words a line",
             repeated(ALL, SIZE, |_| "disallow /a\n".to_owned()),
@@ -325,16 +287,12 @@ fn hostile() -> Vec<Hostile> {
         ),
         case(
             "lines of 16 KiB",
-            repeated(ALL, SIZE, |at| {
-                format!("Disallow: /{}{}\n", "a".repeat(16_000), letters(at))
-            }),
+            repeated(ALL, SIZE, |at| format!("Disallow: /{}{}\n", "a".repeat(16_000), letters(at))),
             format!("/{}", "a".repeat(8_000)),
         ),
         case(
             "escapes",
-            repeated(ALL, SIZE, |at| {
-                format!("Disallow: /%2a%e3{}*x\n", letters(at))
-            }),
+            repeated(ALL, SIZE, |at| format!("Disallow: /%2a%e3{}*x\n", letters(at))),
             format!("/{}", "*%E3a".repeat(1_600)),
         ),
     ]
@@ -353,12 +311,7 @@ fn worst() {
                 black_box(rules.verdict(&path).map(|rule| rule.kind));
             }),
         ]);
-        println!(
-            "| {name} | {} | {:.2} | {:.4} |",
-            text.len(),
-            times[0] / 1e6,
-            times[1] / 1e6
-        );
+        println!("| {name} | {} | {:.2} | {:.4} |", text.len(), times[0] / 1e6, times[1] / 1e6);
     }
     println!("\n| real shapes, 1.4 MB cut at the limit | mean µs a path | slowest µs |");
     println!("|---|---:|---:|");

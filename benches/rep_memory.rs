@@ -40,10 +40,7 @@ fn main() -> ExitCode {
             let pieces = change.allocations - change.deallocations;
             let told = robots.bytes() + rules.bytes();
             let ratio = held as f64 / text.len() as f64;
-            println!(
-                "| {shape:?} | {} | {held} | {ratio:.2} | {told} | {pieces} |",
-                text.len()
-            );
+            println!("| {shape:?} | {} | {held} | {ratio:.2} | {told} | {pieces} |", text.len());
             if held as f64 > 1.5 * text.len() as f64 + CONSTANT || held > told + 64 {
                 println!("too much");
                 code = ExitCode::FAILURE;

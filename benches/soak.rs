@@ -75,10 +75,7 @@ fn soak() -> ExitCode {
     let lab = Lab::new(None);
     let names: Vec<String> = (0..ORIGINS).map(name).collect();
     let (gate, port) = lab.crawlgate(None, &names, POOLED);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
 
     let counters = Arc::new(Counters::default());
     let authority = lab.file("ca.crt");
@@ -102,10 +99,7 @@ fn soak() -> ExitCode {
         time.as_secs(),
         total / time.as_secs()
     );
-    println!(
-        "allowed {allowed}, denied {denied} ({:.1} %)",
-        denied as f64 * 100.0 / total as f64
-    );
+    println!("allowed {allowed}, denied {denied} ({:.1} %)", denied as f64 * 100.0 / total as f64);
     let mib = |octets: u64| octets as f64 / f64::from(1 << 20);
     println!(
         "memory: {:.1} MiB at the start, {:.1} once warm, {:.1} at the end; {descriptors} descriptors at the end",
@@ -117,26 +111,14 @@ fn soak() -> ExitCode {
         (wrong == 0, format!("{wrong} wrong answers or errors")),
         (
             seen.robots == ORIGINS,
-            format!(
-                "robots.txt fetched {} times from {ORIGINS} origins",
-                seen.robots
-            ),
+            format!("robots.txt fetched {} times from {ORIGINS} origins", seen.robots),
         ),
-        (
-            seen.disallowed == 0,
-            format!("{} disallowed pages reached an origin", seen.disallowed),
-        ),
+        (seen.disallowed == 0, format!("{} disallowed pages reached an origin", seen.disallowed)),
         (
             seen.allowed == allowed,
-            format!(
-                "{} pages asked of origins, {allowed} delivered",
-                seen.allowed
-            ),
+            format!("{} pages asked of origins, {allowed} delivered", seen.allowed),
         ),
-        (
-            records == denied,
-            format!("{records} records of {denied} denials"),
-        ),
+        (records == denied, format!("{records} records of {denied} denials")),
         (
             late <= early + TOLERATED.max(early / 20),
             format!("memory grew by {:.1} MiB", mib(late.saturating_sub(early))),
@@ -172,13 +154,7 @@ async fn roam(
     let end = Instant::now() + time;
     let mut tasks = tokio::task::JoinSet::new();
     for place in 0..CRAWLERS {
-        tasks.spawn(crawl(
-            crawlers.clone(),
-            ports,
-            Arc::clone(counters),
-            place,
-            end,
-        ));
+        tasks.spawn(crawl(crawlers.clone(), ports, Arc::clone(counters), place, end));
     }
     let mut resident = Vec::new();
     while Instant::now() < end {
@@ -243,9 +219,7 @@ async fn visit(
     for _ in 0..VISIT {
         let disallowed = chance.below(DENIED_IN) == 0;
         let path = if disallowed { DISALLOWED } else { ALLOWED };
-        let answer = crawler
-            .ask(&crawlers.request(secure, &host, port, path))
-            .await?;
+        let answer = crawler.ask(&crawlers.request(secure, &host, port, path)).await?;
         match (disallowed, answer.status, answer.by_proxy) {
             (false, 200, false) => counters.allowed.fetch_add(1, Relaxed),
             (true, 403, true) => counters.denied.fetch_add(1, Relaxed),

@@ -68,10 +68,7 @@ fn main() {
         Ok("normal") => Synchronous::Normal,
         _ => Synchronous::Full,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let sets = std::env::var("STORE_SETS").unwrap_or_else(|_| "E".to_owned());
     for set in sets.chars() {
         config.store.path = Some(folder.join(format!("bench-{set}.db")));
@@ -81,10 +78,7 @@ fn main() {
 
 async fn measure(config: &Config, set: char) {
     let path = config.store.path.as_deref().unwrap();
-    let (records, origins) = (
-        setting("STORE_RECORDS", 1_000_000),
-        setting("STORE_ORIGINS", 0),
-    );
+    let (records, origins) = (setting("STORE_RECORDS", 1_000_000), setting("STORE_ORIGINS", 0));
     println!("set {set}:");
     let store = store::open(config, Access::Write).unwrap();
     let log = Log::open(config, Some(Arc::clone(&store)), &Clock::system()).unwrap();
@@ -122,10 +116,7 @@ async fn measure(config: &Config, set: char) {
     }
     let began = Instant::now();
     let store = store::open(config, Access::Write).unwrap();
-    let page = OriginQuery {
-        limit: 1,
-        ..OriginQuery::default()
-    };
+    let page = OriginQuery { limit: 1, ..OriginQuery::default() };
     store.origins(page).await.unwrap();
     println!("  opening it: {:.1?}", began.elapsed());
 }
@@ -162,9 +153,8 @@ impl Feed {
         while left > 0 {
             let some = left.min(AT_ONCE);
             left -= some;
-            let requests: Vec<Request> = (self.n..self.n + some)
-                .map(|n| request(self.set, n, &mut self.dice))
-                .collect();
+            let requests: Vec<Request> =
+                (self.n..self.n + some).map(|n| request(self.set, n, &mut self.dice)).collect();
             self.n += some;
             for request in &requests {
                 let state = || {
@@ -209,21 +199,12 @@ impl Feed {
 
     /// Makes the record of a request.
     fn with(&self, request: &Request, now: Moment, then: impl FnOnce(Decision<'_>)) {
-        let Request {
-            site,
-            is_denied,
-            origin,
-            ..
-        } = request;
+        let Request { site, is_denied, origin, .. } = request;
         let PolicyDigest(policy) = &self.policy;
         then(Decision {
             id: DecisionId::mint(now).octets(),
             decided_after: 0,
-            verdict: if *is_denied {
-                Verdict::Deny
-            } else {
-                Verdict::Allow
-            },
+            verdict: if *is_denied { Verdict::Deny } else { Verdict::Allow },
             reason: match is_denied {
                 true => "robots_disallow",
                 false => "robots_allow",
@@ -259,19 +240,13 @@ fn state_of(site: u64, fetched: Moment) -> State {
     let robots = Robots::parse(text.as_bytes(), ParseOptions::default());
     State::Successful {
         snapshot: Arc::new(Snapshot::new(robots, fetched, 200, "")),
-        fresh: Fresh {
-            refresh_from: fetched + DAY,
-            until: fetched + DAY,
-        },
+        fresh: Fresh { refresh_from: fetched + DAY, until: fetched + DAY },
         outage: None,
     }
 }
 
 fn grounds_of(state: &State) -> Grounds<'_> {
-    Grounds {
-        robots: Some((state, None)),
-        ..Grounds::default()
-    }
+    Grounds { robots: Some((state, None)), ..Grounds::default() }
 }
 
 /// Returns the CPU time of this thread.
@@ -307,10 +282,7 @@ async fn update_origin(store: &Store, origins: u64) {
     while first < origins {
         let last = origins.min(first + AT_ONCE);
         let updates = (first..last).map(|n| origin_update(n, now)).collect();
-        let batch = Batch {
-            updates,
-            ..Batch::default()
-        };
+        let batch = Batch { updates, ..Batch::default() };
         store.write(batch).await.unwrap();
         first = last;
     }
@@ -323,10 +295,7 @@ fn origin_update(n: u64, now: Moment) -> OriginUpdate {
         state: Arc::new(State::Unavailable {
             why: Absence::Status(404),
             fetched: now,
-            fresh: Fresh {
-                refresh_from: now,
-                until: now + Duration::from_secs(86_400),
-            },
+            fresh: Fresh { refresh_from: now, until: now + Duration::from_secs(86_400) },
             outage: None,
         }),
         user_agent: "crawlgate/0.1".into(),

@@ -91,11 +91,7 @@ impl Log {
             segments.extend(full.segment);
         }
         let root = tree.root();
-        Self {
-            bundles,
-            segments,
-            root,
-        }
+        Self { bundles, segments, root }
     }
 
     fn prove(&self, index: u64) -> InclusionProof {

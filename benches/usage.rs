@@ -62,10 +62,7 @@ const OF_USAGE: [(&str, &str); 6] = [
     ("tdm-reservation", "1"),
     ("tdm-policy", "https://site.example/policies/tdm.json"),
     ("x-robots-tag", "max-snippet:50, noai, noimageai"),
-    (
-        "link",
-        "<https://site.example/license.xml>; rel=\"license\"; type=\"application/rsl+xml\"",
-    ),
+    ("link", "<https://site.example/license.xml>; rel=\"license\"; type=\"application/rsl+xml\""),
 ];
 
 /// Limit on allocations, for the lines that have one.
@@ -98,10 +95,7 @@ fn main() -> ExitCode {
         let change = region.change();
         let allocations = change.allocations + change.reallocations;
         let instructions = instructions(name).map_or("–".to_owned(), |count| count.to_string());
-        println!(
-            "| {name} | {} | {allocations} | {instructions} |",
-            fastest(&*round)
-        );
+        println!("| {name} | {} | {allocations} | {instructions} |", fastest(&*round));
         let mut bounds = MAX_ALLOCATIONS.into_iter();
         if bounds.any(|(bounded, most)| bounded == name && allocations > most) {
             println!("too many allocations");
@@ -124,10 +118,8 @@ struct Work {
 
 impl Work {
     fn new() -> Work {
-        let signals = Signals::of(
-            Purposes::NONE.with(Purpose::Search),
-            &Arc::new(Modes::default()),
-        );
+        let signals =
+            Signals::of(Purposes::NONE.with(Purpose::Search), &Arc::new(Modes::default()));
         Work {
             tokens: [ProductToken::new("ExampleBot").unwrap()],
             decision: RefCell::new(Decision {
@@ -180,11 +172,8 @@ impl Work {
             authority: "site.example",
             path_and_query: "/articles/2026/11/23/a-title-of-usual-length?page=2",
         };
-        let signed = identity.sign(
-            black_box(&request),
-            Moment::from_millis(1_795_000_000_000),
-            [7; 32],
-        );
+        let signed =
+            identity.sign(black_box(&request), Moment::from_millis(1_795_000_000_000), [7; 32]);
         drop(black_box(signed.unwrap()));
     }
 }
@@ -209,12 +198,8 @@ fn identities() -> Identities {
 
 fn headers(more: &[(&'static str, &'static str)]) -> HeaderMap {
     let all = ORDINARY.iter().chain(more);
-    let all = all.map(|(name, value)| {
-        (
-            HeaderName::from_static(name),
-            HeaderValue::from_static(value),
-        )
-    });
+    let all =
+        all.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
     all.collect()
 }
 

@@ -48,18 +48,10 @@ async fn a_command_that_cannot_start_has_the_exit_code_of_a_shell() {
         ("not executable", plain, 126, "not executable"),
     ];
     for (name, program, code, says) in cases {
-        let error = start(
-            program.as_os_str(),
-            &[],
-            &Variables::new(),
-            Reachable::Anywhere,
-        )
-        .unwrap_err();
+        let error =
+            start(program.as_os_str(), &[], &Variables::new(), Reachable::Anywhere).unwrap_err();
         assert_eq!(error.exit_code(), code, "{name}");
         let said = error.to_string();
-        assert!(
-            said.contains(says) && said.contains(program.to_str().unwrap()),
-            "{name}: {said}"
-        );
+        assert!(said.contains(says) && said.contains(program.to_str().unwrap()), "{name}: {said}");
     }
 }

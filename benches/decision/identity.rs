@@ -8,15 +8,11 @@ use std::sync::LazyLock;
 
 /// A client with a password, and 100 with networks; the last network is loopback's.
 static CLIENTS: LazyLock<String> = LazyLock::new(|| {
-    let hash: argon2::PasswordHash = argon2::Argon2::default()
-        .hash_password(b"open sesame")
-        .unwrap();
+    let hash: argon2::PasswordHash =
+        argon2::Argon2::default().hash_password(b"open sesame").unwrap();
     let mut text = format!("[[client]]\nname = 'secret'\npassword = '{hash}'\n");
     for n in 0..99 {
-        let _ = write!(
-            text,
-            "[[client]]\nname = 'client-{n}'\nnetworks = '10.{n}.0.0/16'\n"
-        );
+        let _ = write!(text, "[[client]]\nname = 'client-{n}'\nnetworks = '10.{n}.0.0/16'\n");
     }
     let near =
         "[[client]]\nname = 'near'\nnetworks = '127.0.0.0/8'\nproduct_tokens = ['ExampleBot']\n";
@@ -70,9 +66,7 @@ impl TestConnection {
     }
 
     fn anew(&self) -> Arc<Client> {
-        let anew = self
-            .clients
-            .recognise(&self.peer, &self.headers, &self.auth_cache);
+        let anew = self.clients.recognise(&self.peer, &self.headers, &self.auth_cache);
         match pin!(anew).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(found) => found.unwrap(),
             Poll::Pending => panic!("what is known needs no waiting"),
@@ -85,9 +79,7 @@ impl TestConnection {
 fn unknown_client(bencher: Bencher<'_, '_>) {
     let connection = TestConnection::new("", None);
     bencher.bench_local(|| {
-        connection
-            .clients
-            .cached(black_box(&connection.auth_cache), &connection.headers)
+        connection.clients.cached(black_box(&connection.auth_cache), &connection.headers)
     });
 }
 
@@ -95,11 +87,8 @@ fn unknown_client(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn password_known(bencher: Bencher<'_, '_>) {
     let connection = TestConnection::new(&CLIENTS, Some("open sesame"));
-    let known = || {
-        connection
-            .clients
-            .cached(black_box(&connection.auth_cache), &connection.headers)
-    };
+    let known =
+        || connection.clients.cached(black_box(&connection.auth_cache), &connection.headers);
     assert!(known().is_some());
     bencher.bench_local(known);
 }
@@ -134,10 +123,5 @@ fn account(bencher: Bencher<'_, '_>) {
                 quota = { requests = 9007199254740992, per = '1d' }\n";
     let connection = TestConnection::new(toml, None);
     let (client, clock) = (connection.anew(), Clock::system());
-    bencher.bench_local(|| {
-        connection
-            .clients
-            .count(black_box(&client), clock.now())
-            .is_ok()
-    });
+    bencher.bench_local(|| connection.clients.count(black_box(&client), clock.now()).is_ok());
 }

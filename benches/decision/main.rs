@@ -57,26 +57,14 @@ const PATHS: [(&str, &str, Reason); 9] = [
         "/articles/2026/11/a-page-of-usual-length.html?page=2",
         Reason::RobotsAllow,
     ),
-    (
-        "allowed, a longer rule wins",
-        "/section-07/private/public/index",
-        Reason::RobotsAllow,
-    ),
-    (
-        "denied by a literal rule",
-        "/section-31/private/diary.html",
-        Reason::RobotsDisallow,
-    ),
+    ("allowed, a longer rule wins", "/section-07/private/public/index", Reason::RobotsAllow),
+    ("denied by a literal rule", "/section-31/private/diary.html", Reason::RobotsDisallow),
     (
         "denied by a rule with a wildcard",
         "/shop/list?colour=red&sort-12=price",
         Reason::RobotsDisallow,
     ),
-    (
-        "denied by a rule with an anchor",
-        "/download/archive/big.type-05",
-        Reason::RobotsDisallow,
-    ),
+    ("denied by a rule with an anchor", "/download/archive/big.type-05", Reason::RobotsDisallow),
     (
         "allowed, with escapes that are no other path",
         "/articles/caf%C3%A9%20noir/a-page.html?q=a%20b",
@@ -92,11 +80,7 @@ const PATHS: [(&str, &str, Reason); 9] = [
         "/section-31%2Fprivate%2Fdiary.html",
         Reason::PathGuard,
     ),
-    (
-        "denied by the path guard",
-        "/open/../section-31/private/",
-        Reason::PathGuard,
-    ),
+    ("denied by the path guard", "/open/../section-31/private/", Reason::PathGuard),
 ];
 
 fn main() {
@@ -148,10 +132,7 @@ impl HeartbeatListener for Nothing {
 
 impl Known {
     fn new(is_in_fleet: bool) -> Known {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let origin = Origin::parse(&origin_that_serves(&TEXT)).unwrap().0;
         let mut config = Config::default();
         config.log.file = None;
@@ -175,24 +156,14 @@ impl Known {
         }
         let mut headers = HeaderMap::new();
         headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
-        let known = Known {
-            client: Client::default(),
-            runtime,
-            gate,
-            origin,
-            headers,
-            clock,
-        };
+        let known = Known { client: Client::default(), runtime, gate, origin, headers, clock };
         // The first question fetches robots.txt.
         let agent = known.gate.identify(&known.client, &known.headers);
         let target = known.target("/");
         let requester = known.requester(&agent);
         let asked = known.clock.now();
         let (mut decision, mut pace) = (Decision::bare(Reason::RobotsPending, asked), None);
-        let outcome = HeldOutcome {
-            decision: &mut decision,
-            pace: &mut pace,
-        };
+        let outcome = HeldOutcome { decision: &mut decision, pace: &mut pace };
         let first = known.gate.clear(
             Kind::Request,
             target,
@@ -207,10 +178,7 @@ impl Known {
     }
 
     fn target(&self, path: &'static str) -> Target {
-        Target {
-            origin: self.origin.clone(),
-            path: PathAndQuery::from_static(path),
-        }
+        Target { origin: self.origin.clone(), path: PathAndQuery::from_static(path) }
     }
 
     fn requester<'a>(&'a self, agent: &'a Agent) -> Requester<'a> {
@@ -227,10 +195,7 @@ impl Known {
         let requester = self.requester(&agent);
         let asked = self.clock.now();
         let (mut decision, mut pace) = (Decision::bare(Reason::RobotsPending, asked), None);
-        let outcome = HeldOutcome {
-            decision: &mut decision,
-            pace: &mut pace,
-        };
+        let outcome = HeldOutcome { decision: &mut decision, pace: &mut pace };
         let clear = self.gate.clear(
             Kind::Request,
             target,
@@ -275,9 +240,7 @@ impl std::fmt::Display for Case {
 }
 
 fn cases() -> impl Iterator<Item = Case> {
-    PATHS
-        .into_iter()
-        .map(|(name, path, reason)| Case(name, path, reason))
+    PATHS.into_iter().map(|(name, path, reason)| Case(name, path, reason))
 }
 
 /// Returns the cases without those of the path guard, which other libraries lack.
@@ -363,12 +326,10 @@ mod parse {
     #[divan::bench]
     fn crawlgate_with_rules(bencher: Bencher<'_, '_>) {
         let chain = [ProductToken::new(CRAWLER).unwrap()];
-        bencher
-            .counter(BytesCount::of_str(TEXT.as_str()))
-            .bench_local(|| {
-                let robots = Robots::parse(black_box(TEXT.as_bytes()), ParseOptions::default());
-                robots.rules(robots.selection(&chain))
-            });
+        bencher.counter(BytesCount::of_str(TEXT.as_str())).bench_local(|| {
+            let robots = Robots::parse(black_box(TEXT.as_bytes()), ParseOptions::default());
+            robots.rules(robots.selection(&chain))
+        });
     }
 
     #[divan::bench]

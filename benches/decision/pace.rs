@@ -7,10 +7,7 @@ use crawlgate_robots::Field;
 use crawlgate_turns::pace::{Ask, Pace, SharedPace as _};
 
 fn off() -> PaceConfig {
-    PaceConfig {
-        backoff: false,
-        ..Config::default().pace
-    }
+    PaceConfig { backoff: false, ..Config::default().pace }
 }
 
 /// Unlimited, so that no turn ever waits.
@@ -30,10 +27,7 @@ fn turns(bencher: Bencher<'_, '_>, config: &PaceConfig, crawl_delay: Option<Craw
     let crawl_delay = crawl_delay.map(Arc::new);
     let now = clock.now();
     bencher.bench_local(|| {
-        let ask = Ask {
-            origin: black_box(&origin),
-            crawl_delay: crawl_delay.as_ref(),
-        };
+        let ask = Ask { origin: black_box(&origin), crawl_delay: crawl_delay.as_ref() };
         // The gate checks this first.
         (!pace.is_unlimited()).then(|| pace.try_turn(ask, now))
     });
@@ -81,10 +75,7 @@ fn answer(bencher: Bencher<'_, '_>) {
     let clock = Clock::system();
     let pace = Pace::new(&Config::default().pace, clock.clone());
     let origin = Origin::parse("https://www.site.example/").unwrap().0;
-    let ask = Ask {
-        origin: &origin,
-        crawl_delay: None,
-    };
+    let ask = Ask { origin: &origin, crawl_delay: None };
     let turn = pace.try_turn(ask, clock.now()).unwrap();
     bencher.bench_local(|| pace.answered(black_box(&turn), 200, || None, true));
 }

@@ -35,9 +35,7 @@ pub(crate) fn measure(blocks: &[Vec<u8>], records: u64, rounds: u64) {
             found = 0;
             for block in blocks {
                 let block = Block::read(block).unwrap();
-                found += search
-                    .places(&block, 0..block.len(), true, |_| false)
-                    .count();
+                found += search.places(&block, 0..block.len(), true, |_| false).count();
             }
         }));
         print!(" · {name} {ns:.1} ({found})");
@@ -45,11 +43,9 @@ pub(crate) fn measure(blocks: &[Vec<u8>], records: u64, rounds: u64) {
     println!();
     print!("   tally:");
     let search = Search::new(&DecisionQuery::default()).unwrap();
-    for (name, key) in [
-        ("origin", GroupBy::Origin),
-        ("reason", GroupBy::Reason),
-        ("rule", GroupBy::Rule),
-    ] {
+    for (name, key) in
+        [("origin", GroupBy::Origin), ("reason", GroupBy::Reason), ("rule", GroupBy::Rule)]
+    {
         let ns = least(Box::new(|| {
             let mut counts = GroupCounts::new(key);
             for block in blocks {

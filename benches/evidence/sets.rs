@@ -90,15 +90,8 @@ pub(crate) fn request(set: char, n: u64, dice: &mut Dice) -> Request {
     };
     let is_denied = set == 'C' || n.is_multiple_of(10);
     let user_agent = match set {
-        'C' => format!(
-            "Crawler-{}/2.1 (+https://bot.example/about)",
-            dice.below(40)
-        ),
-        'D' => format!(
-            "{}/1.0 ({})",
-            random(dice, LETTERS, 12),
-            random(dice, LETTERS, 48)
-        ),
+        'C' => format!("Crawler-{}/2.1 (+https://bot.example/about)", dice.below(40)),
+        'D' => format!("{}/1.0 ({})", random(dice, LETTERS, 12), random(dice, LETTERS, 48)),
         _ => "ExampleBot/1.0 (+https://bot.example/about)".to_owned(),
     };
     let path = match set {
@@ -119,11 +112,7 @@ pub(crate) fn request(set: char, n: u64, dice: &mut Dice) -> Request {
     Request {
         n,
         id: id.to_be_bytes(),
-        client: (
-            [10, 0, 0, dice.below(16) as u8],
-            32_768 + dice.below(28_000) as u16,
-        )
-            .into(),
+        client: ([10, 0, 0, dice.below(16) as u8], 32_768 + dice.below(28_000) as u16).into(),
         site,
         url: [&origin, path.as_str()].concat(),
         origin,
@@ -133,16 +122,8 @@ pub(crate) fn request(set: char, n: u64, dice: &mut Dice) -> Request {
         // The state of an origin's robots.txt changes twice in a set.
         basis: digest((site << 8) | (n / 60_000)),
         is_denied,
-        bytes_out: if is_denied {
-            412
-        } else {
-            2_000 + dice.below(90_000)
-        },
-        duration: if is_denied {
-            20 + dice.below(60)
-        } else {
-            20_000 + dice.below(400_000)
-        },
+        bytes_out: if is_denied { 412 } else { 2_000 + dice.below(90_000) },
+        duration: if is_denied { 20 + dice.below(60) } else { 20_000 + dice.below(400_000) },
     }
 }
 

@@ -45,11 +45,7 @@ pub fn bare() {
             let client = client.clone();
             tokio::spawn(async move {
                 let service = service_fn(|request| client.request(request));
-                drop(
-                    http1::Builder::new()
-                        .serve_connection(TokioIo::new(stream), service)
-                        .await,
-                );
+                drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
             });
         }
     });
@@ -83,10 +79,7 @@ pub fn nghttpx(lab: &Lab, cpus: Option<&str>) -> Option<Proxy> {
 pub fn envoy(lab: &Lab, cpus: Option<&str>) -> Option<Proxy> {
     let program = std::env::var("EXCHANGE_ENVOY").unwrap_or_else(|_| "envoy".to_owned());
     if !runs(&program) {
-        return left_out(
-            "Envoy",
-            "it is not installed, and EXCHANGE_ENVOY names no program",
-        );
+        return left_out("Envoy", "it is not installed, and EXCHANGE_ENVOY names no program");
     }
     let file = lab.file("envoy.json");
     fs::write(&file, envoy_settings(lab).to_string()).unwrap();
@@ -113,21 +106,11 @@ pub fn hudsucker(lab: &Lab, cpus: Option<&str>) -> Option<Proxy> {
         return left_out("hudsucker", "benches/README.md tells how to build it");
     }
     let file = |name: &str| lab.file(name).display().to_string();
-    let words = [
-        "127.0.0.1:0".to_owned(),
-        file("ca.crt"),
-        file("ca.key"),
-        file("origin-ca.pem"),
-    ];
+    let words = ["127.0.0.1:0".to_owned(), file("ca.crt"), file("ca.key"), file("origin-ca.pem")];
     let mut process = Process::start(&program, &words, cpus);
     let address = process.line();
     let (_, port) = address.trim().rsplit_once(':').unwrap();
-    Some(Proxy {
-        port: port.parse().unwrap(),
-        process,
-        host: "localhost",
-        is_reverse: false,
-    })
+    Some(Proxy { port: port.parse().unwrap(), process, host: "localhost", is_reverse: false })
 }
 
 fn runs(program: &str) -> bool {
@@ -142,12 +125,7 @@ fn left_out(name: &str, reason: &str) -> Option<Proxy> {
 
 fn reverse(mut process: Process) -> Option<Proxy> {
     let port = process.listening_port();
-    Some(Proxy {
-        process,
-        port,
-        host: ORIGIN,
-        is_reverse: true,
-    })
+    Some(Proxy { process, port, host: ORIGIN, is_reverse: true })
 }
 
 /// Returns the settings of a reverse proxy with HTTP/2 in TLS on both sides.
@@ -213,10 +191,5 @@ fn envoy_settings(lab: &Lab) -> Value {
 pub fn other_build(lab: &Lab, cpus: Option<&str>) -> Option<Proxy> {
     let program = std::env::var("EXCHANGE_BUILD").ok()?;
     let (process, port) = lab.crawlgate_of_build(&program, cpus);
-    Some(Proxy {
-        process,
-        port,
-        host: ORIGIN,
-        is_reverse: false,
-    })
+    Some(Proxy { process, port, host: ORIGIN, is_reverse: false })
 }

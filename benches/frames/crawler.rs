@@ -31,13 +31,7 @@ pub fn script(random: &mut Random, port: u16) -> Vec<u8> {
                 payload.resize(6 * (payload.len() / 6), 0);
                 frame(&mut octets, 4, 0, 0, &payload);
             }
-            8 => frame(
-                &mut octets,
-                9,
-                random.next() as u8,
-                stream,
-                &head(random, port),
-            ),
+            8 => frame(&mut octets, 9, random.next() as u8, stream, &head(random, port)),
             _ => frame(&mut octets, kind, random.next() as u8, of, &payload),
         }
     }
@@ -53,10 +47,7 @@ fn head(random: &mut Random, port: u16) -> Vec<u8> {
     let methods = ["GET", "HEAD", "POST", "CONNECT", "X"];
     let paths = ["/pages/page", "/private/page", "*", "", "/%", "x"];
     let mut fields = vec![
-        (
-            ":method",
-            methods[random.below(6).min(4) as usize].to_owned(),
-        ),
+        (":method", methods[random.below(6).min(4) as usize].to_owned()),
         (":scheme", "https".to_owned()),
         (":authority", authority),
         (":path", paths[random.below(6) as usize].to_owned()),
@@ -65,16 +56,8 @@ fn head(random: &mut Random, port: u16) -> Vec<u8> {
         fields.remove(random.below(4) as usize);
     }
     if random.below(3) == 0 {
-        let names = [
-            "cookie",
-            "te",
-            "content-length",
-            "connection",
-            "host",
-            ":path",
-            "X",
-            "expect",
-        ];
+        let names =
+            ["cookie", "te", "content-length", "connection", "host", ":path", "X", "expect"];
         let value = ["1", "trailers", "", "a\r\nb: c"][random.below(4) as usize];
         fields.push((names[random.below(8) as usize], value.to_owned()));
     }

@@ -67,11 +67,7 @@ impl Hostile {
                     calm: random.once_in(2),
                     random: random.fork(),
                     has_begun: Arc::clone(&has_begun),
-                    account: Account {
-                        connection: number,
-                        log: ours.clone(),
-                        rest: Vec::new(),
-                    },
+                    account: Account { connection: number, log: ours.clone(), rest: Vec::new() },
                 };
                 let tls = tls.clone();
                 tokio::spawn(async move {
@@ -145,11 +141,7 @@ impl Connection {
                 script::answer(random, place, self.calm)
             }
             SETTINGS | PING if arrived.flags & ACK == 0 && !random.once_in(20) => {
-                let payload = if arrived.kind == PING {
-                    &*arrived.payload
-                } else {
-                    &[]
-                };
+                let payload = if arrived.kind == PING { &*arrived.payload } else { &[] };
                 vec![Step::Send(frames(arrived.kind, ACK, payload))]
             }
             DATA if !random.once_in(4) => vec![Step::Send(script::room(arrived.stream))],

@@ -142,25 +142,12 @@ fn whole(random: &mut Random, place: Place) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     for _ in 0..random.below(8).saturating_sub(5) {
         let mut block = Vec::new();
-        field(
-            &mut block,
-            ":status",
-            ["100", "103"][random.below(2) as usize],
-        );
+        field(&mut block, ":status", ["100", "103"][random.below(2) as usize]);
         frames.push(one(HEADERS, END_HEADERS, stream, &block));
     }
     let declared = [("content-length", &*length)];
-    let declared = if random.once_in(2) {
-        &declared[..]
-    } else {
-        &[]
-    };
-    frames.push(one(
-        HEADERS,
-        END_HEADERS,
-        stream,
-        &head(status, place, declared),
-    ));
+    let declared = if random.once_in(2) { &declared[..] } else { &[] };
+    frames.push(one(HEADERS, END_HEADERS, stream, &head(status, place, declared)));
     for part in parts {
         frames.push(match random.once_in(4) {
             true => {
@@ -280,10 +267,7 @@ fn misdeclared(random: &mut Random, place: Place) -> Vec<Vec<u8>> {
         &["99999999999999999999"],
         &["4,4"],
     ][random.below(8) as usize];
-    let lengths: Vec<_> = lengths
-        .iter()
-        .map(|length| ("content-length", *length))
-        .collect();
+    let lengths: Vec<_> = lengths.iter().map(|length| ("content-length", *length)).collect();
     vec![
         one(HEADERS, END_HEADERS, stream, &head("200", place, &lengths)),
         one(DATA, END_STREAM, stream, b"body"),
@@ -295,20 +279,12 @@ fn oddities(random: &mut Random, stream: u32) -> Vec<Vec<u8>> {
     let of = [0, stream][random.below(2) as usize];
     match random.below(6) {
         0 => vec![settings(random)],
-        1 => vec![one(
-            WINDOW_UPDATE,
-            0,
-            of,
-            &(random.next() as u32).to_be_bytes(),
-        )],
+        1 => vec![one(WINDOW_UPDATE, 0, of, &(random.next() as u32).to_be_bytes())],
         2 => {
             let mut promise = 2_u32.to_be_bytes().to_vec();
-            for (name, value) in [
-                (":method", "GET"),
-                (":scheme", "https"),
-                (":authority", "a"),
-                (":path", "/"),
-            ] {
+            for (name, value) in
+                [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/")]
+            {
                 field(&mut promise, name, value);
             }
             vec![one(PUSH_PROMISE, END_HEADERS, stream, &promise)]

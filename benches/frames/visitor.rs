@@ -125,12 +125,7 @@ async fn ask(
         body.extend(data);
     }
     is_whole = is_whole && receiving.trailers().await.is_ok();
-    Ok(Arrived {
-        method,
-        head,
-        body,
-        is_whole,
-    })
+    Ok(Arrived { method, head, body, is_whole })
 }
 
 /// Returns the counter of a response, having compared it with what the origin sent.

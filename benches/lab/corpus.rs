@@ -53,9 +53,7 @@ const WORDS: [&str; 64] = [
     "page", "plugins", "print", "private", "product", "profile", "register", "report", "review",
     "search", "session", "shop", "static", "tag", "themes", "user", "video", "wishlist",
 ];
-const ENDINGS: [&str; 8] = [
-    ".html", ".php", ".pdf", ".aspx", ".json", ".xml", ".jpg", ".do",
-];
+const ENDINGS: [&str; 8] = [".html", ".php", ".pdf", ".aspx", ".json", ".xml", ".jpg", ".do"];
 const COMMENTS: [&str; 6] = [
     "# Directories",
     "# Files that no search engine needs",
@@ -101,17 +99,9 @@ fn wildcard(dice: &mut Dice) -> String {
 }
 
 fn rule(dice: &mut Dice, shape: Shape) -> String {
-    let field = if dice.below(8) == 0 {
-        "Allow"
-    } else {
-        "Disallow"
-    };
+    let field = if dice.below(8) == 0 { "Allow" } else { "Disallow" };
     let is_wild = shape == Shape::Wildcard && dice.below(3) > 0 || dice.below(12) == 0;
-    let path = if is_wild {
-        wildcard(dice)
-    } else {
-        literal(dice)
-    };
+    let path = if is_wild { wildcard(dice) } else { literal(dice) };
     format!("{field}: {path}\n")
 }
 
@@ -129,11 +119,8 @@ fn aside(dice: &mut Dice, text: &mut String) {
             let _ = writeln!(text, "\n{}", dice.pick(&COMMENTS));
         }
         2 if dice.below(3) == 0 => {
-            let _ = writeln!(
-                text,
-                "Sitemap: https://www.example.com/sitemap-{}.xml",
-                dice.below(100)
-            );
+            let _ =
+                writeln!(text, "Sitemap: https://www.example.com/sitemap-{}.xml", dice.below(100));
         }
         _ => {}
     }
@@ -186,27 +173,19 @@ pub fn rules(shape: Shape, count: usize) -> String {
 /// Returns paths as a crawler finds them: some begin as the file's rules do.
 pub fn paths(text: &str, count: usize) -> Vec<String> {
     let mut dice = Dice::new(text.len() as u64);
-    let rules: Vec<&str> = text
-        .lines()
-        .filter_map(|line| Some(line.split_once("llow: ")?.1))
-        .collect();
+    let rules: Vec<&str> =
+        text.lines().filter_map(|line| Some(line.split_once("llow: ")?.1)).collect();
     (0..count)
         .map(|at| {
             let [one, other] = [(); 2].map(|()| dice.pick(&WORDS));
             let number = dice.below(100_000);
             let start = match at % 4 {
-                0 => rules[dice.below(rules.len())]
-                    .replace('*', one)
-                    .replace('$', ""),
+                0 => rules[dice.below(rules.len())].replace('*', one).replace('$', ""),
                 1 => format!("/{one}/{other}-{number}/"),
                 2 => format!("/{one}/{other}/a-page-of-usual-length-{number}.html"),
                 _ => format!("/{one}.php?{other}={number}&page=2"),
             };
-            if at % 8 == 0 {
-                format!("{start}{other}")
-            } else {
-                start
-            }
+            if at % 8 == 0 { format!("{start}{other}") } else { start }
         })
         .collect()
 }

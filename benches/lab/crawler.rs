@@ -53,9 +53,7 @@ impl Crawlers {
     pub fn new(way: Way, authorities: &[&Path]) -> Crawlers {
         let mut roots = RootCertStore::empty();
         for file in authorities {
-            roots
-                .add(CertificateDer::from_pem_file(file).unwrap())
-                .unwrap();
+            roots.add(CertificateDer::from_pem_file(file).unwrap()).unwrap();
         }
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -93,9 +91,8 @@ impl Crawlers {
     /// Connects by HTTP/2. Clones of the result share the connection.
     pub async fn connect_http2(&self, host: &str, port: u16) -> io::Result<SendRequest<Bytes>> {
         let stream = self.speak_http2(host, port).await?;
-        let (streams, connection) = h2::client::handshake(stream)
-            .await
-            .map_err(io::Error::other)?;
+        let (streams, connection) =
+            h2::client::handshake(stream).await.map_err(io::Error::other)?;
         tokio::spawn(connection);
         Ok(streams)
     }
@@ -154,10 +151,7 @@ pub async fn ask_http2(streams: &mut SendRequest<Bytes>, url: &str) -> Result<u1
 
 impl Crawler {
     fn new(stream: impl Stream + 'static) -> Crawler {
-        Crawler {
-            stream: Box::new(stream),
-            buffer: Vec::with_capacity(8192),
-        }
+        Crawler { stream: Box::new(stream), buffer: Vec::with_capacity(8192) }
     }
 
     /// Sends a request and reads its answer.
@@ -173,11 +167,7 @@ impl Crawler {
         while self.buffer.len() < head + length {
             self.fill().await?;
         }
-        let body = self
-            .buffer
-            .get(head..head + length)
-            .unwrap_or_default()
-            .to_vec();
+        let body = self.buffer.get(head..head + length).unwrap_or_default().to_vec();
         self.buffer.drain(..head + length);
         Ok((answer, body))
     }
@@ -189,16 +179,11 @@ impl Crawler {
             let mut head = httparse::Response::new(&mut fields);
             let parsed = head.parse(&self.buffer).map_err(io::Error::other)?;
             if let httparse::Status::Complete(octets) = parsed {
-                let mut answer = Answer {
-                    status: head.code.unwrap_or_default(),
-                    by_proxy: false,
-                };
+                let mut answer = Answer { status: head.code.unwrap_or_default(), by_proxy: false };
                 let mut length = None;
                 for field in head.headers.iter() {
                     if field.name.eq_ignore_ascii_case("content-length") {
-                        length = std::str::from_utf8(field.value)
-                            .ok()
-                            .and_then(|n| n.parse().ok());
+                        length = std::str::from_utf8(field.value).ok().and_then(|n| n.parse().ok());
                     } else if field.name.eq_ignore_ascii_case("proxy-status") {
                         answer.by_proxy = true;
                     }

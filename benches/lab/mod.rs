@@ -41,9 +41,7 @@ pub fn is_asked_to_measure() -> bool {
 /// Returns a number from the environment.
 pub fn setting(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|_| panic!("{name}={text}: not a number")),
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}={text}: not a number")),
         Err(_) => default,
     }
 }
@@ -62,17 +60,10 @@ impl Lab {
     pub fn new(cpus: Option<&str>) -> Lab {
         let directory = tempfile::tempdir().unwrap();
         make_certificates(directory.path());
-        let words = [
-            "--role=origin".to_owned(),
-            directory.path().display().to_string(),
-        ];
+        let words = ["--role=origin".to_owned(), directory.path().display().to_string()];
         let mut origin = Process::part(&words, cpus);
         let ports = origin::Ports::read(&origin.line());
-        Lab {
-            directory,
-            origin,
-            ports,
-        }
+        Lab { directory, origin, ports }
     }
 
     /// Returns the place of the files of this lab.
@@ -186,9 +177,7 @@ fn make_certificates(directory: &Path) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    authority
-        .distinguished_name
-        .push(DnType::CommonName, "CA of a benchmark's origins");
+    authority.distinguished_name.push(DnType::CommonName, "CA of a benchmark's origins");
     let key = KeyPair::generate().unwrap();
     let certificate = authority.self_signed(&key).unwrap();
     fs::write(directory.join("origin-ca.pem"), certificate.pem()).unwrap();

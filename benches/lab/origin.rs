@@ -48,11 +48,7 @@ impl Ports {
     pub fn read(line: &str) -> Ports {
         let mut ports = line.split_whitespace().map(|port| port.parse().unwrap());
         let mut next = || ports.next().unwrap();
-        Ports {
-            http: next(),
-            https: next(),
-            http2: next(),
-        }
+        Ports { http: next(), https: next(), http2: next() }
     }
 }
 
@@ -67,15 +63,9 @@ pub struct Seen {
 impl Seen {
     /// Reads an answer of [`SEEN`].
     pub fn read(text: &str) -> Seen {
-        let mut numbers = text
-            .split_whitespace()
-            .map(|number| number.parse().unwrap());
+        let mut numbers = text.split_whitespace().map(|number| number.parse().unwrap());
         let mut next = || numbers.next().unwrap();
-        Seen {
-            robots: next(),
-            allowed: next(),
-            disallowed: next(),
-        }
+        Seen { robots: next(), allowed: next(), disallowed: next() }
     }
 }
 
@@ -101,10 +91,7 @@ fn robots_txt() -> Bytes {
 /// Serves on three free ports, which it prints, until the parent ends.
 pub fn serve(directory: &Path) {
     super::process::end_with_parent();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let counts = Arc::new(Counts::default());
         let robots = robots_txt();

@@ -63,12 +63,7 @@ impl Process {
         });
         let stdin = child.stdin.take();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        Process {
-            child,
-            stdin,
-            stdout,
-            has_panicked,
-        }
+        Process { child, stdin, stdout, has_panicked }
     }
 
     /// Tells whether the process has reported a panic.
@@ -108,11 +103,7 @@ impl Process {
         let descriptors = fs::read_dir(format!("/proc/{}/fd", self.child.id())).ok()?;
         let sockets: Vec<String> = descriptors
             .filter_map(|entry| {
-                fs::read_link(entry.ok()?.path())
-                    .ok()?
-                    .into_os_string()
-                    .into_string()
-                    .ok()
+                fs::read_link(entry.ok()?.path()).ok()?.into_os_string().into_string().ok()
             })
             .filter_map(|link| Some(link.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned()))
             .collect();
@@ -143,16 +134,8 @@ impl Process {
     /// Returns the resident memory, in octets.
     pub fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status
-            .lines()
-            .find(|line| line.starts_with("VmRSS:"))
-            .unwrap();
-        line.split_whitespace()
-            .nth(1)
-            .unwrap()
-            .parse::<u64>()
-            .unwrap()
-            * 1024
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
     }
 
     /// Returns the number of open descriptors.
@@ -191,10 +174,7 @@ pub fn end_with_parent() {
 /// Returns `(CPUs of the proxy, CPUs of everything else)`; neither with a single CPU or without `taskset`.
 pub fn cpu_sets() -> (Option<String>, Option<String>) {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
-    let pins = Command::new("taskset")
-        .arg("-V")
-        .stdout(Stdio::null())
-        .status();
+    let pins = Command::new("taskset").arg("-V").stdout(Stdio::null()).status();
     if count < 2 || pins.is_err() {
         return (None, None);
     }

@@ -22,11 +22,7 @@ pub(super) async fn ask(store: &Arc<Store>) {
     let one = store.decisions(newest(1)).await.unwrap().remove(0);
     let id = crawlgate_record::id_of(&one.entry).unwrap();
     let id = DecisionId::from_octets(*id).to_string();
-    let note = Acknowledgement {
-        time: now,
-        by: "Ada Example".to_owned(),
-        note: "seen".to_owned(),
-    };
+    let note = Acknowledgement { time: now, by: "Ada Example".to_owned(), note: "seen".to_owned() };
     let review = Review::of(&one);
     store.acknowledge(vec![review], note).await.unwrap();
     let slowest = |name: &str, took: [Duration; 3], count: usize| {
@@ -67,10 +63,7 @@ pub(super) async fn ask(store: &Arc<Store>) {
     }
     for (name, since) in [("all", None), ("a week", Some(now - DAY * 7))] {
         for key in [GroupBy::Origin, GroupBy::Reason, GroupBy::Rule] {
-            let query = DecisionQuery {
-                since,
-                ..all.clone()
-            };
+            let query = DecisionQuery { since, ..all.clone() };
             for took in &mut took {
                 let began = Instant::now();
                 store.count_by(query.clone(), key, 10).await.unwrap();
@@ -98,10 +91,7 @@ pub(super) async fn ask(store: &Arc<Store>) {
     let mut gathering = Gathering::begin(&logs, question).await.unwrap();
     while gathering.step(&logs).await.unwrap().is_some() {}
     let (config, now) = (Config::default(), Clock::system().now());
-    let trusted = Trusted {
-        keys: Vec::new().into(),
-        from: String::new(),
-    };
+    let trusted = Trusted { keys: Vec::new().into(), from: String::new() };
     let report = Report::of(&gathering, &logs, &config, &[trusted], now).await;
     let report = report.unwrap();
     let page = report.html().unwrap().len();
@@ -114,11 +104,7 @@ pub(super) async fn ask(store: &Arc<Store>) {
 
 /// Returns the query for the newest decisions.
 fn newest(limit: usize) -> DecisionQuery {
-    DecisionQuery {
-        limit,
-        newest_first: true,
-        ..DecisionQuery::default()
-    }
+    DecisionQuery { limit, newest_first: true, ..DecisionQuery::default() }
 }
 
 /// Asks what `crawlgate sql` asks, over everything and over a part.
@@ -145,10 +131,7 @@ pub(super) fn ask_by_sql(path: &Path) {
     let now = Clock::system().now();
     let text = "SELECT host, count(*) AS n FROM denials GROUP BY host ORDER BY n DESC LIMIT 10";
     for (name, since) in [("a day", Some(now - DAY)), ("everything", None)] {
-        let query = DecisionQuery {
-            since,
-            ..DecisionQuery::default()
-        };
+        let query = DecisionQuery { since, ..DecisionQuery::default() };
         let (began, mut count) = (Instant::now(), Count(0));
         let session = Session::open(path, &query).unwrap();
         session.run(text, &mut count).unwrap();

@@ -9,12 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The sources of the program: a change in one of them makes the commit dirty.
-const SOURCES: [&str; 4] = [
-    "../../src",
-    "../../crates",
-    "../../Cargo.toml",
-    "../../Cargo.lock",
-];
+const SOURCES: [&str; 4] = ["../../src", "../../crates", "../../Cargo.toml", "../../Cargo.lock"];
 
 /// Files of git that change with each commit, checkout and reset.
 const HEADS: [&str; 2] = ["HEAD", "logs/HEAD"];
@@ -29,9 +24,7 @@ fn main() {
     let has_commit = is_release && Path::new("../../.git").exists();
     if has_commit {
         // In a linked worktree they lie elsewhere. Cargo takes a missing path for one that has changed.
-        let heads = HEADS
-            .iter()
-            .filter_map(|name| git(&["rev-parse", "--git-path", name]));
+        let heads = HEADS.iter().filter_map(|name| git(&["rev-parse", "--git-path", name]));
         let sources = SOURCES.iter().map(|&name| name.to_owned());
         for path in sources.chain(heads).filter(|path| Path::new(path).exists()) {
             println!("cargo::rerun-if-changed={path}");
@@ -65,11 +58,7 @@ fn commit() -> Option<String> {
     let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
     let mut status = vec!["status", "--porcelain", "--untracked-files=all", "--"];
     status.extend(SOURCES);
-    let dirty = if git(&status)?.is_empty() {
-        ""
-    } else {
-        "-dirty"
-    };
+    let dirty = if git(&status)?.is_empty() { "" } else { "-dirty" };
     Some(commit + dirty)
 }
 
@@ -90,11 +79,7 @@ fn day(seconds: u64) -> String {
     let of_year = of_era - (365 * year + year / 4 - year / 100);
     let month = (5 * of_year + 2) / 153;
     let of_month = of_year - (153 * month + 2) / 5 + 1;
-    let (month, next_year) = if month < 10 {
-        (month + 3, 0)
-    } else {
-        (month - 9, 1)
-    };
+    let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
     let year = year + era * 400 + next_year;
     format!("{year:04}-{month:02}-{of_month:02}")
 }

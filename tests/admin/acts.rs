@@ -33,16 +33,10 @@ fn submit_with(
     let page = gate.ask("GET", "/try", &bearer(who), "").text();
     let (_, rest) = page.split_once("name=\"csrf\" value=\"").expect("a form");
     let csrf = rest.split('"').next().unwrap();
-    let body = url::form_urlencoded::Serializer::new(format!("csrf={csrf}"))
-        .extend_pairs(fields)
-        .finish();
+    let body =
+        url::form_urlencoded::Serializer::new(format!("csrf={csrf}")).extend_pairs(fields).finish();
     let form = "Content-Type: application/x-www-form-urlencoded\r\n";
-    gate.ask(
-        "POST",
-        target,
-        &format!("{}{head}{form}", bearer(who)),
-        &body,
-    )
+    gate.ask("POST", target, &format!("{}{head}{form}", bearer(who)), &body)
 }
 
 #[test]
@@ -56,37 +50,16 @@ fn an_act_is_recorded_under_the_name_of_its_user() {
     let at = |id: &str| format!("/decisions/{id}/acknowledgement");
 
     let why = problem(
-        &send(
-            &gate,
-            "viewer",
-            "POST",
-            &at(&first),
-            &json!({"by": "Eve", "note": "n"}),
-        ),
+        &send(&gate, "viewer", "POST", &at(&first), &json!({"by": "Eve", "note": "n"})),
         403,
     );
     says!(why, "viewer cannot act in the name of Eve");
     assert!(by(&first).is_null());
-    let done = send(
-        &gate,
-        "viewer",
-        "POST",
-        &at(&first),
-        &json!({"note": "seen"}),
-    );
+    let done = send(&gate, "viewer", "POST", &at(&first), &json!({"note": "seen"}));
     assert_eq!(body(&done)["acknowledged"]["by"], "viewer", "{done:?}");
     // Another user replaces only an acknowledgement that it has seen.
     let seen = body(&done)["acknowledged"].clone();
-    problem(
-        &send(
-            &gate,
-            "worker",
-            "POST",
-            &at(&first),
-            &json!({"note": "mine"}),
-        ),
-        409,
-    );
+    problem(&send(&gate, "worker", "POST", &at(&first), &json!({"note": "mine"})), 409);
     let replacing = json!({"by": "worker", "note": "mine", "replaces": seen});
     let done = send(&gate, "worker", "POST", &at(&first), &replacing);
     assert_eq!(body(&done)["acknowledged"]["by"], "worker", "{done:?}");
@@ -98,53 +71,23 @@ fn an_act_is_recorded_under_the_name_of_its_user() {
         &[("by", "Eve"), ("note", "n")],
     );
     problem(&why, 403);
-    let done = submit(
-        &gate,
-        "viewer",
-        &format!("/decisions/{second}/acknowledge"),
-        &[("note", "seen")],
-    );
+    let done =
+        submit(&gate, "viewer", &format!("/decisions/{second}/acknowledge"), &[("note", "seen")]);
     assert_eq!(done.status, 303, "{}", done.text());
-    assert_eq!(
-        done.field("set-cookie"),
-        None,
-        "there is no name to remember"
-    );
+    assert_eq!(done.field("set-cookie"), None, "there is no name to remember");
     assert_eq!(by(&second), "viewer");
-    let done = submit(
-        &gate,
-        "viewer",
-        "/denials/acknowledge/ticked",
-        &[("note", "seen"), ("id", &third)],
-    );
+    let done =
+        submit(&gate, "viewer", "/denials/acknowledge/ticked", &[("note", "seen"), ("id", &third)]);
     assert_eq!(done.status, 200, "{}", done.text());
     assert_eq!(by(&third), "viewer");
 
     let new = |by: Value| json!({"origin": "https://site.test", "pattern": "/p", "action": "deny", "until": "1d", "by": by, "reason": "r"});
-    problem(
-        &send(&gate, "worker", "POST", "/overrides", &new(json!("Ada"))),
-        403,
-    );
+    problem(&send(&gate, "worker", "POST", "/overrides", &new(json!("Ada"))), 403);
     let added = send(&gate, "worker", "POST", "/overrides", &new(Value::Null));
     assert_eq!((added.status, &body(&added)["by"]), (201, &json!("worker")));
     let id = body(&added)["id"].as_str().unwrap().to_owned();
-    problem(
-        &send(
-            &gate,
-            "worker",
-            "DELETE",
-            &format!("/overrides/{id}?by=Ada"),
-            &json!({}),
-        ),
-        403,
-    );
-    let removed = send(
-        &gate,
-        "worker",
-        "DELETE",
-        &format!("/overrides/{id}"),
-        &json!({}),
-    );
+    problem(&send(&gate, "worker", "DELETE", &format!("/overrides/{id}?by=Ada"), &json!({})), 403);
+    let removed = send(&gate, "worker", "DELETE", &format!("/overrides/{id}"), &json!({}));
     assert_eq!(removed.status, 204, "{removed:?}");
     let form = [
         ("origin", "https://site.test"),
@@ -179,26 +122,16 @@ fn an_act_is_told_before_it_is_done_with_its_path_and_its_origin() {
         document.len(),
         bearer("worker")
     ));
-    gate.wait_said(&format!(
-        "an act on an origin user=\"worker\" act=\"refresh\" origin=\"{of}\""
-    ));
+    gate.wait_said(&format!("an act on an origin user=\"worker\" act=\"refresh\" origin=\"{of}\""));
     drop(client);
     gate.wait_said("route=\"/api/v1/refresh\" path=\"/api/v1/refresh\"");
     let of = "https://site.test";
     let done = submit(&gate, "worker", "/origin/forget", &[("of", of)]);
     assert_eq!(done.status, 303, "{}", done.text());
-    gate.wait_said(&format!(
-        "an act on an origin user=\"worker\" act=\"forget\" origin=\"{of}\""
-    ));
+    gate.wait_said(&format!("an act on an origin user=\"worker\" act=\"forget\" origin=\"{of}\""));
     let id = "01KB7W3Y5E000000000VY7H1Q2";
     let document = json!({"note": "n"});
-    send(
-        &gate,
-        "viewer",
-        "POST",
-        &format!("/decisions/{id}/acknowledgement"),
-        &document,
-    );
+    send(&gate, "viewer", "POST", &format!("/decisions/{id}/acknowledgement"), &document);
     gate.wait_said(&format!("path=\"/api/v1/decisions/{id}/acknowledgement\""));
 }
 
@@ -255,25 +188,11 @@ fn the_shared_token_operates_beside_users_and_names_a_person() {
     };
     let json = "Content-Type: application/json\r\n";
     let ask = |fields: String, body: &str| {
-        gate.ask(
-            "POST",
-            "/api/v1/overrides",
-            &format!("{json}{fields}"),
-            body,
-        )
+        gate.ask("POST", "/api/v1/overrides", &format!("{json}{fields}"), body)
     };
-    let why = problem(
-        &ask(
-            format!("Authorization: Bearer {token}\r\n"),
-            &new(Value::Null),
-        ),
-        400,
-    );
+    let why = problem(&ask(format!("Authorization: Bearer {token}\r\n"), &new(Value::Null)), 400);
     assert!(why.starts_with("by is missing"), "{why}");
-    let added = ask(
-        format!("Authorization: Bearer {token}\r\n"),
-        &new(json!("Ada Example")),
-    );
+    let added = ask(format!("Authorization: Bearer {token}\r\n"), &new(json!("Ada Example")));
     assert_eq!(body(&added)["by"], "Ada Example", "{added:?}");
     // As the password to any name, also to a user's: it is no user then.
     let added = ask(basic(&format!("reader:{token}")), &new(json!("Grace")));

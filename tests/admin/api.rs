@@ -46,35 +46,17 @@ fn every_operation_answers_as_it_is_described() {
     let name = encoded(origin.url("").trim_end_matches('/'));
 
     held("get", "/status", "/status", None);
-    assert_eq!(
-        held("get", "/fleet", "/fleet", None).status,
-        404,
-        "it is alone"
-    );
+    assert_eq!(held("get", "/fleet", "/fleet", None).status, 404, "it is alone");
     held("get", "/decisions", "/decisions?limit=1", None);
     held("get", "/tallies", "/tallies?by=rule", None);
     held("get", "/report", "/report?since=1h", None);
-    let one = body(&held(
-        "get",
-        "/decisions/{id}",
-        &format!("/decisions/{id}"),
-        None,
-    ));
+    let one = body(&held("get", "/decisions/{id}", &format!("/decisions/{id}"), None));
     assert_eq!(one["record"]["id"], id);
-    let evidence = held(
-        "get",
-        "/decisions/{id}/evidence",
-        &format!("/decisions/{id}/evidence"),
-        None,
-    );
+    let evidence =
+        held("get", "/decisions/{id}/evidence", &format!("/decisions/{id}/evidence"), None);
     let evidence = body(&evidence);
     has!(evidence, {"ok": true, "held": "proven", "robots_txt": RULES});
-    let proof = held(
-        "get",
-        "/decisions/{id}/proof",
-        &format!("/decisions/{id}/proof"),
-        None,
-    );
+    let proof = held("get", "/decisions/{id}/proof", &format!("/decisions/{id}/proof"), None);
     proof.field_is("content-type", Some("application/json"));
     let proof = body(&proof);
     has!(proof, {"record.id": id, "robots.body": RULES});
@@ -95,18 +77,8 @@ fn every_operation_answers_as_it_is_described() {
     assert_eq!(evidence["hash"], leaf);
     let note = json!({"by": "Ada", "note": "seen"});
     let target = format!("/decisions/{id}/acknowledgement");
-    held(
-        "post",
-        "/decisions/{id}/acknowledgement",
-        &target,
-        Some(note.clone()),
-    );
-    held(
-        "post",
-        "/acknowledgements",
-        "/acknowledgements?verdict=deny",
-        Some(note),
-    );
+    held("post", "/decisions/{id}/acknowledgement", &target, Some(note.clone()));
+    held("post", "/acknowledgements", "/acknowledgements?verdict=deny", Some(note));
 
     held("get", "/origins", "/origins", None);
     let mapped = Origin::with_rules("User-agent: *\nSitemap: /x\nSitemap: https://new.test/\n");
@@ -114,35 +86,15 @@ fn every_operation_answers_as_it_is_described() {
     wait_until("the sitemaps to be kept", || {
         body(&held("get", "/sitemaps", "/sitemaps?limit=1", None))["next"].is_string()
     });
-    let found = body(&held(
-        "get",
-        "/origins/{origin}",
-        &format!("/origins/{name}"),
-        None,
-    ));
+    let found = body(&held("get", "/origins/{origin}", &format!("/origins/{name}"), None));
     assert_eq!(found["state"], "successful");
     let sha256 = found["robots"]["sha256"].as_str().unwrap().to_owned();
-    held(
-        "get",
-        "/origins/{origin}/fetches",
-        &format!("/origins/{name}/fetches"),
-        None,
-    );
-    let text = held(
-        "get",
-        "/snapshots/{sha256}",
-        &format!("/snapshots/{sha256}"),
-        None,
-    );
+    held("get", "/origins/{origin}/fetches", &format!("/origins/{name}/fetches"), None);
+    let text = held("get", "/snapshots/{sha256}", &format!("/snapshots/{sha256}"), None);
     assert_eq!(text.text(), RULES);
     let diff = format!("/snapshots/{sha256}/diff/{sha256}");
     held("get", "/snapshots/{sha256}/diff/{to}", &diff, None);
-    held(
-        "post",
-        "/refresh",
-        "/refresh",
-        Some(json!({"origin": origin.url("/")})),
-    );
+    held("post", "/refresh", "/refresh", Some(json!({"origin": origin.url("/")})));
     held(
         "post",
         "/check",
@@ -155,16 +107,7 @@ fn every_operation_answers_as_it_is_described() {
     held("get", "/overrides", "/overrides?all=true", None);
     let target = format!("/overrides/{}?by=Ada", added["id"].as_str().unwrap());
     assert_eq!(held("delete", "/overrides/{id}", &target, None).status, 204);
-    assert_eq!(
-        held(
-            "delete",
-            "/origins/{origin}",
-            &format!("/origins/{name}"),
-            None
-        )
-        .status,
-        204
-    );
+    assert_eq!(held("delete", "/origins/{origin}", &format!("/origins/{name}"), None).status, 204);
 
     // The same for requests with a mistake.
     #[rustfmt::skip] // one row, one case
@@ -207,19 +150,11 @@ fn an_unknown_path_and_a_wrong_method_are_problems_too() {
     problem(&gate.get("/api/v2/status"), 404);
     let answer = gate.ask("DELETE", "/api/v1/status", "", "");
     problem(&answer, 405);
-    assert!(
-        answer
-            .field("allow")
-            .is_some_and(|allow| allow.contains("GET")),
-        "{answer:?}"
-    );
+    assert!(answer.field("allow").is_some_and(|allow| allow.contains("GET")), "{answer:?}");
     problem(&gate.ask("PUT", "/api/v1/overrides", "", "{}"), 405);
     let json = "Content-Type: application/json\r\n";
     problem(&gate.ask("POST", "/api/v1/overrides", json, "{"), 400);
-    problem(
-        &gate.ask("POST", "/api/v1/overrides", json, "{\"colour\":1}"),
-        422,
-    );
+    problem(&gate.ask("POST", "/api/v1/overrides", json, "{\"colour\":1}"), 422);
     let answer = gate.get("/api/v1/origins/%FF");
     problem(&answer, 400);
 }
@@ -236,11 +171,7 @@ fn a_check_says_what_the_command_says_and_records_nothing() {
     has!(judged, {"verdict": "deny", "line": 3});
     let fetched = origin.robots_fetches();
     assert_eq!(body(&gate.post("/check", &question))["verdict"], "deny");
-    assert_eq!(
-        origin.robots_fetches(),
-        fetched,
-        "a cached robots.txt is not fetched again"
-    );
+    assert_eq!(origin.robots_fetches(), fetched, "a cached robots.txt is not fetched again");
     assert_eq!(origin.seen_but_robots(), [""; 0]);
 
     let pasted = json!({"url": url, "robots": "User-agent: *\nAllow: /\n"});
@@ -248,11 +179,7 @@ fn a_check_says_what_the_command_says_and_records_nothing() {
     let prohibited = body(&gate.post("/check", &json!({"url": "http://10.0.0.1/a"})));
     assert_eq!(prohibited["reason"], "address_prohibited", "{prohibited}");
     gate.process.passes(&origin.url("/open"));
-    assert_eq!(
-        gate.wait_records(1).len(),
-        1,
-        "only the request is recorded"
-    );
+    assert_eq!(gate.wait_records(1).len(), 1, "only the request is recorded");
 }
 
 #[test]

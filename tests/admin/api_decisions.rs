@@ -11,9 +11,8 @@ fn decisions_come_by_page_and_by_condition() {
     let origin = Origin::with_rules(RULES);
     let gate = AdminGate::open();
     gate.process.passes(&origin.url("/open"));
-    let mut ids: Vec<String> = (0..5)
-        .map(|n| gate.deny(&origin, &format!("/private/{n}")))
-        .collect();
+    let mut ids: Vec<String> =
+        (0..5).map(|n| gate.deny(&origin, &format!("/private/{n}"))).collect();
     decisions(&gate, "", 6);
 
     let walk = |order: &str| {
@@ -21,9 +20,7 @@ fn decisions_come_by_page_and_by_condition() {
         let mut cursor = String::new();
         for page in 0.. {
             assert!(page < 4, "it does not end");
-            let page = gate.api(&format!(
-                "/decisions?verdict=deny&limit=2&order={order}{cursor}"
-            ));
+            let page = gate.api(&format!("/decisions?verdict=deny&limit=2&order={order}{cursor}"));
             for item in page["items"].as_array().unwrap() {
                 found.push(item["record"]["id"].as_str().unwrap().to_owned());
             }
@@ -37,13 +34,8 @@ fn decisions_come_by_page_and_by_condition() {
     assert_eq!(walk("oldest"), ids);
     ids.reverse();
     assert_eq!(walk("newest"), ids);
-    let next = gate.api("/decisions?limit=2")["next"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let other = gate.get(&format!(
-        "/api/v1/decisions?limit=2&order=oldest&cursor={next}"
-    ));
+    let next = gate.api("/decisions?limit=2")["next"].as_str().unwrap().to_owned();
+    let other = gate.get(&format!("/api/v1/decisions?limit=2&order=oldest&cursor={next}"));
     let why = problem(&other, 400);
     says!(why, "cursor is not from this list");
 
@@ -55,23 +47,13 @@ fn decisions_come_by_page_and_by_condition() {
     ];
     for (condition, count) in conditions {
         let page = gate.api(&format!("/decisions?{condition}"));
-        assert_eq!(
-            page["items"].as_array().unwrap().len(),
-            count,
-            "{condition}"
-        );
+        assert_eq!(page["items"].as_array().unwrap().len(), count, "{condition}");
     }
     let (code, listed, _) = gate.beside("log", &["--json", "--verdict", "deny"]);
-    assert_eq!(
-        (code, listed.lines().count()),
-        (Some(0), 5),
-        "the command says the same"
-    );
+    assert_eq!((code, listed.lines().count()), (Some(0), 5), "the command says the same");
 
     let tallies = gate.api("/tallies?by=rule&verdict=deny");
-    let [tally] = &tallies["items"].as_array().unwrap()[..] else {
-        panic!("one rule: {tallies}")
-    };
+    let [tally] = &tallies["items"].as_array().unwrap()[..] else { panic!("one rule: {tallies}") };
     has!(tally, {"count": 5, "key.1": "Disallow: /private"});
 }
 
@@ -92,9 +74,7 @@ fn failed_requests_are_found_apart_from_denials() {
     says!(listed, &failed);
     let overview = gate.get("/").text();
     // The tile leads to what it counts: since the start of the process.
-    let mut links = overview
-        .split("href=\"")
-        .filter_map(|rest| rest.split('"').next());
+    let mut links = overview.split("href=\"").filter_map(|rest| rest.split('"').next());
     let link = links.find(|link| link.contains("failed=true"));
     let link = link.expect("a link to failed exchanges");
     let page = gate.get(&link.replace("&#38;", "&")).text();
@@ -117,10 +97,7 @@ fn an_acknowledgement_stays_until_it_is_replaced_on_purpose() {
     says!(why, "by Ada");
     let seen = body(&noted)["acknowledged"].clone();
     let by = |by: &str, seen: &serde_json::Value| {
-        gate.post(
-            &target,
-            &json!({"by": by, "note": "mine", "replaces": seen}),
-        )
+        gate.post(&target, &json!({"by": by, "note": "mine", "replaces": seen}))
     };
     assert_eq!(body(&by("Grace", &seen))["acknowledged"]["by"], "Grace");
     // Another reviewer still sees the note of Ada.
@@ -131,28 +108,18 @@ fn an_acknowledgement_stays_until_it_is_replaced_on_purpose() {
     has!(kept, {"by": "Grace", "note": "mine"});
     let wrong = json!({"time": "then", "by": "Grace", "note": "mine"});
     assert!(problem(&by("Eve", &wrong), 400).starts_with("replaces "));
-    assert_eq!(
-        gate.api("/decisions?acknowledged=true")["items"]
-            .as_array()
-            .unwrap()
-            .len(),
-        1
-    );
+    assert_eq!(gate.api("/decisions?acknowledged=true")["items"].as_array().unwrap().len(), 1);
 }
 
 #[test]
 fn all_decisions_of_a_condition_are_acknowledged_at_once() {
     let origin = Origin::with_rules(RULES);
     let gate = AdminGate::open();
-    let ids: Vec<String> = ["a", "b", "c"]
-        .map(|name| gate.deny(&origin, &format!("/private/{name}")))
-        .into();
+    let ids: Vec<String> =
+        ["a", "b", "c"].map(|name| gate.deny(&origin, &format!("/private/{name}"))).into();
     decisions(&gate, "", 3);
     let note = |by: &str| json!({"by": by, "note": "a letter is sent"});
-    let one = gate.post(
-        &format!("/decisions/{}/acknowledgement", ids[0]),
-        &note("Ada"),
-    );
+    let one = gate.post(&format!("/decisions/{}/acknowledgement", ids[0]), &note("Ada"));
     assert_eq!(one.status, 200, "{one:?}");
 
     for (target, says) in [
@@ -170,10 +137,7 @@ fn all_decisions_of_a_condition_are_acknowledged_at_once() {
         |count| json!({"acknowledged": count, "refused": 0, "conflicts": [], "complete": true});
     assert_eq!(done, expected(2));
     let by = |id: &str| gate.api(&format!("/decisions/{id}"))["acknowledged"]["by"].clone();
-    assert_eq!(
-        [by(&ids[0]), by(&ids[1]), by(&ids[2])],
-        ["Ada", "Grace", "Grace"]
-    );
+    assert_eq!([by(&ids[0]), by(&ids[1]), by(&ids[2])], ["Ada", "Grace", "Grace"]);
     assert_eq!(body(&gate.post(target, &note("Grace"))), expected(0));
     let replacing = json!({"by": "Grace", "note": "a letter is sent", "replace": true});
     // Those of Grace say the same already.
@@ -195,9 +159,7 @@ fn an_override_decides_the_next_request() {
     let place = added.field("location").unwrap();
     assert_eq!(place, format!("/api/v1/overrides/{id}"));
     gate.process.get(&url).is_origins(200, "page /private/a");
-    gate.record("the override", |record| {
-        record["reason"] == "operator_allow"
-    });
+    gate.record("the override", |record| record["reason"] == "operator_allow");
 
     has!(gate.api("/overrides"), {"items.0.reason": "a letter"});
     let (_, told, _) = gate.beside("override", &["list"]);
@@ -207,14 +169,8 @@ fn an_override_decides_the_next_request() {
     assert_eq!(removed.status, 204, "{removed:?}");
     gate.denied(&gate.process.get(&url));
     assert_eq!(gate.api("/overrides")["items"], json!([]));
-    assert_eq!(
-        gate.api("/overrides?all=true")["items"][0]["removed_by"],
-        "Grace"
-    );
-    problem(
-        &gate.ask("DELETE", &format!("{place}?by=Grace"), "", ""),
-        404,
-    );
+    assert_eq!(gate.api("/overrides?all=true")["items"][0]["removed_by"], "Grace");
+    problem(&gate.ask("DELETE", &format!("{place}?by=Grace"), "", ""), 404);
 
     #[rustfmt::skip] // one row, one case
     let mistakes = [
@@ -233,9 +189,6 @@ fn an_override_decides_the_next_request() {
 #[test]
 fn an_override_of_the_configuration_cannot_be_removed_here() {
     let gate = AdminGate::with(|setup| setup.set("policy", "mode", "\"enforce\""));
-    let why = problem(
-        &gate.ask("DELETE", "/api/v1/overrides/config-1?by=Ada", "", ""),
-        409,
-    );
+    let why = problem(&gate.ask("DELETE", "/api/v1/overrides/config-1?by=Ada", "", ""), 409);
     says!(why, "config.toml");
 }

@@ -23,19 +23,10 @@ fn an_origin_is_fetched_anew_compared_and_forgotten() {
     gate.denied(&gate.process.get(&origin.url("/b")));
     let fetches = gate.api(&format!("/origins/{}/fetches", encoded(&name)));
     let digest = |n: usize| fetches["items"][n]["sha256"].as_str().unwrap().to_owned();
-    let diff = gate.get(&format!(
-        "/api/v1/snapshots/{}/diff/{}",
-        digest(1),
-        digest(0)
-    ));
+    let diff = gate.get(&format!("/api/v1/snapshots/{}/diff/{}", digest(1), digest(0)));
     says!(diff.text(), "-Disallow: /a\n+Disallow: /b\n");
     let failed = body(&gate.post("/refresh", &json!({"origin": name})));
-    assert!(
-        failed["failure"]
-            .as_str()
-            .is_some_and(|why| why.contains("503")),
-        "{failed}"
-    );
+    assert!(failed["failure"].as_str().is_some_and(|why| why.contains("503")), "{failed}");
 
     let place = format!("/api/v1/origins/{}", encoded(&name));
     assert_eq!(gate.ask("DELETE", &place, "", "").status, 204);
@@ -52,19 +43,16 @@ fn origins_come_by_page() {
     for origin in &origins {
         gate.process.passes(&origin.url("/a"));
     }
-    let mut names: Vec<String> = origins
-        .iter()
-        .map(|origin| origin.url("").trim_end_matches('/').to_owned())
-        .collect();
+    let mut names: Vec<String> =
+        origins.iter().map(|origin| origin.url("").trim_end_matches('/').to_owned()).collect();
     names.sort_unstable();
     wait_until("the origins to be kept", || {
         gate.api("/origins")["items"].as_array().unwrap().len() == 3
     });
     let first = gate.api("/origins?limit=2&state=successful&containing=site");
     let next = first["next"].as_str().unwrap();
-    let second = gate.api(&format!(
-        "/origins?limit=2&state=successful&containing=site&cursor={next}"
-    ));
+    let second =
+        gate.api(&format!("/origins?limit=2&state=successful&containing=site&cursor={next}"));
     let found: Vec<&str> = [&first, &second]
         .iter()
         .flat_map(|page| page["items"].as_array().unwrap())
@@ -79,10 +67,8 @@ fn origins_come_by_page() {
 fn sitemaps_come_by_page_as_the_command_lists_them() {
     let rules = "User-agent: *\nDisallow: /shut\n\nUser-agent: ExampleBot\nDisallow: /open\n";
     let judging = Origin::with_rules(rules);
-    let lines: String = ["/open", "/shut"]
-        .iter()
-        .map(|path| format!("Sitemap: {}\n", judging.url(path)))
-        .collect();
+    let lines: String =
+        ["/open", "/shut"].iter().map(|path| format!("Sitemap: {}\n", judging.url(path))).collect();
     let mapped = Origin::with_rules(&format!("{lines}Sitemap: https://new.test/\nSitemap: /x\n"));
     let gate = AdminGate::open();
     for origin in [&judging, &mapped] {
@@ -115,10 +101,7 @@ fn sitemaps_come_by_page_as_the_command_lists_them() {
 
     // Page by page, it is what the command prints.
     let told = gate.succeeds("origins", &["sitemaps", "--json"]);
-    let told: Vec<Value> = told
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mut found = Vec::new();
     let mut query = "?limit=1".to_owned();
     let next = loop {
@@ -131,9 +114,6 @@ fn sitemaps_come_by_page_as_the_command_lists_them() {
         assert!(found.len() <= told.len(), "{found:?}");
     };
     assert_eq!((found, next), (told, Value::Null));
-    let other = gate.api("/origins?limit=1")["next"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let other = gate.api("/origins?limit=1")["next"].as_str().unwrap().to_owned();
     problem(&gate.get(&format!("/api/v1/sitemaps?cursor={other}")), 400);
 }

@@ -32,13 +32,7 @@ impl Fleet {
             setup.set("audit", "collection", &format!("{place:?}"));
         });
         let third = denied(&own, &origin, "/private/c");
-        let fleet = Self {
-            collector,
-            own,
-            others,
-            origin,
-            ids: [first, second, third],
-        };
+        let fleet = Self { collector, own, others, origin, ids: [first, second, third] };
         fleet.collector.collect_of(&fleet.others);
         fleet
     }
@@ -53,9 +47,7 @@ impl Fleet {
 fn told(page: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let items = page["items"].as_array().unwrap().iter();
-    items
-        .map(|item| (text(&item["log"]), text(&item["record"]["id"])))
-        .collect()
+    items.map(|item| (text(&item["log"]), text(&item["record"]["id"]))).collect()
 }
 
 #[test]
@@ -103,12 +95,7 @@ fn the_api_reads_the_logs_that_are_named() {
     let place = fleet.collector.folder.path().join("evidence.json");
     fs::write(&place, file.to_string()).unwrap();
     let (_, key, _) = fleet.others[1].beside("audit", &["key"]);
-    let words = [
-        "verify-evidence",
-        place.to_str().unwrap(),
-        "--key",
-        key.trim(),
-    ];
+    let words = ["verify-evidence", place.to_str().unwrap(), "--key", key.trim()];
     fleet.own.succeeds("audit", &words);
 
     let report = fleet.own.api("/report?since=1h&log=*");
@@ -117,22 +104,15 @@ fn the_api_reads_the_logs_that_are_named() {
     assert_eq!(fleet.own.api("/report?since=1h")["summary"]["denied"], 1);
 
     let note = serde_json::json!({"by": "Ada", "note": "x"});
-    let refused = fleet
-        .own
-        .post(&format!("/decisions/{b}/acknowledgement"), &note);
+    let refused = fleet.own.post(&format!("/decisions/{b}/acknowledgement"), &note);
     problem(&refused, 404);
-    let taken = fleet
-        .own
-        .post(&format!("/decisions/{c}/acknowledgement"), &note);
+    let taken = fleet.own.post(&format!("/decisions/{c}/acknowledgement"), &note);
     assert_eq!(taken.status, 200, "{}", taken.text());
     for (log, status, said) in [
         ("par,london", 404, "there is no log of this name"),
         ("logs.", 404, "more than one log has this in its name"),
     ] {
-        let why = problem(
-            &fleet.own.get(&format!("/api/v1/decisions?log={log}")),
-            status,
-        );
+        let why = problem(&fleet.own.get(&format!("/api/v1/decisions?log={log}")), status);
         says!(why, said);
     }
     // A log that grows is read further.
@@ -225,19 +205,9 @@ fn a_damaged_copy_is_told_and_harms_no_other() {
     assert_eq!(report["summary"]["denied"], 2);
     assert!(report["logs"][1]["unread"].is_string(), "{report}");
     let shown = fleet.own.get("/denials?log=*").text();
-    says!(
-        shown,
-        "The log logs.example/fra-1 could not be read",
-        &**a,
-        &**c
-    );
+    says!(shown, "The log logs.example/fra-1 could not be read", &**a, &**c);
     let refused = fleet.own.get("/denials/export?format=csv&log=*");
-    assert_eq!(
-        refused.status,
-        503,
-        "a file would not tell: {}",
-        refused.text()
-    );
+    assert_eq!(refused.status, 503, "a file would not tell: {}", refused.text());
     assert_eq!(fleet.decisions("").len(), 1, "and its own is read");
 
     fs::remove_file(&place).unwrap();

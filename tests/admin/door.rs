@@ -33,11 +33,7 @@ fn every_answer_forbids_what_its_page_does_not_need() {
             ("cross-origin-opener-policy", "same-origin"),
             ("cross-origin-resource-policy", "same-origin"),
         ] {
-            assert_eq!(
-                answer.field(field).as_deref(),
-                Some(value),
-                "{field}: {answer:?}"
-            );
+            assert_eq!(answer.field(field).as_deref(), Some(value), "{field}: {answer:?}");
         }
         assert!(answer.field("access-control-allow-origin").is_none());
     }
@@ -78,10 +74,7 @@ fn a_token_opens_and_nothing_else_does() {
     let file = gate.setup.dir().join("admin.token");
     let token = fs::read_to_string(&file).expect("it was made");
     let token = token.trim();
-    assert_eq!(
-        fs::metadata(&file).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let ask = |fields: &str| gate.ask("GET", "/api/v1/status", fields, "");
 
     let answer = ask("");
@@ -89,10 +82,7 @@ fn a_token_opens_and_nothing_else_does() {
     let challenges = answer.head.all("www-authenticate");
     assert!(challenges[0].starts_with("Basic "), "{challenges:?}");
     assert!(challenges[1].starts_with("Bearer "), "{challenges:?}");
-    assert_eq!(
-        ask(&format!("Authorization: Bearer {token}\r\n")).status,
-        200
-    );
+    assert_eq!(ask(&format!("Authorization: Bearer {token}\r\n")).status, 200);
     let wrong = token.replace(&token[..1], "g");
     for fields in [
         format!("Authorization: Bearer {wrong}\r\n"),
@@ -153,14 +143,8 @@ fn what_comes_from_another_sites_page_changes_nothing() {
         problem(&answer, status);
     }
     assert_eq!(gate.api("/overrides")["items"], json!([]));
-    let own = format!(
-        "{json}Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n",
-        gate.address
-    );
-    assert_eq!(
-        gate.ask("POST", "/api/v1/overrides", &own, &body).status,
-        201
-    );
+    let own = format!("{json}Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n", gate.address);
+    assert_eq!(gate.ask("POST", "/api/v1/overrides", &own, &body).status, 201);
 }
 
 #[test]
@@ -173,10 +157,7 @@ fn a_question_is_bounded() {
     let robots = "\u{1}".repeat(300 * 1024);
     let question = json!({"url": "https://site.test/", "robots": robots}).to_string();
     assert!(question.len() > 1024 * 1024);
-    assert_eq!(
-        gate.ask("POST", "/api/v1/check", json, &question).status,
-        200
-    );
+    assert_eq!(gate.ask("POST", "/api/v1/check", json, &question).status, 200);
     let question = "x".repeat(3 * 1024 * 1024);
     problem(&gate.ask("POST", "/api/v1/check", json, &question), 413);
     let path = "a".repeat(100_000);
@@ -203,8 +184,7 @@ fn a_client_that_holds_connections_delays_no_other() {
     assert_eq!(held[0].read_to_string(&mut text).unwrap_or(0), 0, "{text}");
     // The other connections still get answers.
     let last = held.last_mut().unwrap();
-    last.write_all(b"Host: x\r\nConnection: close\r\n\r\n")
-        .unwrap();
+    last.write_all(b"Host: x\r\nConnection: close\r\n\r\n").unwrap();
     last.read_to_string(&mut text).unwrap();
     assert!(text.starts_with("HTTP/1.1 200"), "{text}");
 }
@@ -215,9 +195,7 @@ fn undecided(gate: &AdminGate, origin: &Origin, latch: &Latch, hosts: &[&str]) -
         let url = origin.url_as(host, "/page");
         let mut wire = Wire::connect(gate.address);
         let own = gate.address;
-        wire.send(format!(
-            "GET /decide?url={url} HTTP/1.1\r\nHost: {own}\r\n\r\n"
-        ));
+        wire.send(format!("GET /decide?url={url} HTTP/1.1\r\nHost: {own}\r\n\r\n"));
         wire
     };
     let wires = hosts.iter().map(ask).collect();
@@ -231,16 +209,8 @@ fn decisions_that_wait_leave_room_for_others() {
     let rules = "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n";
     let slow = || Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(rules)]);
 
-    let (origin, gate) = (
-        slow(),
-        AdminGate::with(|setup| setup.set("admin", "connections", "4")),
-    );
-    let mut waiting = undecided(
-        &gate,
-        &origin,
-        &latch,
-        &["site.test", "other.test", "third.test"],
-    );
+    let (origin, gate) = (slow(), AdminGate::with(|setup| setup.set("admin", "connections", "4")));
+    let mut waiting = undecided(&gate, &origin, &latch, &["site.test", "other.test", "third.test"]);
     let url = origin.url("/page");
     let one_more = gate.get(&format!("/decide?url={url}"));
     let why = problem(&one_more, 503);
@@ -301,10 +271,7 @@ fn an_unusable_configuration_is_refused_at_the_start() {
         String::from_utf8(output.stderr).unwrap()
     };
     let taken = ended(&|setup| setup.set("admin", "address", &format!("\"{}\"", gate.address)));
-    says!(
-        taken,
-        &format!("cannot serve the console at {}", gate.address)
-    );
+    says!(taken, &format!("cannot serve the console at {}", gate.address));
     says!(taken, "[admin] address");
     lacks!(taken, "listening on"; "no crawler is let in");
 

@@ -29,10 +29,7 @@ fn a_gate_that_listens_and_records_is_ready() {
         .iter()
         .map(|check| check["name"].as_str().unwrap())
         .collect();
-    assert_eq!(
-        names,
-        ["listeners", "draining", "store", "log", "ca", "fleet"]
-    );
+    assert_eq!(names, ["listeners", "draining", "store", "log", "ca", "fleet"]);
     let (code, told, error) = gate.beside("ready", &[]);
     assert_eq!((code, &*told, &*error), (Some(0), "ready\n", ""));
 }
@@ -48,10 +45,7 @@ fn a_health_check_needs_neither_console_nor_token() {
     };
     let (code, why) = told(&setup);
     assert_eq!(code, Some(1), "{why}");
-    assert!(
-        why.starts_with("not ready: no crawlgate listens at "),
-        "{why}"
-    );
+    assert!(why.starts_with("not ready: no crawlgate listens at "), "{why}");
     let gate = CrawlgateProcess::with(|setup| {
         setup.set("admin", "address", "\"\"");
         setup.set("admin", "token_file", "\"admin.token\"");
@@ -80,9 +74,7 @@ fn a_gate_with_unix_sockets_alone_is_ready() {
     setup.tables("[[listener]]\nname = 'local'\nunix = 'gate.sock'\n");
     let said = setup.dir().join("said");
     let mut command = setup.command("serve");
-    let command = command
-        .stdout(Stdio::null())
-        .stderr(File::create(&said).unwrap());
+    let command = command.stdout(Stdio::null()).stderr(File::create(&said).unwrap());
     let _gate = Killed(command.spawn().unwrap());
     let address: SocketAddr = eventually("the gate to listen", || {
         let said = fs::read_to_string(&said).unwrap();
@@ -109,17 +101,13 @@ fn a_gate_that_is_about_to_end_lives_and_is_not_ready() {
     let latch = Latch::new();
     let origin = Origin::with_rules("").on(
         "/slow",
-        [Reply::silent()
-            .wait(&latch)
-            .send("HTTP/1.1 204 No\r\nConnection: close\r\n\r\n")],
+        [Reply::silent().wait(&latch).send("HTTP/1.1 204 No\r\nConnection: close\r\n\r\n")],
     );
     let mut gate = AdminGate::open();
     // A request in progress delays its end.
     let mut wire = gate.connect();
     let url = origin.url("/slow");
-    wire.send(format!(
-        "GET {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot\r\n\r\n"
-    ));
+    wire.send(format!("GET {url} HTTP/1.1\r\nHost: x\r\nUser-Agent: TestBot\r\n\r\n"));
     latch.arrivals(1);
     gate.signal(Signal::TERM);
     gate.until(503, "/ready");
@@ -139,10 +127,7 @@ fn a_gate_that_is_about_to_end_lives_and_is_not_ready() {
     latch.open();
     assert_eq!(wire.response("GET").status, 204);
     assert!(gate.process.wait().success());
-    assert!(
-        std::net::TcpStream::connect(gate.address).is_err(),
-        "it answers no more"
-    );
+    assert!(std::net::TcpStream::connect(gate.address).is_err(), "it answers no more");
 }
 
 #[test]

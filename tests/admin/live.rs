@@ -48,10 +48,7 @@ impl Feed {
         let (mut event, mut line) = (String::new(), String::new());
         loop {
             line.clear();
-            assert!(
-                self.0.read_line(&mut line).unwrap() > 0,
-                "the feed has ended"
-            );
+            assert!(self.0.read_line(&mut line).unwrap() > 0, "the feed has ended");
             if let Some(name) = line.strip_prefix("event: ") {
                 event = name.trim().to_owned();
             }
@@ -69,11 +66,7 @@ fn a_watcher_sees_each_decision_kept_or_not() {
     let mut feed = Feed::open(&gate, "");
     gate.process.passes(&origin.url("/open"));
     let (event, seen) = feed.next();
-    assert_eq!(
-        (&*event, &seen["recorded"]),
-        ("decision", &Value::Bool(false)),
-        "{seen}"
-    );
+    assert_eq!((&*event, &seen["recorded"]), ("decision", &Value::Bool(false)), "{seen}");
     assert_eq!(seen["record"]["url"], origin.url("/open"));
     let id = gate.deny(&origin, "/private/a");
     let (_, seen) = feed.next();

@@ -20,10 +20,8 @@ fn the_proxy_the_api_and_the_command_answer_by_one_copy_of_a_robots_txt() {
         assert_eq!(error, "", "{words:?}");
         (code, said)
     };
-    let judges_by_it = format!(
-        "the gate here judges by it: `crawlgate origins refresh {}`",
-        origin.url("")
-    );
+    let judges_by_it =
+        format!("the gate here judges by it: `crawlgate origins refresh {}`", origin.url(""));
     gate.denied(&gate.process.get(&url));
     // The origin changes its file, and no copy is due.
     origin.script("/robots.txt", [Reply::ok("User-agent: *\nAllow: /\n")]);
@@ -33,18 +31,9 @@ fn the_proxy_the_api_and_the_command_answer_by_one_copy_of_a_robots_txt() {
     assert_eq!(code, Some(1), "{said}");
     says!(said, " ago), with TestBot crawlgate/", &judges_by_it);
     let line = question.to_string() + "\n";
-    let output = gate
-        .setup
-        .command("check")
-        .arg("--jsonl")
-        .stdin(Stdio::piped())
-        .spawn();
+    let output = gate.setup.command("check").arg("--jsonl").stdin(Stdio::piped()).spawn();
     let mut bulk = output.unwrap();
-    bulk.stdin
-        .take()
-        .unwrap()
-        .write_all(line.as_bytes())
-        .unwrap();
+    bulk.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
     let answer = bulk.wait_with_output().unwrap().stdout;
     let answer: Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!(answer["verdict"], "deny", "{answer}");

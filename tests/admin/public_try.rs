@@ -104,10 +104,7 @@ fn the_page_and_its_style_are_served_and_nothing_else() {
     for answer in [form, style, nowhere, posted] {
         let policy = answer.field("content-security-policy").unwrap_or_default();
         let expected = "default-src 'none'; style-src 'self'; form-action 'self'; ";
-        assert!(
-            policy.starts_with(expected) && !policy.contains("script"),
-            "{policy}"
-        );
+        assert!(policy.starts_with(expected) && !policy.contains("script"), "{policy}");
         for (field, value) in [
             ("x-content-type-options", "nosniff"),
             ("x-frame-options", "DENY"),
@@ -134,16 +131,10 @@ fn a_private_address_is_asked_for_nothing_whatever_crawlers_may() {
     let process = &public.gate.process;
     process.denies(&origin.url("/private"));
     let connections = origin.connections();
-    let mut urls: Vec<String> = [
-        "site.test",
-        "127.0.0.1",
-        "localhost",
-        "[::1]",
-        "0x7f.1",
-        "[::ffff:127.0.0.1]",
-    ]
-    .map(|host| origin.url_as(host, "/private"))
-    .into();
+    let mut urls: Vec<String> =
+        ["site.test", "127.0.0.1", "localhost", "[::1]", "0x7f.1", "[::ffff:127.0.0.1]"]
+            .map(|host| origin.url_as(host, "/private"))
+            .into();
     urls.extend([
         origin.url("/robots.txt"),
         format!("http://{}/api/v1/status", public.gate.address),
@@ -188,10 +179,7 @@ fn each_address_asks_at_its_rate() {
     let wait: u64 = refused.field("retry-after").unwrap().parse().unwrap();
     assert!((1..=31).contains(&wait), "{wait}");
     assert_eq!(public.ask("GET", "/try").status, 200);
-    assert_eq!(
-        (public.count("limited"), public.count("not_public")),
-        (1, 2)
-    );
+    assert_eq!((public.count("limited"), public.count("not_public")), (1, 2));
 }
 
 #[test]
@@ -225,10 +213,7 @@ fn a_public_site_is_judged_by_its_robots_txt_alone() {
         .unwrap();
     let said = String::from_utf8_lossy(&inside.stdout);
     let error = String::from_utf8_lossy(&inside.stderr);
-    assert!(
-        inside.status.success() && said.contains("1 passed"),
-        "{said}\n{error}"
-    );
+    assert!(inside.status.success() && said.contains("1 passed"), "{said}\n{error}");
 }
 
 /// Starts the site at a port, and returns the requests that it has seen. Names that begin with `to-PORT` redirect there.
@@ -239,9 +224,7 @@ fn site(port: u16) -> Arc<Mutex<Vec<String>>> {
     thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
             let lines = BufReader::new(stream.try_clone().unwrap()).lines();
-            let head = lines
-                .map_while(Result::ok)
-                .take_while(|line| !line.is_empty());
+            let head = lines.map_while(Result::ok).take_while(|line| !line.is_empty());
             let head: Vec<String> = head.collect();
             let (status, body) = match head[0].split(' ').nth(1).unwrap() {
                 "/robots.txt" => ("200 OK", RULES),
@@ -302,11 +285,7 @@ fn inside_a_namespace() {
         assert!(!page.contains(kept), "{kept}: {page}");
     }
     let page = public.judged(&at("/private/open"), "");
-    says!(
-        page,
-        "<span class=\"verdict allow\">",
-        "Allow: /private/open"
-    );
+    says!(page, "<span class=\"verdict allow\">", "Allow: /private/open");
     {
         let seen = seen.lock().unwrap();
         assert_eq!(seen.len(), 1, "one fetch, no page: {seen:?}");
@@ -330,10 +309,7 @@ fn inside_a_namespace() {
     let page = public.judged("http://inside.example/", "");
     says!(page, NOT_PUBLIC);
     // A reload holds here, too.
-    public
-        .gate
-        .process
-        .reload(|setup| setup.set("egress", "deny", "[\"site.example\"]"));
+    public.gate.process.reload(|setup| setup.set("egress", "deny", "[\"site.example\"]"));
     let page = public.judged(&at("/private/x"), "");
     says!(page, NOT_PUBLIC);
 }

@@ -66,13 +66,10 @@ fn routes_of_the_source() -> BTreeSet<(String, String)> {
                 let handlers = rest[..end].split(")\n").next().unwrap();
                 says!(handlers, '('; "a handler in the place: {target}");
                 for method in METHODS {
-                    let is_there = handlers
-                        .match_indices(&format!("{method}("))
-                        .any(|(at, _)| {
-                            !handlers[..at].ends_with(|c: char| {
-                                c.is_ascii_alphanumeric() || c == '_' || c == ':'
-                            })
-                        });
+                    let is_there = handlers.match_indices(&format!("{method}(")).any(|(at, _)| {
+                        !handlers[..at]
+                            .ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':')
+                    });
                     if is_there {
                         found.insert((method.to_owned(), format!("{base}{target}")));
                     }
@@ -86,10 +83,8 @@ fn routes_of_the_source() -> BTreeSet<(String, String)> {
 #[test]
 fn every_act_takes_the_role_that_the_table_says() {
     let gate = gate_with(&users());
-    let told: BTreeSet<(String, String)> = ACTS
-        .iter()
-        .map(|(method, path, _)| ((*method).to_owned(), (*path).to_owned()))
-        .collect();
+    let told: BTreeSet<(String, String)> =
+        ACTS.iter().map(|(method, path, _)| ((*method).to_owned(), (*path).to_owned())).collect();
     assert_eq!(routes_of_the_source(), told, "each act has a role");
     let described = see(&gate, "/openapi.json");
     for (path, operations) in described["paths"].as_object().unwrap() {
@@ -104,11 +99,7 @@ fn every_act_takes_the_role_that_the_table_says() {
             .replace("{id}", "01KB7W3Y5E000000000VY7H1Q2")
             .replace("{origin}", "https%3A%2F%2Fnobody.test")
             .replace("{*path}", "x");
-        let method = if *method == "any" {
-            "PATCH"
-        } else {
-            &*method.to_uppercase()
-        };
+        let method = if *method == "any" { "PATCH" } else { &*method.to_uppercase() };
         let needed = roles.iter().position(|one| one == role).unwrap();
         for (place, who) in ["reader", "viewer", "worker"].iter().enumerate() {
             let answer = gate.ask(method, &target, &bearer(who), "");
@@ -160,14 +151,8 @@ fn no_spelling_of_a_request_leads_to_an_act_beyond_the_role() {
         json!({"origin": of, "action": "allow", "until": "1d", "reason": "r"}).to_string();
     let note = json!({"note": "seen"}).to_string();
     let page = gate.ask("GET", "/try", &bearer("reader"), "").text();
-    let csrf = page
-        .split_once("name=\"csrf\" value=\"")
-        .unwrap()
-        .1
-        .split('"')
-        .next()
-        .unwrap()
-        .to_owned();
+    let csrf =
+        page.split_once("name=\"csrf\" value=\"").unwrap().1.split('"').next().unwrap().to_owned();
     let form = format!(
         "csrf={csrf}&of={encoded}&origin={encoded}&pattern=/&action=allow&until=1d&reason=r&note=seen"
     );
@@ -225,12 +210,7 @@ fn no_spelling_of_a_request_leads_to_an_act_beyond_the_role() {
         ("POST", "/denials/acknowledge?verdict=deny".into(), as_form.into(), &form),
     ];
     let known = eventually("the state to be kept", || {
-        let answer = gate.ask(
-            "GET",
-            &format!("/api/v1/origins/{encoded}"),
-            &bearer("reader"),
-            "",
-        );
+        let answer = gate.ask("GET", &format!("/api/v1/origins/{encoded}"), &bearer("reader"), "");
         (answer.status == 200).then(|| body(&answer))
     });
     for (method, target, fields, body) in requests {
@@ -275,24 +255,13 @@ fn a_page_shows_the_user_and_hides_what_the_role_may_not_do() {
         ("/overrides", "action=\"/overrides\"", "operate"),
         ("/try", "action=\"/try\"", "read"),
     ];
-    let roles = [
-        ("reader", "read"),
-        ("viewer", "review"),
-        ("worker", "operate"),
-    ];
+    let roles = [("reader", "read"), ("viewer", "review"), ("worker", "operate")];
     for (target, form, role) in forms {
         let needed = roles.iter().position(|(_, one)| *one == role).unwrap();
         for (place, (who, own)) in roles.iter().enumerate() {
             let shown = page(who, target);
-            assert_eq!(
-                shown.contains(form),
-                place >= needed,
-                "{who} {target} {form}: {shown}"
-            );
-            says!(
-                shown,
-                &format!("{who}, {own} <a href=\"/sign-out?user={who}\"")
-            );
+            assert_eq!(shown.contains(form), place >= needed, "{who} {target} {form}: {shown}");
+            says!(shown, &format!("{who}, {own} <a href=\"/sign-out?user={who}\""));
             lacks!(shown, "name=\"by\""; "{target}: the name is known");
         }
     }
@@ -305,12 +274,7 @@ fn a_page_shows_the_user_and_hides_what_the_role_may_not_do() {
     assert_ne!(of_reader, csrf(page("worker", "/try")));
     let form = "Content-Type: application/x-www-form-urlencoded\r\n";
     let fields = format!("{}{form}", bearer("worker"));
-    let forged = gate.ask(
-        "POST",
-        "/origin/refresh",
-        &fields,
-        &format!("csrf={of_reader}&of={of}"),
-    );
+    let forged = gate.ask("POST", "/origin/refresh", &fields, &format!("csrf={of_reader}&of={of}"));
     assert!(problem(&forged, 403).contains("this form is not of this console"));
     // A form that was loaded before the role changed: a page that tells why.
     let fields = format!("{}Accept: text/html\r\n", bearer("reader"));
@@ -327,22 +291,15 @@ fn the_decision_service_takes_a_reader_and_leaves_the_crawlers_credentials_alone
     problem(&gate.get(&target), 401);
     let answer = gate.ask("GET", &target, &bearer("reader"), "");
     answer.field_is("x-crawlgate-reason", Some("robots_disallow"));
-    let fields = format!(
-        "{}X-Original-URL: {url}\r\nUser-Agent: TestBot\r\n",
-        bearer("reader")
-    );
+    let fields = format!("{}X-Original-URL: {url}\r\nUser-Agent: TestBot\r\n", bearer("reader"));
     let answer = gate.ask("GET", "/auth", &fields, "");
     answer.field_is("x-crawlgate-reason", Some("robots_disallow"));
     let own = format!(
         "Host: {}\r\nX-Forwarded-Proto: http\r\nUser-Agent: TestBot\r\n",
         url.split('/').nth(2).unwrap()
     );
-    let answer = gate.ask(
-        "DELETE",
-        "/ext-authz/private/a",
-        &format!("{own}{}", bearer("reader")),
-        "",
-    );
+    let answer =
+        gate.ask("DELETE", "/ext-authz/private/a", &format!("{own}{}", bearer("reader")), "");
     answer.field_is("x-crawlgate-reason", Some("robots_disallow"));
     problem(&gate.ask("DELETE", "/ext-authz/private/a", &own, ""), 401);
     // Crawlers need no user of the admin side.

@@ -19,16 +19,11 @@ impl Description {
     pub(crate) fn of(gate: &AdminGate) -> Description {
         let document = gate.api("/openapi.json");
         assert!(
-            document["openapi"]
-                .as_str()
-                .is_some_and(|version| version.starts_with("3.1")),
+            document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")),
             "{}",
             document["openapi"]
         );
-        let described = Description {
-            document,
-            met: Mutex::default(),
-        };
+        let described = Description { document, met: Mutex::default() };
         let ids = described.operation_ids();
         let distinct: BTreeSet<&String> = ids.iter().collect();
         assert_eq!(distinct.len(), ids.len(), "each must be unique: {ids:?}");
@@ -38,9 +33,7 @@ impl Description {
     /// Returns the names of the operations in generated clients.
     fn operation_ids(&self) -> Vec<String> {
         let paths = self.document["paths"].as_object().unwrap();
-        let operations = paths
-            .values()
-            .flat_map(|item| item.as_object().unwrap().values());
+        let operations = paths.values().flat_map(|item| item.as_object().unwrap().values());
         operations
             .map(|operation| operation["operationId"].as_str().expect("an id").to_owned())
             .collect()
@@ -61,10 +54,7 @@ impl Description {
             .unwrap_or_else(|| panic!("{method} {path}: {status} is not described"));
         self.met.lock().unwrap().insert(format!("{method} {path}"));
         let Some(content) = response["content"].as_object() else {
-            assert!(
-                answer.body.is_empty(),
-                "{method} {path}: a body: {answer:?}"
-            );
+            assert!(answer.body.is_empty(), "{method} {path}: a body: {answer:?}");
             return;
         };
         let media_type = answer.field("content-type").expect("a type");
@@ -127,12 +117,8 @@ impl Description {
         let schema = self.resolved(schema);
         for choice in ["oneOf", "anyOf"] {
             if let Some(choices) = schema[choice].as_array() {
-                let fits = choices
-                    .iter()
-                    .any(|choice| self.fits(value, choice).is_ok());
-                return fits
-                    .then_some(())
-                    .ok_or_else(|| format!("{value} is none of {choices:?}"));
+                let fits = choices.iter().any(|choice| self.fits(value, choice).is_ok());
+                return fits.then_some(()).ok_or_else(|| format!("{value} is none of {choices:?}"));
             }
         }
         let kind = match value {
@@ -170,11 +156,8 @@ impl Description {
                     return Err(format!("{missing} is missing"));
                 }
                 for (name, value) in found {
-                    let schema = all
-                        .get(name)
-                        .ok_or_else(|| format!("{name} is not described"))?;
-                    self.fits(value, schema)
-                        .map_err(|why| format!("{name}: {why}"))?;
+                    let schema = all.get(name).ok_or_else(|| format!("{name} is not described"))?;
+                    self.fits(value, schema).map_err(|why| format!("{name}: {why}"))?;
                 }
                 Ok(())
             }

@@ -21,10 +21,7 @@ fn program() -> Option<PathBuf> {
 fn schemathesis_finds_no_fault() {
     let Some(program) = program() else {
         let why = "schemathesis is not installed: see .ci/clients";
-        assert!(
-            std::env::var_os("CRAWLGATE_REQUIRE_CLIENTS").is_none(),
-            "{why}"
-        );
+        assert!(std::env::var_os("CRAWLGATE_REQUIRE_CLIENTS").is_none(), "{why}");
         eprintln!("skipped: {why}");
         return;
     };
@@ -37,18 +34,8 @@ fn schemathesis_finds_no_fault() {
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(program)
         .current_dir(folder.path())
-        .args([
-            "run",
-            &format!("http://{}/api/v1/openapi.json", gate.address),
-        ])
-        .args([
-            "--max-examples",
-            EXAMPLES,
-            "--seed",
-            "1",
-            "--request-timeout",
-            "30",
-        ])
+        .args(["run", &format!("http://{}/api/v1/openapi.json", gate.address)])
+        .args(["--max-examples", EXAMPLES, "--seed", "1", "--request-timeout", "30"])
         // A busy machine generates requests slowly, and the answers are the same.
         .args(["--suppress-health-check", "too_slow"])
         // The live feed does not end, as it should.
@@ -60,11 +47,7 @@ fn schemathesis_finds_no_fault() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{said}\n{complained}\n{}",
-        gate.said()
-    );
+    assert!(output.status.success(), "{said}\n{complained}\n{}", gate.said());
     // It is not while a slow disk takes the last records.
     gate.until(200, "/ready");
 }

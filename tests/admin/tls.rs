@@ -65,11 +65,7 @@ fn the_console_speaks_tls_and_reads_its_certificate_again_at_a_reload() {
     let mut early = Wire::connect(gate.address).tls("one.test", &ca);
     let status = "GET /api/v1/status HTTP/1.1\r\nHost: one.test\r\n\r\n";
     assert_eq!(early.exchange(status).status, 200);
-    assert!(
-        Wire::connect(gate.address)
-            .try_tls("two.test", &ca)
-            .is_err()
-    );
+    assert!(Wire::connect(gate.address).try_tls("two.test", &ca).is_err());
     let dir = gate.setup.dir().to_owned();
     gate.process.reload(|_| put(&dir, "two.test", &issuer));
     assert_eq!(ask(&gate, &ca, "two.test", "GET /live", "", "").status, 200);
@@ -93,19 +89,8 @@ fn cookies_and_forms_keep_to_tls() {
     let origin = Origin::with_rules(RULES);
     let gate = gate(&issuer, |_| ());
     let denied = gate.process.get(&origin.url("/private/a"));
-    let id = gate.process.denied(&denied)["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let page = ask(
-        &gate,
-        &ca,
-        "one.test",
-        "GET /try",
-        "Accept: text/html\r\n",
-        "",
-    )
-    .text();
+    let id = gate.process.denied(&denied)["id"].as_str().unwrap().to_owned();
+    let page = ask(&gate, &ca, "one.test", "GET /try", "Accept: text/html\r\n", "").text();
     let (_, rest) = page.split_once("name=\"csrf\" value=\"").unwrap();
     let csrf = rest.split('"').next().unwrap();
     let form = format!("csrf={csrf}&by=Ada&note=seen");
@@ -115,19 +100,12 @@ fn cookies_and_forms_keep_to_tls() {
             format!("Content-Type: application/x-www-form-urlencoded\r\nOrigin: {from}\r\n");
         ask(&gate, &ca, "one.test", &line, &fields, &form)
     };
-    assert_eq!(
-        post("http://one.test").status,
-        403,
-        "a page that another could have sent"
-    );
+    assert_eq!(post("http://one.test").status, 403, "a page that another could have sent");
     assert_eq!(post("https://two.test").status, 403);
     let done = post("https://one.test");
     assert_eq!(done.status, 303, "{}", done.text());
     let cookie = done.field("set-cookie").unwrap();
-    assert!(
-        cookie.ends_with("; HttpOnly; SameSite=Strict; Secure"),
-        "{cookie}"
-    );
+    assert!(cookie.ends_with("; HttpOnly; SameSite=Strict; Secure"), "{cookie}");
 }
 
 #[test]
@@ -143,10 +121,7 @@ fn a_plain_request_is_closed_and_a_stalled_handshake_holds_no_slot() {
     half.send(b"\x16\x03\x01\x02\x00\x01");
     // Each new connection takes the slot of one that has not come to a request.
     for _ in 0..3 {
-        assert_eq!(
-            ask(&gate, &ca, "one.test", "GET /api/v1/status", "", "").status,
-            200
-        );
+        assert_eq!(ask(&gate, &ca, "one.test", "GET /api/v1/status", "", "").status, 200);
     }
     assert_eq!(silent.read_all(), b"");
     assert_eq!(half.read_all(), b"");
@@ -197,11 +172,7 @@ fn users_sign_in_over_tls_and_act_under_their_names() {
         json!({"origin": "https://site.test", "action": "deny", "until": "1d", "reason": "r"});
     let line = "POST /api/v1/overrides";
     let added = ask(&gate, &ca, "one.test", line, fields, &new.to_string());
-    assert_eq!(
-        (added.status, &body(&added)["by"]),
-        (201, &json!("ada")),
-        "{added:?}"
-    );
+    assert_eq!((added.status, &body(&added)["by"]), (201, &json!("ada")), "{added:?}");
     assert_eq!(ask(&gate, &ca, "one.test", line, "", "{}").status, 401);
     let said = gate.said();
     assert!(!said.contains("in the clear"), "{said}");

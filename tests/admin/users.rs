@@ -25,11 +25,7 @@ fn token(name: &str) -> String {
 
 fn digest(token: &str) -> String {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, token.as_bytes());
-    let digits: String = digest
-        .as_ref()
-        .iter()
-        .map(|octet| format!("{octet:02x}"))
-        .collect();
+    let digits: String = digest.as_ref().iter().map(|octet| format!("{octet:02x}")).collect();
     format!("sha256:{digits}")
 }
 
@@ -45,10 +41,7 @@ pub(crate) fn users() -> String {
         user("reader", "read"),
         user("viewer", "review"),
         user("worker", "operate"),
-        format!(
-            "[[admin.user]]\nname = 'ada'\nrole = 'review'\npassword = '{}'\n",
-            *OPEN_SESAME
-        ),
+        format!("[[admin.user]]\nname = 'ada'\nrole = 'review'\npassword = '{}'\n", *OPEN_SESAME),
     ]
     .concat()
 }
@@ -74,12 +67,7 @@ pub(crate) fn send(
     document: &Value,
 ) -> Response {
     let fields = format!("{}Content-Type: application/json\r\n", bearer(who));
-    gate.ask(
-        method,
-        &format!("/api/v1{path}"),
-        &fields,
-        &document.to_string(),
-    )
+    gate.ask(method, &format!("/api/v1{path}"), &fields, &document.to_string())
 }
 
 pub(crate) fn see(gate: &AdminGate, path: &str) -> Value {
@@ -96,74 +84,41 @@ fn a_user_signs_in_by_its_password_and_guesses_are_put_off() {
     let answer = gate.get("/");
     let why = problem(&answer, 401);
     says!(why, "[[admin.user]]");
-    assert!(
-        answer.head.all("www-authenticate")[0].starts_with("Basic "),
-        "{answer:?}"
-    );
+    assert!(answer.head.all("www-authenticate")[0].starts_with("Basic "), "{answer:?}");
     let page = ask("ada:open sesame").text();
-    says!(
-        page,
-        "ada, review <a href=\"/sign-out?user=ada\">Sign out</a>"
-    );
-    for pair in [
-        "ada:open says me",
-        "eve:open sesame",
-        "reader:open sesame",
-        "ada:",
-    ] {
+    says!(page, "ada, review <a href=\"/sign-out?user=ada\">Sign out</a>");
+    for pair in ["ada:open says me", "eve:open sesame", "reader:open sesame", "ada:"] {
         problem(&ask(pair), 401);
     }
     // An address has ten attempts at once, and another one after some seconds.
     let mut guesses = (0..100).map(|guess| ask(&format!("ada:guess {guess}")));
-    let put_off = guesses
-        .find(|answer| answer.status != 401)
-        .expect("put off");
+    let put_off = guesses.find(|answer| answer.status != 401).expect("put off");
     let why = problem(&put_off, 429);
     says!(why, "too many wrong passwords");
     assert!(put_off.field("retry-after").is_some(), "{put_off:?}");
-    assert_eq!(
-        ask("ada:open sesame").status,
-        200,
-        "a password that is known to be right"
-    );
+    assert_eq!(ask("ada:open sesame").status, 200, "a password that is known to be right");
     // nginx takes 429 for an error.
     let mut guesses =
         (100..200).map(|guess| gate.ask("GET", "/auth", &basic(&format!("ada:guess {guess}")), ""));
-    problem(
-        &guesses
-            .find(|answer| answer.status != 401)
-            .expect("put off"),
-        403,
-    );
+    problem(&guesses.find(|answer| answer.status != 401).expect("put off"), 403);
     for target in ["/live", "/ready"] {
         assert_eq!(gate.get(target).status, 200, "{target}");
     }
     let told = gate.ask("GET", "/metrics", &bearer("reader"), "").text();
     let count = |reason: &str| -> u64 {
         let series = format!("crawlgate_admin_refusals_total{{reason=\"{reason}\"}} ");
-        let (_, rest) = told
-            .split_once(&series)
-            .unwrap_or_else(|| panic!("{series}: {told}"));
+        let (_, rest) = told.split_once(&series).unwrap_or_else(|| panic!("{series}: {told}"));
         rest.split_whitespace().next().unwrap().parse().unwrap()
     };
-    assert!(
-        count("credentials") >= 4 && count("attempts") >= 2,
-        "{told}"
-    );
+    assert!(count("credentials") >= 4 && count("attempts") >= 2, "{told}");
     assert_eq!(count("role"), 0);
     gate.wait_said("why=\"credentials\"");
     let said = gate.said();
-    let lines: Vec<&str> = said
-        .lines()
-        .filter(|line| line.contains("is refused"))
-        .collect();
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("is refused")).collect();
     // Ten at once, then one in six seconds.
     let most = 10 + began.elapsed().as_secs() / 6 + 1;
     assert!(lines.len() as u64 <= most, "{lines:?}");
-    assert!(
-        lines[0].contains("peer=127.0.0.1:") && lines[0].contains("user=\"ada\""),
-        "{lines:?}"
-    );
+    assert!(lines[0].contains("peer=127.0.0.1:") && lines[0].contains("user=\"ada\""), "{lines:?}");
     lacks!(said, "guess", "sesame");
 }
 
@@ -181,14 +136,9 @@ fn a_reload_ends_a_user_and_changes_a_role() {
     let mut feed = crate::support::Wire::connect(gate.address);
     feed.send(watch);
     assert_eq!(feed.response_head().status, 200);
-    problem(
-        &send(&gate, "reader", "POST", &at, &json!({"note": "n"})),
-        403,
-    );
-    let ada = |gate: &AdminGate| {
-        gate.ask("GET", "/api/v1/status", &basic("ada:open sesame"), "")
-            .status
-    };
+    problem(&send(&gate, "reader", "POST", &at, &json!({"note": "n"})), 403);
+    let ada =
+        |gate: &AdminGate| gate.ask("GET", "/api/v1/status", &basic("ada:open sesame"), "").status;
     assert_eq!(ada(&gate), 200);
     let tables = [user("reader", "review"), user("worker", "operate")].concat();
     gate.process.reload(|setup| setup.tables(&tables));
@@ -233,8 +183,7 @@ fn an_export_ends_when_its_user_is_removed() {
     // More octets than the pages under way and the sockets hold.
     let long = "x".repeat(15_000);
     for number in 0..500 {
-        gate.process
-            .get(&origin.url(&format!("/private/{number}-{long}")));
+        gate.process.get(&origin.url(&format!("/private/{number}-{long}")));
     }
     let last = gate.deny(&origin, "/private/last");
     eventually("the last record to be kept", || {
@@ -250,8 +199,7 @@ fn an_export_ends_when_its_user_is_removed() {
     assert_eq!(export.response_head().status, 200);
     let begin = String::from_utf8_lossy(&export.read(60_000)).into_owned();
     assert!(begin.contains("/private/0-"), "it has begun");
-    gate.process
-        .reload(|setup| setup.tables(&user("worker", "operate")));
+    gate.process.reload(|setup| setup.tables(&user("worker", "operate")));
     let rest = String::from_utf8_lossy(&export.read_all()).into_owned();
     assert!(!rest.contains("/private/last"), "it has gone on");
     assert!(!rest.ends_with("\r\n0\r\n\r\n"), "it looks complete");
@@ -273,10 +221,8 @@ fn beyond_loopback_a_removed_user_is_out_at_once() {
         "these changes need a restart",
     );
     let host = format!("Host: 127.0.0.1:{}\r\n", gate.address.port());
-    let ask = |fields: &str| {
-        gate.ask("GET", "/api/v1/status", &format!("{host}{fields}"), "")
-            .status
-    };
+    let ask =
+        |fields: &str| gate.ask("GET", "/api/v1/status", &format!("{host}{fields}"), "").status;
     assert_eq!((ask(""), ask(&bearer("reader"))), (401, 401));
 }
 
@@ -285,10 +231,7 @@ fn signing_out_refuses_the_password_of_that_user_alone() {
     let gate = gate_with(&users());
     let ask = |target: &str| gate.ask("GET", target, &basic("ada:open sesame"), "");
     let answer = ask("/sign-out?user=ada").is(401);
-    assert!(
-        answer.head.all("www-authenticate")[0].starts_with("Basic "),
-        "{answer:?}"
-    );
+    assert!(answer.head.all("www-authenticate")[0].starts_with("Basic "), "{answer:?}");
     // A page shows no user, and asks for nothing else: each further request would prompt again.
     let fields = format!("{}Accept: text/html\r\n", basic("ada:open sesame"));
     let page = gate.ask("GET", "/sign-out?user=ada", &fields, "").is(401);
@@ -314,25 +257,13 @@ fn the_command_makes_users_that_the_running_process_takes_over() {
     let mut gate = gate_with(&users());
     let mut command = gate.setup.command("admin");
     let mut child = command
-        .args([
-            "user",
-            "add",
-            "grace",
-            "--role",
-            "review",
-            "--password-stdin",
-        ])
+        .args(["user", "add", "grace", "--role", "review", "--password-stdin"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(b"a long password\n")
-        .unwrap();
+    child.stdin.take().unwrap().write_all(b"a long password\n").unwrap();
     let output = child.wait_with_output().unwrap();
     let entry = String::from_utf8(output.stdout).unwrap();
     assert!(
@@ -341,21 +272,12 @@ fn the_command_makes_users_that_the_running_process_takes_over() {
         ),
         "{entry}"
     );
-    let (of_program, told) = gate.setup.ends(
-        0,
-        "admin",
-        &["user", "add", "prom", "--role", "read", "--token"],
-    );
-    let (_, token) = told
-        .trim_end()
-        .split_once("the token of prom: ")
-        .expect("a token");
+    let (of_program, told) =
+        gate.setup.ends(0, "admin", &["user", "add", "prom", "--role", "read", "--token"]);
+    let (_, token) = told.trim_end().split_once("the token of prom: ").expect("a token");
     assert!(!of_program.contains(token), "{of_program}");
-    let (_, told) = gate.setup.ends(
-        2,
-        "admin",
-        &["user", "add", "ada", "--role", "read", "--generate"],
-    );
+    let (_, told) =
+        gate.setup.ends(2, "admin", &["user", "add", "ada", "--role", "read", "--generate"]);
     says!(told, "a user is named \"ada\" already");
     gate.process
         .reload(|setup| setup.tables(&[users(), entry.clone(), of_program.clone()].concat()));
@@ -369,7 +291,5 @@ fn the_command_makes_users_that_the_running_process_takes_over() {
     let (code, said, told) = gate.beside("ready", &[]);
     assert_eq!((code, &*said), (Some(0), "ready\n"), "{told}");
     gate.setup.overrides("https://site.test", "/", "deny");
-    wait_until("the override", || {
-        see(&gate, "/overrides")["items"][0]["by"] == "Ada Example"
-    });
+    wait_until("the override", || see(&gate, "/overrides")["items"][0]["by"] == "Ada Example");
 }

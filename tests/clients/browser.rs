@@ -44,11 +44,8 @@ fn visit_with_chromium(options: &[&str]) {
                 &url,
             ],
         );
-        let expected = if url.ends_with("/page") {
-            "an allowed page"
-        } else {
-            "Disallow: /private"
-        };
+        let expected =
+            if url.ends_with("/page") { "an allowed page" } else { "Disallow: /private" };
         says!(outcome.stdout, expected; "{url}");
         if url == visit.urls()[3] {
             visit.held(&outcome);

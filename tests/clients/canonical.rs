@@ -29,19 +29,10 @@ print(count)
 #[test]
 fn cbor2_reads_each_frozen_entry_and_writes_the_same_octets() {
     let python = or_skip!(python("cbor2"));
-    let golden = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/crates/record/src/tests/golden.txt"
-    );
-    let output = Command::new(python)
-        .args(["-c", PROGRAM, golden])
-        .output()
-        .unwrap();
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/record/src/tests/golden.txt");
+    let output = Command::new(python).args(["-c", PROGRAM, golden]).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    let count: usize = String::from_utf8_lossy(&output.stdout)
-        .trim()
-        .parse()
-        .unwrap();
+    let count: usize = String::from_utf8_lossy(&output.stdout).trim().parse().unwrap();
     assert!(count >= 200, "{count}");
 }

@@ -68,12 +68,7 @@ fn scrapy_asks_the_proxy_for_ftp_with_its_handler_for_http() {
     has!(open, {"status": 200, "body": "a file"});
     assert_eq!(denied["status"], 403, "{denied}");
     // The server saw only the sessions of the proxy.
-    assert_eq!(
-        server.named(),
-        ["SIZE page", "MDTM page", "RETR page"],
-        "{:?}",
-        server.seen()
-    );
+    assert_eq!(server.named(), ["SIZE page", "MDTM page", "RETR page"], "{:?}", server.seen());
     let reasons: Vec<_> = urls
         .iter()
         .map(|url| {

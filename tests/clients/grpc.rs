@@ -34,11 +34,7 @@ impl Server {
         let mut said = BufReader::new(child.stdout.take().unwrap());
         let mut port = String::new();
         said.read_line(&mut port).unwrap();
-        Self {
-            child,
-            said,
-            port: port.trim().parse().unwrap(),
-        }
+        Self { child, said, port: port.trim().parse().unwrap() }
     }
 
     /// Ends the server, and returns the paths of the calls that it received.

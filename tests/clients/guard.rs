@@ -42,12 +42,7 @@ fn rules(shape: &str) -> Rules {
 fn says(rules: &Rules, target: &str) -> Says {
     let path = ComparisonPath::new(target.as_bytes());
     let is_disallowed = |rule: &_| *rule == RuleKind::Disallow;
-    if rules
-        .verdict(&path)
-        .map(|rule| rule.kind)
-        .as_ref()
-        .is_some_and(is_disallowed)
-    {
+    if rules.verdict(&path).map(|rule| rule.kind).as_ref().is_some_and(is_disallowed) {
         return Says::Disallow;
     }
     match rules.guard(&path) {
@@ -84,9 +79,8 @@ impl Found {
 
 /// Returns the port of the server that a server stands before.
 fn behind(kind: &servers::Kind, running: &[Server]) -> u16 {
-    let behind = kind
-        .behind
-        .and_then(|name| running.iter().find(|server| server.kind.name == name));
+    let behind =
+        kind.behind.and_then(|name| running.iter().find(|server| server.kind.name == name));
     behind.map_or(0, |server| server.address.port())
 }
 
@@ -115,10 +109,7 @@ fn no_server_serves_what_is_disallowed_where_the_gate_allows() {
                 })
             })
             .collect();
-        asked
-            .into_iter()
-            .map(|found| found.join().unwrap())
-            .collect()
+        asked.into_iter().map(|found| found.join().unwrap()).collect()
     });
     drop(running);
 
@@ -126,17 +117,12 @@ fn no_server_serves_what_is_disallowed_where_the_gate_allows() {
         .iter()
         .map(|(shape, _)| {
             let rules = rules(shape);
-            let said = spellings
-                .iter()
-                .map(|spelling| says(&rules, &spelling.target));
+            let said = spellings.iter().map(|spelling| says(&rules, &spelling.target));
             (*shape, said.collect())
         })
         .collect();
-    let places: HashMap<&str, usize> = spellings
-        .iter()
-        .enumerate()
-        .map(|(at, one)| (&*one.target, at))
-        .collect();
+    let places: HashMap<&str, usize> =
+        spellings.iter().enumerate().map(|(at, one)| (&*one.target, at)).collect();
     let mut leaks = Vec::new();
     for found in &found {
         // A server that does not serve each file by its plain name would prove nothing.
@@ -146,38 +132,21 @@ fn no_server_serves_what_is_disallowed_where_the_gate_allows() {
                 spelling.resource == CAFE && found.kind.name.starts_with("nginx before");
             let is_plain = spelling.target == spelling.resource && spelling.resource != WIKI;
             if is_plain && !is_refused {
-                assert_eq!(
-                    served.as_deref(),
-                    Some(spelling.resource),
-                    "{}",
-                    found.kind.name
-                );
+                assert_eq!(served.as_deref(), Some(spelling.resource), "{}", found.kind.name);
             }
         }
         for (spelling, shape) in found.disallowed(&spellings) {
             if judged[shape][places[&*spelling.target]] == Says::Allow {
-                leaks.push(format!(
-                    "{}: {} against {shape:?}",
-                    found.kind.name, spelling.target
-                ));
+                leaks.push(format!("{}: {} against {shape:?}", found.kind.name, spelling.target));
             }
         }
     }
     let page = page::write(&spellings, &found, &judged);
     if std::env::var("CRAWLGATE_WRITE_PAGE").is_ok_and(|value| value == "1") {
-        std::fs::write(
-            concat!(env!("CARGO_MANIFEST_DIR"), "/docs/path-guard.md"),
-            &page,
-        )
-        .unwrap();
+        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/path-guard.md"), &page).unwrap();
     }
     println!("{page}");
-    assert!(
-        leaks.is_empty(),
-        "{} leaks:\n{}",
-        leaks.len(),
-        leaks.join("\n")
-    );
+    assert!(leaks.is_empty(), "{} leaks:\n{}", leaks.len(), leaks.join("\n"));
 }
 
 /// Makes the files of a site with this robots.txt.
@@ -224,19 +193,12 @@ fn a_slash_before_a_query_gets_past_no_rule_about_the_query() {
     for name in ["aiohttp", "PHP"] {
         let kind = KINDS.iter().find(|kind| kind.name == name).unwrap();
         let server = Server::start(kind, root.path(), 0);
-        for target in [
-            "/private/diary.html/?x=1",
-            "/private/diary.html%2F?x=1",
-            "/a/b//?x=1",
-        ] {
+        for target in ["/private/diary.html/?x=1", "/private/diary.html%2F?x=1", "/a/b//?x=1"] {
             assert!(server.serves(target).is_some(), "{name} serves {target}");
             let answer = gate.get(&format!("http://{}{target}", server.address));
             gate.refused(&answer, 403, "path_guard");
         }
-        let answer = gate.get(&format!(
-            "http://{}/private/diary.html/?y=1",
-            server.address
-        ));
+        let answer = gate.get(&format!("http://{}/private/diary.html/?y=1", server.address));
         assert_eq!(answer.status, 200, "{name}: {answer:?}");
     }
 }
@@ -244,13 +206,6 @@ fn a_slash_before_a_query_gets_past_no_rule_about_the_query() {
 #[test]
 fn spellings_are_many_and_the_matcher_alone_misses_most() {
     let spellings = all_spellings();
-    let singles = spellings
-        .iter()
-        .filter(|spelling| spelling.change.is_some())
-        .count();
-    assert!(
-        singles > 60 && spellings.len() > 1_000,
-        "{singles} of {}",
-        spellings.len()
-    );
+    let singles = spellings.iter().filter(|spelling| spelling.change.is_some()).count();
+    assert!(singles > 60 && spellings.len() > 1_000, "{singles} of {}", spellings.len());
 }

@@ -65,10 +65,7 @@ pub(crate) fn told(outcome: &Outcome) -> Vec<Value> {
 #[track_caller]
 fn told_both(outcome: &Outcome, version: &str) {
     let told = told(outcome);
-    assert_eq!(
-        told.first(),
-        Some(&json!([version, 200, "an allowed page"]))
-    );
+    assert_eq!(told.first(), Some(&json!([version, 200, "an allowed page"])));
     let [_, denial] = &told[..] else {
         panic!("{told:?}");
     };
@@ -201,10 +198,7 @@ fn chromium_speaks_http_2_on_one_connection() {
     let origin = &visit.https;
     let latch = Latch::new();
     let images: Vec<_> = (0..IMAGES).map(|n| format!("/images/{n}.svg")).collect();
-    let tags: String = images
-        .iter()
-        .map(|image| format!("<img src={image}>"))
-        .collect();
+    let tags: String = images.iter().map(|image| format!("<img src={image}>")).collect();
     origin.script("/gallery", [document("text/html", &tags)]);
     for image in &images {
         // Each waits until all of them have been asked for.
@@ -246,11 +240,7 @@ fn chromium_speaks_http_2_on_one_connection() {
 
     // The address of the crawler has the port of its connection.
     let connection = &record(&outcome, &origin.url("/gallery"))["client"]["address"];
-    for target in images
-        .iter()
-        .map(String::as_str)
-        .chain(["/gallery", "/socket"])
-    {
+    for target in images.iter().map(String::as_str).chain(["/gallery", "/socket"]) {
         let record = record(&outcome, &origin.url(target));
         has!(record, {"client.address": connection, "verdict": "allow"});
         came_by_http_2(origin, target);
@@ -263,10 +253,7 @@ fn chromium_speaks_http_2_on_one_connection() {
     // Browsers request an icon as well.
     seen.retain(|line| line != "GET /favicon.ico");
     assert_eq!(seen.len(), IMAGES + 2, "{seen:?}");
-    assert!(
-        !seen.iter().any(|line| line.contains("private")),
-        "{seen:?}"
-    );
+    assert!(!seen.iter().any(|line| line.contains("private")), "{seen:?}");
 }
 
 /// Returns a 200 of this type.
@@ -278,9 +265,7 @@ fn document(kind: &str, body: &str) -> Reply {
 }
 
 pub(crate) fn script(name: &str) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/clients")
-        .join(name);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name);
     script.to_str().unwrap().to_owned()
 }
 
@@ -289,8 +274,5 @@ fn located(program: &str) -> String {
     let path = env::var_os("PATH").unwrap_or_default();
     let mut places = env::split_paths(&path).map(|folder| folder.join(program));
     let found = places.find(|place| place.is_file());
-    found.map_or_else(
-        || program.to_owned(),
-        |place| place.to_str().unwrap().to_owned(),
-    )
+    found.map_or_else(|| program.to_owned(), |place| place.to_str().unwrap().to_owned())
 }

@@ -45,16 +45,10 @@ fn curl() {
     let curl = or_skip!(client("curl", "CRAWLGATE_CURL", &["curl"], &["--version"]));
     let visit = Visit::new();
     let start = [curl, "--silent".to_owned(), "--show-error".to_owned()];
-    let write = visit
-        .urls()
-        .into_iter()
-        .flat_map(|url| ["-o".to_owned(), "/dev/null".to_owned(), url]);
-    let outcome = visit.run(
-        start
-            .into_iter()
-            .chain(write)
-            .chain(["-w".to_owned(), "%{http_code}\n".to_owned()]),
-    );
+    let write =
+        visit.urls().into_iter().flat_map(|url| ["-o".to_owned(), "/dev/null".to_owned(), url]);
+    let outcome = visit
+        .run(start.into_iter().chain(write).chain(["-w".to_owned(), "%{http_code}\n".to_owned()]));
     printed_statuses(&outcome);
     visit.held(&outcome);
 }

@@ -54,13 +54,7 @@ fn no_client_of_node_goes_past_the_proxy() {
         // By address: names that only the proxy resolves could not be reached without it in any case.
         let [plain, secure] =
             [&visit.http, &visit.https].map(|origin| origin.url_as("127.0.0.1", ""));
-        let outcome = visit.run([
-            &node,
-            &program(),
-            packages.to_str().unwrap(),
-            &plain,
-            &secure,
-        ]);
+        let outcome = visit.run([&node, &program(), packages.to_str().unwrap(), &plain, &secure]);
         assert_eq!(outcome.code, Some(0), "{node}: {}", outcome.stderr);
         for (client, told) in CLIENTS {
             let told = format!("{client} {}", told.unwrap_or("200 403 200 403"));
@@ -73,24 +67,16 @@ fn no_client_of_node_goes_past_the_proxy() {
             let plain = (client != "http2").then_some(&visit.http);
             for origin in plain.into_iter().chain([&visit.https]) {
                 let denied = origin.url_as("127.0.0.1", &format!("/private/{client}"));
-                let denied = outcome
-                    .records
-                    .iter()
-                    .find(|record| record["url"] == *denied);
+                let denied = outcome.records.iter().find(|record| record["url"] == *denied);
                 let denied = denied.unwrap_or_else(|| panic!("{node}: no record of {client}"));
                 assert_eq!(denied["reason"], "robots_disallow", "{node}: {denied}");
             }
         }
-        for (origin, requests) in [
-            (&visit.http, CLIENTS.len() - 1),
-            (&visit.https, CLIENTS.len()),
-        ] {
+        for (origin, requests) in [(&visit.http, CLIENTS.len() - 1), (&visit.https, CLIENTS.len())]
+        {
             let seen = origin.seen_but_robots();
             assert_eq!(seen.len(), requests, "{node}: {seen:?}");
-            assert!(
-                seen.iter().all(|line| line.starts_with("GET /page/")),
-                "{node}: {seen:?}"
-            );
+            assert!(seen.iter().all(|line| line.starts_with("GET /page/")), "{node}: {seen:?}");
         }
     }
 }
@@ -126,14 +112,8 @@ fn requests_by_node_itself_and_protocols_that_cannot_be_tunnelled() {
         );
         let lines: Vec<_> = said.lines().collect();
         assert_eq!(lines.first(), Some(&"200"), "{node}: {said}{errors}");
-        assert!(
-            lines.contains(&"ERR_SOCKET_BAD_PORT"),
-            "{node}: {said}{errors}"
-        );
-        assert!(
-            lines.contains(&"ECONNREFUSED true"),
-            "{node}: {said}{errors}"
-        );
+        assert!(lines.contains(&"ERR_SOCKET_BAD_PORT"), "{node}: {said}{errors}");
+        assert!(lines.contains(&"ECONNREFUSED true"), "{node}: {said}{errors}");
         // A request that is not HTTP is answered or cut off, and never arrives.
         assert!(!lines.contains(&"101"), "{node}: {said}{errors}");
     }
@@ -235,12 +215,7 @@ fn servers_that_node_starts_are_asked_without_the_proxy() {
         let told: Vec<_> = outcome.stdout.lines().collect();
         assert_eq!(
             told,
-            [
-                "child 200 1",
-                "another 403 ",
-                "looked-up 200 1",
-                "fetch 200 2"
-            ],
+            ["child 200 1", "another 403 ", "looked-up 200 1", "fetch 200 2"],
             "{node}: {}",
             outcome.stderr
         );

@@ -64,10 +64,8 @@ fn site() -> Origin {
     let origin = Origin::with_rules(
         "User-agent: *\nDisallow: /private-\nContent-Usage: /reserved- train-ai=n\n",
     );
-    let links: String = pages()
-        .iter()
-        .map(|(name, _)| format!("<a href=/{name}>{name}</a>"))
-        .collect();
+    let links: String =
+        pages().iter().map(|(name, _)| format!("<a href=/{name}>{name}</a>")).collect();
     let html = "Content-Type: text/html\r\n";
     origin.script("/", [Reply::with(200, html, links)]);
     for (name, says) in pages() {
@@ -77,10 +75,7 @@ fn site() -> Origin {
             _ => "",
         };
         let body = format!("content of {name}");
-        origin.script(
-            &format!("/{name}"),
-            [Reply::with(200, &format!("{html}{field}"), body)],
-        );
+        origin.script(&format!("/{name}"), [Reply::with(200, &format!("{html}{field}"), body)]);
     }
     origin
 }
@@ -116,18 +111,14 @@ fn spider(python: &str, command: &mut Command, setup: &Setup, origin: &Origin) -
 /// Waits for the records of all pages, which a running gate writes a moment after its answers, and returns all records.
 #[track_caller]
 fn records(folder: &Path, origin: &Origin) -> Vec<Value> {
-    let urls: Vec<String> = pages()
-        .iter()
-        .map(|(name, _)| origin.url(&format!("/{name}")))
-        .collect();
+    let urls: Vec<String> =
+        pages().iter().map(|(name, _)| origin.url(&format!("/{name}"))).collect();
     eventually("the records of all pages", || {
         let log = fs::read(folder.join("decisions.jsonl")).unwrap();
         let log = String::from_utf8_lossy(&log);
         let whole = log.rfind('\n').map_or("", |end| &log[..=end]);
-        let records: Vec<Value> = whole
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
+        let records: Vec<Value> =
+            whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let has = |url: &String| records.iter().any(|record| record["url"] == **url);
         urls.iter().all(has).then_some(records)
     })
@@ -157,11 +148,7 @@ impl Expected {
     /// Compares what reached the crawler, what the origin saw and what was recorded of this client.
     #[track_caller]
     fn agrees(self, crawled: &Crawled, origin: &Origin, client: Option<&str>) {
-        let Expected {
-            purpose,
-            is_refused,
-            is_sent,
-        } = self;
+        let Expected { purpose, is_refused, is_sent } = self;
         let seen: BTreeSet<String> = origin.seen_but_robots().into_iter().collect();
         for (name, says) in pages() {
             let items = &crawled.items;
@@ -172,16 +159,8 @@ impl Expected {
             let content = format!("content of {name}");
             let expected = if is_refused(says) { 403 } else { 200 };
             assert_eq!(item["status"], expected, "{purpose}, {name}: {text}");
-            assert_eq!(
-                text.contains(&content),
-                !is_refused(says),
-                "{purpose}, {name}: {text}"
-            );
-            assert_eq!(
-                seen.contains(&format!("GET /{name}")),
-                is_sent(says),
-                "{purpose}, {name}"
-            );
+            assert_eq!(text.contains(&content), !is_refused(says), "{purpose}, {name}: {text}");
+            assert_eq!(seen.contains(&format!("GET /{name}")), is_sent(says), "{purpose}, {name}");
             let url = origin.url(&format!("/{name}"));
             let mut records = crawled.records.iter();
             let record = records.find(|record| record["url"] == *url).unwrap();
@@ -228,10 +207,7 @@ fn two_clients_of_one_service_crawl_for_a_purpose_each() {
     for (name, expected) in clients {
         let origin = site();
         let mut command = Command::new("env");
-        command.arg(format!(
-            "http_proxy=http://{name}:open%20sesame@{}",
-            gate.address
-        ));
+        command.arg(format!("http_proxy=http://{name}:open%20sesame@{}", gate.address));
         command.arg("no_proxy=").stdout(Stdio::piped());
         command.stderr(Stdio::piped());
         let crawled = spider(&python, &mut command, &gate.setup, &origin);

@@ -21,23 +21,14 @@ impl FollowedRecipe {
         gate.setup.set("listen", "address", &address);
         let (code, recipe, said) = gate.beside("ca", &["setup", client]);
         assert_eq!(code, Some(0), "{said}");
-        Self {
-            gate,
-            origin: Origin::https().robots(RULES),
-            recipe,
-        }
+        Self { gate, origin: Origin::https().robots(RULES), recipe }
     }
 
     /// Returns the command in the recipe's comments that begins with `start`.
     fn command(&self, start: &str) -> String {
-        let mut comments = self
-            .recipe
-            .lines()
-            .filter_map(|line| line.strip_prefix("# "));
+        let mut comments = self.recipe.lines().filter_map(|line| line.strip_prefix("# "));
         let found = comments.find(|line| line.starts_with(start));
-        found
-            .unwrap_or_else(|| panic!("no {start}: {}", self.recipe))
-            .to_owned()
+        found.unwrap_or_else(|| panic!("no {start}: {}", self.recipe)).to_owned()
     }
 
     /// Runs a shell script in an environment that has evaluated the recipe. Returns its code, its output and its errors.
@@ -55,11 +46,7 @@ impl FollowedRecipe {
         }
         let output = finish(&mut command);
         let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
-        (
-            output.status.code(),
-            text(&output.stdout),
-            text(&output.stderr),
-        )
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
     }
 
     /// Asserts that the disallowed page was denied, and that the origin saw only requests for the allowed page or for
@@ -69,10 +56,7 @@ impl FollowedRecipe {
         has!(self.gate.record_of(&self.origin.url(denied)), {"reason": "robots_disallow"});
         let seen = self.origin.seen_but_robots();
         assert!(
-            !seen.is_empty()
-                && seen
-                    .iter()
-                    .all(|line| line.starts_with(&format!("GET {open}"))),
+            !seen.is_empty() && seen.iter().all(|line| line.starts_with(&format!("GET {open}"))),
             "{seen:?}"
         );
     }
@@ -85,12 +69,8 @@ fn aria2() {
     }
     let followed = FollowedRecipe::new("aria2");
     let fetch = |path: &str| {
-        let command = followed
-            .command("aria2c")
-            .replace("URL", &followed.origin.url(path));
-        followed.shell(&format!(
-            "{command} --out=fetched --allow-overwrite=true --quiet"
-        ))
+        let command = followed.command("aria2c").replace("URL", &followed.origin.url(path));
+        followed.shell(&format!("{command} --out=fetched --allow-overwrite=true --quiet"))
     };
     let (code, _, said) = fetch("/open");
     assert_eq!(code, Some(0), "{said}");
@@ -102,14 +82,7 @@ fn aria2() {
 
 #[test]
 fn php() {
-    if client(
-        "PHP with curl",
-        "CRAWLGATE_PHP",
-        &["php"],
-        &["-r", "curl_init();"],
-    )
-    .is_none()
-    {
+    if client("PHP with curl", "CRAWLGATE_PHP", &["php"], &["-r", "curl_init();"]).is_none() {
         return;
     }
     let followed = FollowedRecipe::new("php");
@@ -153,11 +126,7 @@ fn pycurl() {
     );
     fs::write(followed.gate.setup.dir().join("program.py"), program).unwrap();
     let (_, told, said) = followed.shell(&format!("'{python}' program.py"));
-    assert_eq!(
-        told.split_whitespace().collect::<Vec<_>>(),
-        ["200", "403"],
-        "{said}"
-    );
+    assert_eq!(told.split_whitespace().collect::<Vec<_>>(), ["200", "403"], "{said}");
     followed.held("/open", "/private");
 }
 
@@ -218,9 +187,7 @@ fn git_and_wget() {
     if has("wget", "wget") {
         let followed = FollowedRecipe::new("wget");
         let fetch = |path: &str| {
-            let command = followed
-                .command("wget")
-                .replace("URL", &followed.origin.url(path));
+            let command = followed.command("wget").replace("URL", &followed.origin.url(path));
             followed.shell(&format!("{command} --output-document=- --quiet"))
         };
         assert_eq!(fetch("/open").1, "page /open");
@@ -234,9 +201,7 @@ fn playwright() {
     let (chromium, node, modules) = or_skip!(driven_chromium());
     let followed = FollowedRecipe::new("playwright");
     let launch = followed.command("chromium.launch(");
-    let options = launch
-        .trim_start_matches("chromium.launch(")
-        .trim_end_matches(')');
+    let options = launch.trim_start_matches("chromium.launch(").trim_end_matches(')');
     let program = format!(
         "const {{ chromium }} = require('{modules}/node_modules/playwright-core');\n\
          (async () => {{\n\
@@ -255,17 +220,9 @@ fn playwright() {
     );
     fs::write(followed.gate.setup.dir().join("program.cjs"), program).unwrap();
     let (_, told, said) = followed.shell(&format!("'{node}' program.cjs"));
-    assert_eq!(
-        told.split_whitespace().collect::<Vec<_>>(),
-        ["200", "403"],
-        "{said}"
-    );
+    assert_eq!(told.split_whitespace().collect::<Vec<_>>(), ["200", "403"], "{said}");
     has!(followed.gate.record_of(&followed.origin.url("/private")), {"reason": "robots_disallow"});
     let seen = followed.origin.seen_but_robots();
     // Browsers request an icon as well.
-    assert!(
-        seen.iter()
-            .all(|line| line == "GET /open" || line == "GET /favicon.ico"),
-        "{seen:?}"
-    );
+    assert!(seen.iter().all(|line| line == "GET /open" || line == "GET /favicon.ico"), "{seen:?}");
 }

@@ -7,12 +7,7 @@ use crate::visit::{Visit, client, finish, missing, printed_statuses};
 
 #[test]
 fn emacs() {
-    let emacs = or_skip!(client(
-        "Emacs",
-        "CRAWLGATE_EMACS",
-        &["emacs"],
-        &["--version"]
-    ));
+    let emacs = or_skip!(client("Emacs", "CRAWLGATE_EMACS", &["emacs"], &["--version"]));
     let program = "(dolist (url command-line-args-left)
         (let ((answer (url-retrieve-synchronously url t t)))
             (princ (with-current-buffer answer (goto-char (point-min)) (nth 1 (split-string (thing-at-point 'line)))))
@@ -20,21 +15,9 @@ fn emacs() {
         (setq command-line-args-left nil)";
     let visit = Visit::new();
     let file = visit.setup.dir().join("crawl.el");
-    fs::write(
-        &file,
-        format!("(require 'url)\n(require 'thingatpt)\n{program}"),
-    )
-    .unwrap();
+    fs::write(&file, format!("(require 'url)\n(require 'thingatpt)\n{program}")).unwrap();
     let trust = "(with-eval-after-load 'gnutls (push \"{ca}\" gnutls-trustfiles))";
-    let start = [
-        &emacs,
-        "--batch",
-        "-Q",
-        "--eval",
-        trust,
-        "-l",
-        file.to_str().unwrap(),
-    ];
+    let start = [&emacs, "--batch", "-Q", "--eval", trust, "-l", file.to_str().unwrap()];
     let start = start.map(str::to_owned).into_iter();
     let outcome = visit.run(start.chain(visit.urls()));
     printed_statuses(&outcome);
@@ -114,22 +97,11 @@ fn php_with_its_own_settings() {
 
 #[test]
 fn wget2_is_told_of_a_listener_with_tls() {
-    let wget2 = or_skip!(client(
-        "Wget2",
-        "CRAWLGATE_WGET2",
-        &["wget2"],
-        &["--version"]
-    ));
+    let wget2 = or_skip!(client("Wget2", "CRAWLGATE_WGET2", &["wget2"], &["--version"]));
     let visit = Visit::new();
     // 1.99.1 begins TLS with the proxy for an https URL, though the proxy's URL says http.
-    let outcome = visit.run([
-        &wget2,
-        "-q",
-        "--tries=1",
-        "-O",
-        "/dev/stdout",
-        &visit.https.url("/page"),
-    ]);
+    let outcome =
+        visit.run([&wget2, "-q", "--tries=1", "-O", "/dev/stdout", &visit.https.url("/page")]);
     let hint = "give it a [[listener]] with tls = true";
     assert!(
         outcome.stdout == "an allowed page" || outcome.stderr.contains(hint),
@@ -146,11 +118,8 @@ fn what_would_lead_past_the_proxy_is_not_passed_on() {
     // By address: a name that only the proxy resolves could not be reached without it in any case.
     let denied = visit.http.url_as("127.0.0.1", "/private");
     let wgetrc = visit.setup.dir().join("users.wgetrc");
-    fs::write(
-        &wgetrc,
-        "no_proxy = 127.0.0.1\nuse_proxy = off\nhttp_proxy = http://127.0.0.1:1\n",
-    )
-    .unwrap();
+    fs::write(&wgetrc, "no_proxy = 127.0.0.1\nuse_proxy = off\nhttp_proxy = http://127.0.0.1:1\n")
+        .unwrap();
     let inherited = [
         ("no_proxy", "127.0.0.1"),
         ("No_Proxy", "*"),
@@ -192,26 +161,20 @@ fn a_command_that_gives_up_root_keeps_the_authority() {
         exec \"$0\" --silent --output /dev/null --write-out '%{http_code}' \"$1\"";
     let url = visit.https.url("/page");
     // The narrowest mask of root, and no start-up file of Wget that may hold a password.
-    let mut run = visit
-        .setup
-        .command_in(&["sh", "-c", "umask 077; exec \"$0\" \"$@\""], "run");
-    run.env("HOME", visit.setup.dir())
-        .env("TMPDIR", "/tmp")
-        .args([
-            "--",
-            "setpriv",
-            "--reuid=65534",
-            "--regid=65534",
-            "--clear-groups",
-            "sh",
-            "-c",
-            script,
-            &curl,
-            &url,
-        ]);
-    run.env_remove("NODE_OPTIONS")
-        .env_remove("PHP_INI_SCAN_DIR")
-        .env_remove("WGETRC");
+    let mut run = visit.setup.command_in(&["sh", "-c", "umask 077; exec \"$0\" \"$@\""], "run");
+    run.env("HOME", visit.setup.dir()).env("TMPDIR", "/tmp").args([
+        "--",
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "sh",
+        "-c",
+        script,
+        &curl,
+        &url,
+    ]);
+    run.env_remove("NODE_OPTIONS").env_remove("PHP_INI_SCAN_DIR").env_remove("WGETRC");
     let output = finish(&mut run);
     let said =
         [output.stdout, output.stderr].map(|octets| String::from_utf8_lossy(&octets).into_owned());

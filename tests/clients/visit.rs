@@ -55,14 +55,9 @@ pub(crate) struct Outcome {
 impl Visit {
     pub(crate) fn new() -> Self {
         let pages = |origin: Origin| {
-            origin.robots(RULES).on(
-                "/page",
-                [Reply::with(
-                    200,
-                    "Cache-Control: no-store\r\n",
-                    "an allowed page",
-                )],
-            )
+            origin
+                .robots(RULES)
+                .on("/page", [Reply::with(200, "Cache-Control: no-store\r\n", "an allowed page")])
         };
         Self {
             http: pages(Origin::http()),
@@ -94,25 +89,17 @@ impl Visit {
         arguments: impl IntoIterator<Item = S>,
     ) -> Outcome {
         let mut command = self.setup.command("run");
-        command.args(options).arg("--").args(
-            arguments
-                .into_iter()
-                .map(|argument| argument.as_ref().to_owned()),
-        );
-        let Output {
-            status,
-            stdout,
-            stderr,
-        } = finish(&mut command);
+        command
+            .args(options)
+            .arg("--")
+            .args(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        let Output { status, stdout, stderr } = finish(&mut command);
         let log = fs::read_to_string(self.setup.dir().join("decisions.jsonl")).unwrap_or_default();
         Outcome {
             stdout: String::from_utf8_lossy(&stdout).into_owned(),
             stderr: String::from_utf8_lossy(&stderr).into_owned(),
             code: status.code(),
-            records: log
-                .lines()
-                .map(|line| serde_json::from_str(line).unwrap())
-                .collect(),
+            records: log.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
         }
     }
 
@@ -127,14 +114,9 @@ impl Visit {
                 "{scheme}: {seen:?}\n{}",
                 outcome.stderr
             );
-            assert!(
-                !seen.contains(&"GET /private".to_owned()),
-                "{scheme}: {seen:?}"
-            );
-            let denied = outcome
-                .records
-                .iter()
-                .find(|record| record["url"] == *origin.url("/private"));
+            assert!(!seen.contains(&"GET /private".to_owned()), "{scheme}: {seen:?}");
+            let denied =
+                outcome.records.iter().find(|record| record["url"] == *origin.url("/private"));
             let denied =
                 denied.unwrap_or_else(|| panic!("no denial over {scheme}\n{}", outcome.stderr));
             has!(denied, {"reason": "robots_disallow", "rule.line": 3});
@@ -165,17 +147,13 @@ pub(crate) fn client(
     probe: &[&str],
 ) -> Option<String> {
     let chosen = env::var(variable).ok();
-    let candidates: Vec<&str> = chosen
-        .as_deref()
-        .map_or_else(|| candidates.to_vec(), |chosen| vec![chosen]);
+    let candidates: Vec<&str> =
+        chosen.as_deref().map_or_else(|| candidates.to_vec(), |chosen| vec![chosen]);
     let works = |program: &&&str| {
         let output = Command::new(program).args(probe).output();
         output.is_ok_and(|output| output.status.success())
     };
-    let found = candidates
-        .iter()
-        .find(works)
-        .map(|program| (*program).to_owned());
+    let found = candidates.iter().find(works).map(|program| (*program).to_owned());
     if found.is_none() {
         missing(&format!("{name} ({candidates:?})"));
     }

@@ -73,10 +73,8 @@ fn serve(config: Arc<ServerConfig>) -> SocketAddr {
 
 /// Tells whether `program` is installed, by running `proof`; says that the test is left out if not.
 fn has(program: &str, proof: &str) -> bool {
-    let found = Command::new(program)
-        .arg(proof)
-        .output()
-        .is_ok_and(|output| output.status.success());
+    let found =
+        Command::new(program).arg(proof).output().is_ok_and(|output| output.status.success());
     if !found {
         assert!(
             std::env::var_os("CRAWLGATE_REQUIRE_CLIENTS").is_none(),
@@ -110,10 +108,8 @@ fn rustls_shakes_hands_and_resumes_in_either_version() {
     let own = CertificateDer::from(authority.certificate_der().to_vec());
     let mut roots = RootCertStore::empty();
     roots.add(own.clone()).unwrap();
-    for (version, known) in [
-        (&TLS13, ProtocolVersion::TLSv1_3),
-        (&TLS12, ProtocolVersion::TLSv1_2),
-    ] {
+    for (version, known) in [(&TLS13, ProtocolVersion::TLSv1_3), (&TLS12, ProtocolVersion::TLSv1_2)]
+    {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[version])
@@ -137,11 +133,7 @@ fn rustls_shakes_hands_and_resumes_in_either_version() {
                 assert_eq!(chain[1], own, "{host}: the chain ends in the authority");
                 kinds.push(client.handshake_kind().unwrap());
             }
-            assert_eq!(
-                kinds,
-                [HandshakeKind::Full, HandshakeKind::Resumed],
-                "{host} {known:?}"
-            );
+            assert_eq!(kinds, [HandshakeKind::Full, HandshakeKind::Resumed], "{host} {known:?}");
         }
     }
 }
@@ -208,18 +200,10 @@ fn openssl_accepts_leaves_and_authority_in_strict_mode() {
     // The harness must be able to fail.
     let address = serve(authority.server_config("other.example").unwrap());
     let refused = run(Command::new("openssl")
-        .args([
-            "s_client",
-            "-verify_return_error",
-            "-verify_hostname",
-            "www.example.com",
-        ])
+        .args(["s_client", "-verify_return_error", "-verify_hostname", "www.example.com"])
         .args(["-connect", &address.to_string(), "-CAfile"])
         .arg(authority.certificate_path()));
-    assert!(
-        !refused.status.success(),
-        "a leaf for another host was accepted"
-    );
+    assert!(!refused.status.success(), "a leaf for another host was accepted");
 
     let shown = succeed(
         Command::new("openssl")
@@ -273,12 +257,9 @@ fn name_constraints_bind_those_who_verify() {
     // An attacker with the key signs for other hosts, and every client refuses the certificate.
     let key = KeyPair::from_pem(&fs::read_to_string(authority.key_path()).unwrap()).unwrap();
     let thief = Issuer::from_ca_cert_der(&own, key).unwrap();
-    for (host, expected) in [
-        ("www.example.com", true),
-        ("example.org", false),
-        ("192.0.2.1", false),
-        ("::1", false),
-    ] {
+    for (host, expected) in
+        [("www.example.com", true), ("example.org", false), ("192.0.2.1", false), ("::1", false)]
+    {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![host.to_owned()]).unwrap();
         params.use_authority_key_identifier_extension = true;
@@ -319,9 +300,7 @@ for resumed in (False, True):
     let directory = tempfile::tempdir().unwrap();
     let authority = authority(directory.path());
     for host in HOSTS {
-        let port = serve(authority.server_config(host).unwrap())
-            .port()
-            .to_string();
+        let port = serve(authority.server_config(host).unwrap()).port().to_string();
         for version in ["TLSv1_3", "TLSv1_2"] {
             succeed(
                 Command::new("python3")
@@ -351,9 +330,7 @@ public class Probe {
     let authority = authority(directory.path());
     let roots = trust::public_roots();
     let store = directory.path().join("trust.jks");
-    roots
-        .write_truststore(&store, &authority.trusted_der(), Clock::system().now())
-        .unwrap();
+    roots.write_truststore(&store, &authority.trusted_der(), Clock::system().now()).unwrap();
 
     let listed = succeed(
         Command::new("keytool")
@@ -371,18 +348,11 @@ public class Probe {
         let mut java = Command::new("java");
         if let Some(store) = store {
             java.arg(format!("-Djavax.net.ssl.trustStore={}", store.display()))
-                .arg(format!(
-                    "-Djavax.net.ssl.trustStorePassword={TRUSTSTORE_PASSWORD}"
-                ));
+                .arg(format!("-Djavax.net.ssl.trustStorePassword={TRUSTSTORE_PASSWORD}"));
         }
-        java.env_remove("JAVA_TOOL_OPTIONS")
-            .arg(&probe)
-            .arg(format!("https://{address}/"));
+        java.env_remove("JAVA_TOOL_OPTIONS").arg(&probe).arg(format!("https://{address}/"));
         java
     };
     assert_eq!(succeed(&mut connect(Some(&store))), "ok");
-    assert!(
-        !run(&mut connect(None)).status.success(),
-        "trusted without the store"
-    );
+    assert!(!run(&mut connect(None)).status.success(), "trusted without the store");
 }

@@ -36,12 +36,7 @@ Sitemap: https://site.test/map.xml
 /// Runs `crawlgate check` with these arguments and `input` as its standard input.
 #[track_caller]
 fn check_in(setup: &Setup, arguments: &[&str], input: &[u8]) -> Output {
-    let mut child = setup
-        .command("check")
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = setup.command("check").args(arguments).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
     let writer = thread::spawn(move || drop(stdin.write_all(&input)));
@@ -54,11 +49,7 @@ fn check_in(setup: &Setup, arguments: &[&str], input: &[u8]) -> Output {
 fn check(arguments: &[&str], input: &[u8]) -> (Option<i32>, String, String) {
     let output = check_in(&Setup::new(), arguments, input);
     let text = |octets: Vec<u8>| String::from_utf8(octets).unwrap();
-    (
-        output.status.code(),
-        text(output.stdout),
-        text(output.stderr),
-    )
+    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 #[test]
@@ -180,17 +171,10 @@ fn exit_codes_and_corrections() {
         let arguments = [arguments, robots].concat();
         let (exit, _, stderr) = check(&arguments, file.as_bytes());
         assert_eq!(exit, Some(*code), "{name}: {stderr}");
-        assert!(
-            stderr.contains(told) && stderr.is_empty() == told.is_empty(),
-            "{name}: {stderr}"
-        );
+        assert!(stderr.contains(told) && stderr.is_empty() == told.is_empty(), "{name}: {stderr}");
         let quiet = [&arguments[..], &["--quiet"]].concat();
         let said = check(&quiet, file.as_bytes());
-        assert_eq!(
-            said,
-            (Some(*code), String::new(), String::new()),
-            "{name}, quiet"
-        );
+        assert_eq!(said, (Some(*code), String::new(), String::new()), "{name}, quiet");
     }
     let (exit, _, stderr) = check(&[], b"");
     assert_eq!(exit, Some(2), "nothing to judge");
@@ -228,10 +212,7 @@ fn the_verdict_of_robots_txt_is_shown_beside_that_of_an_override() {
     has!(told, {"without_override.reason": "robots_disallow", "without_override.verdict": "deny"});
     let output = check_in(&setup, &[&url], b"");
     let text = String::from_utf8(output.stdout).unwrap();
-    says!(
-        text,
-        "without:  deny, robots_disallow (a rule disallows it)"
-    );
+    says!(text, "without:  deny, robots_disallow (a rule disallows it)");
 }
 
 #[test]
@@ -277,11 +258,7 @@ fn a_key_that_this_user_cannot_read_is_told_and_stops_no_check() {
     };
     let (code, said) = run(&[&url]);
     assert_eq!(code, Some(0), "{said}");
-    for part in [
-        "name = \"news\", key = ",
-        "without a signature",
-        "may differ",
-    ] {
+    for part in ["name = \"news\", key = ", "without a signature", "may differ"] {
         says!(said, part);
     }
     assert!(!said.contains("shop"), "no other key is needed: {said}");

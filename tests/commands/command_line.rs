@@ -92,13 +92,7 @@ fn an_acknowledgement_without_a_person_says_how_to_name_one() {
     }
     let error = ack_by_nobody(&["--note", "seen", "01KB7W3Y5E000000000VY7H1Q2"]);
     says!(error, "nothing is acknowledged; name the person: --by NAME");
-    let words = [
-        "--note",
-        "seen",
-        "--by",
-        "ada",
-        "01KB7W3Y5E000000000VY7H1Q2",
-    ];
+    let words = ["--note", "seen", "--by", "ada", "01KB7W3Y5E000000000VY7H1Q2"];
     let error = ack_by_nobody(&words);
     assert!(!error.contains("--by"), "{error}");
 }
@@ -177,24 +171,15 @@ fn the_version_is_one_line_or_names_the_build() {
     assert_eq!(crawlgate(&["-V"]), version);
     let long = crawlgate(&["--version"]);
     let rest = long.strip_prefix(version).expect(&long);
-    let facts: Vec<(&str, &str)> = rest
-        .lines()
-        .map(|line| line.split_once(": ").unwrap())
-        .collect();
-    let [
-        ("commit", commit),
-        ("date", date),
-        ("target", target),
-        ("features", "telemetry"),
-    ] = facts[..]
+    let facts: Vec<(&str, &str)> =
+        rest.lines().map(|line| line.split_once(": ").unwrap()).collect();
+    let [("commit", commit), ("date", date), ("target", target), ("features", "telemetry")] =
+        facts[..]
     else {
         panic!("{long}");
     };
     assert!(!commit.is_empty() && !date.is_empty(), "{long}");
-    assert!(
-        target.starts_with(std::env::consts::ARCH) && target.contains("-linux-"),
-        "{long}"
-    );
+    assert!(target.starts_with(std::env::consts::ARCH) && target.contains("-linux-"), "{long}");
     // The pages of the same version are the same, whatever its commit.
     let page = crawlgate(&["man"]);
     says!(page, ".SH VERSION\nv");
@@ -203,16 +188,10 @@ fn the_version_is_one_line_or_names_the_build() {
 
 #[test]
 fn a_place_that_takes_no_pages_is_named() {
-    let output = Command::new(CRAWLGATE)
-        .args(["man", "--to", "/dev/null/man1"])
-        .output()
-        .unwrap();
+    let output = Command::new(CRAWLGATE).args(["man", "--to", "/dev/null/man1"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        errors.starts_with("crawlgate: /dev/null/man1: "),
-        "{errors}"
-    );
+    assert!(errors.starts_with("crawlgate: /dev/null/man1: "), "{errors}");
 }
 
 #[test]
@@ -220,27 +199,15 @@ fn variables_set_keys_and_are_named() {
     let home = tempfile::tempdir().unwrap();
     let config = |command: &str, value: &str| {
         let mut program = Command::new(CRAWLGATE);
-        let program = program
-            .args(["config", command])
-            .env_clear()
-            .current_dir(home.path());
-        program
-            .env("CRAWLGATE_LIMITS__DRAIN", value)
-            .output()
-            .unwrap()
+        let program = program.args(["config", command]).env_clear().current_dir(home.path());
+        program.env("CRAWLGATE_LIMITS__DRAIN", value).output().unwrap()
     };
     let show = config("show", "7s");
     let text = String::from_utf8(show.stdout).unwrap();
-    assert!(
-        text.starts_with("# built-in defaults, CRAWLGATE_LIMITS__DRAIN\n"),
-        "{text}"
-    );
+    assert!(text.starts_with("# built-in defaults, CRAWLGATE_LIMITS__DRAIN\n"), "{text}");
     says!(text, "\ndrain = \"7s\"");
     let check = config("check", "soon");
     assert_eq!(check.status.code(), Some(2));
     let errors = String::from_utf8(check.stderr).unwrap();
-    assert!(
-        errors.starts_with("CRAWLGATE_LIMITS__DRAIN: [limits] drain = \"soon\": "),
-        "{errors}"
-    );
+    assert!(errors.starts_with("CRAWLGATE_LIMITS__DRAIN: [limits] drain = \"soon\": "), "{errors}");
 }

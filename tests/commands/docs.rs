@@ -101,25 +101,17 @@ fn the_commands_of_the_docs_run_and_print_what_the_docs_quote() {
                     faults.push(format!("{place}\nends with {code:?}\n{printed}"));
                 } else if block.kind == Kind::Transcript && !output::fits(&step.output, &printed) {
                     let said = &step.output;
-                    faults.push(format!(
-                        "{place}\n--- the page\n{said}\n--- printed\n{printed}"
-                    ));
+                    faults.push(format!("{place}\n--- the page\n{said}\n--- printed\n{printed}"));
                 }
             }
         }
         // Commands of tables and sentences that only read can run unchanged, too.
         for span in page.spans.iter().filter(|span| shell::only_reads(span)) {
-            if shell::own_commands(span)
-                .iter()
-                .all(|words| parse(words).is_ok())
-            {
+            if shell::own_commands(span).iter().all(|words| parse(words).is_ok()) {
                 ran += 1;
                 let (code, printed) = sandbox.run(span);
                 if !matches!(code, Some(0 | 1)) {
-                    faults.push(format!(
-                        "{}: {span}\nends with {code:?}\n{printed}",
-                        page.name
-                    ));
+                    faults.push(format!("{}: {span}\nends with {code:?}\n{printed}", page.name));
                 }
             }
         }
@@ -135,10 +127,7 @@ fn the_configurations_and_queries_of_the_docs_are_taken() {
     sandbox.write_certificate("console.pem", "console.key");
     sandbox.write_certificate("engine.pem", "engine.key");
     sandbox.write("engine.password", "sesame\n");
-    for line in [
-        "crawlgate fleet key fleet.key",
-        "crawlgate signing new news --key news.key",
-    ] {
+    for line in ["crawlgate fleet key fleet.key", "crawlgate signing new news --key news.key"] {
         let (code, said) = sandbox.run(line);
         assert_eq!(code, Some(0), "{line}: {said}");
     }
@@ -153,10 +142,7 @@ fn the_configurations_and_queries_of_the_docs_are_taken() {
                     counts.0 += 1;
                 }
                 Kind::Sql => {
-                    sandbox
-                        .store()
-                        .execute_batch(&queries(&block.text))
-                        .unwrap();
+                    sandbox.store().execute_batch(&queries(&block.text)).unwrap();
                     counts.1 += 1;
                 }
                 _ => {}
@@ -184,12 +170,9 @@ fn the_example_in_the_configuration_of_the_debian_package_is_taken() {
 /// Turns queries into statements without rows, which `execute_batch` runs to their end.
 fn queries(sql: &str) -> String {
     let statements = sql.split(';').filter(|one| one.contains("SELECT"));
-    let created = statements.enumerate().map(|(at, one)| {
-        format!(
-            "CREATE TEMP TABLE docs_{at} AS {};\n",
-            without_comments(one)
-        )
-    });
+    let created = statements
+        .enumerate()
+        .map(|(at, one)| format!("CREATE TEMP TABLE docs_{at} AS {};\n", without_comments(one)));
     created.collect()
 }
 
@@ -204,21 +187,13 @@ fn the_record_of_the_docs_has_the_fields_of_a_record() {
         return;
     }
     let sandbox = Sandbox::new();
-    let evidence = pages()
-        .into_iter()
-        .find(|page| page.name == "docs/decisions.md");
+    let evidence = pages().into_iter().find(|page| page.name == "docs/decisions.md");
     let evidence = evidence.unwrap();
-    let blocks = evidence
-        .blocks
-        .iter()
-        .filter(|block| block.kind == Kind::Json);
-    let documented: Vec<serde_json::Value> = blocks
-        .map(|block| serde_json::from_str(&block.text).unwrap())
-        .collect();
+    let blocks = evidence.blocks.iter().filter(|block| block.kind == Kind::Json);
+    let documented: Vec<serde_json::Value> =
+        blocks.map(|block| serde_json::from_str(&block.text).unwrap()).collect();
     let url = "http://127.0.0.1:8000/private/diary.html";
-    sandbox.run(&format!(
-        "crawlgate run -q --allow 127.0.0.0/8 -- curl -sS {url}"
-    ));
+    sandbox.run(&format!("crawlgate run -q --allow 127.0.0.0/8 -- curl -sS {url}"));
     let (code, real) = sandbox.run("crawlgate log --json");
     assert_eq!(code, Some(0), "{real}");
     let real: serde_json::Value = serde_json::from_str(real.lines().next().unwrap()).unwrap();
@@ -322,16 +297,9 @@ fn every_link_of_the_docs_leads_somewhere() {
     assert!(followed >= 60, "only {followed} links");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     // The table of contents has every page.
-    let contents = all
-        .iter()
-        .find(|page| page.name == "docs/README.md")
-        .unwrap();
+    let contents = all.iter().find(|page| page.name == "docs/README.md").unwrap();
     for page in &all {
-        if let Some(name) = page
-            .name
-            .strip_prefix("docs/")
-            .filter(|name| *name != "README.md")
-        {
+        if let Some(name) = page.name.strip_prefix("docs/").filter(|name| *name != "README.md") {
             assert!(contents.links.iter().any(|link| link == name), "{name}");
         }
     }
@@ -339,9 +307,7 @@ fn every_link_of_the_docs_leads_somewhere() {
 
 /// The directives of a configuration, without comments and white space at the margin.
 fn directives(text: &str) -> Vec<&str> {
-    let lines = text
-        .lines()
-        .map(|line| line.split('#').next().unwrap().trim());
+    let lines = text.lines().map(|line| line.split('#').next().unwrap().trim());
     lines.filter(|line| !line.is_empty()).collect()
 }
 
@@ -349,23 +315,15 @@ fn directives(text: &str) -> Vec<&str> {
 fn the_set_ups_for_other_proxies_are_those_of_the_tests_and_of_the_help() {
     let page = Page::read(&root().join("docs/other-proxies.md"));
     let block = |language: &str| {
-        let mut found = page
-            .blocks
-            .iter()
-            .filter(|block| block.language == language);
-        let found = found
-            .next()
-            .unwrap_or_else(|| panic!("no block of {language}"));
+        let mut found = page.blocks.iter().filter(|block| block.language == language);
+        let found = found.next().unwrap_or_else(|| panic!("no block of {language}"));
         found.text.replace("127.0.0.1:8119", "crawlgate")
     };
     let tested = fs::read_to_string(root().join("tests/clients/decide/nginx.rs")).unwrap();
     let tested = tested.replace("{{", "{").replace("}}", "}");
     let tested = directives(&tested);
     for directive in directives(&block("nginx")) {
-        assert!(
-            tested.contains(&directive),
-            "tests/clients/decide/nginx.rs has no {directive}"
-        );
+        assert!(tested.contains(&directive), "tests/clients/decide/nginx.rs has no {directive}");
     }
     let mut program = Cli::command();
     let helper = program.find_subcommand_mut("squid-helper").unwrap();
@@ -379,11 +337,7 @@ fn the_readme_stays_short_and_keeps_its_two_commands() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     assert!(readme.lines().count() <= 140);
     let page = Page::read(&root().join("README.md"));
-    let commands: Vec<String> = page
-        .blocks
-        .iter()
-        .flat_map(|block| block.commands())
-        .collect();
+    let commands: Vec<String> = page.blocks.iter().flat_map(|block| block.commands()).collect();
     assert!(commands[0].starts_with("cargo run --release --locked -- run --confine -- curl "));
     assert_eq!(commands[1], "cargo test --locked");
     let everything = fs::read_to_string(root().join(".ci/run")).unwrap();

@@ -78,11 +78,7 @@ impl TestStore {
     fn ask(&self, words: &[&str]) -> (i32, String, String) {
         let output = self.setup.command("origins").args(words).output().unwrap();
         let text = |octets: Vec<u8>| String::from_utf8(octets).unwrap();
-        (
-            output.status.code().unwrap(),
-            text(output.stdout),
-            text(output.stderr),
-        )
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
     }
 
     /// Returns the names in a list.
@@ -100,20 +96,13 @@ impl TestStore {
 
 /// Returns a fetch that ended at this time.
 fn ended(now: Moment) -> FetchEnd {
-    FetchEnd {
-        now,
-        since_failure: None,
-        reach: Reach::Some,
-    }
+    FetchEnd { now, since_failure: None, reach: Reach::Some }
 }
 
 /// Returns the same result at another time.
 fn at(result: &AccessResult, time: Moment) -> AccessResult {
     match result {
-        AccessResult::Successful {
-            snapshot,
-            freshness,
-        } => AccessResult::Successful {
+        AccessResult::Successful { snapshot, freshness } => AccessResult::Successful {
             snapshot: Arc::new(Snapshot::new(
                 snapshot.robots.clone(),
                 time,
@@ -135,17 +124,11 @@ fn file(text: &str) -> AccessResult {
 }
 
 fn missing() -> AccessResult {
-    AccessResult::Unavailable {
-        why: Absence::Status(404),
-        freshness: Freshness::Unsaid,
-    }
+    AccessResult::Unavailable { why: Absence::Status(404), freshness: Freshness::Unsaid }
 }
 
 fn down() -> AccessResult {
-    AccessResult::Unreachable {
-        cause: Cause::Dns,
-        retry_after: None,
-    }
+    AccessResult::Unreachable { cause: Cause::Dns, retry_after: None }
 }
 
 const RULES: &str = "User-agent: a\nUser-agent: b\nDisallow: /x\nCrawl-delay: 5\n\nUser-agent: *\nDisallow: /\n\
@@ -165,11 +148,7 @@ fn three() -> TestStore {
 #[test]
 fn origins_are_listed_filtered_and_paged() {
     let test_store = three();
-    let [one, two, three] = [
-        "http://one.example",
-        "http://two.example",
-        "https://three.example",
-    ];
+    let [one, two, three] = ["http://one.example", "http://two.example", "https://three.example"];
     for (words, expected) in [
         (&[][..], &[one, two, three][..]),
         (&["--state", "unavailable"], &[two]),
@@ -187,25 +166,12 @@ fn origins_are_listed_filtered_and_paged() {
     }
     let (code, said, _) = test_store.ask(&[]);
     assert_eq!(code, 0);
-    let lines: Vec<Vec<&str>> = said
-        .lines()
-        .map(|line| line.split_whitespace().collect())
-        .collect();
-    assert_eq!(
-        lines[0][..5],
-        ["ORIGIN", "AS", "STATE", "SINCE", "NEXT"],
-        "{said}"
-    );
-    assert_eq!(
-        lines[1][..5],
-        [one, "*", "successful", "3h", "in"],
-        "{said}"
-    );
+    let lines: Vec<Vec<&str>> =
+        said.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0][..5], ["ORIGIN", "AS", "STATE", "SINCE", "NEXT"], "{said}");
+    assert_eq!(lines[1][..5], [one, "*", "successful", "3h", "in"], "{said}");
     assert_eq!(lines[3][..4], [three, "*", "unreachable", "2d"], "{said}");
-    says!(
-        said,
-        "failed 3 times: its name did not resolve; last good copy"
-    );
+    says!(said, "failed 3 times: its name did not resolve; last good copy");
 }
 
 #[test]
@@ -219,9 +185,7 @@ fn more_origins_than_a_page_are_all_listed() {
         0.0,
     );
     let origin_update = |number: u32| OriginUpdate {
-        origin: Origin::parse(&format!("http://h{number:05}.example"))
-            .unwrap()
-            .0,
+        origin: Origin::parse(&format!("http://h{number:05}.example")).unwrap().0,
         state: Arc::new(state.clone()),
         user_agent: "crawlgate/0.1".into(),
         fetch: Fetch {
@@ -238,10 +202,7 @@ fn more_origins_than_a_page_are_all_listed() {
             fields: Vec::new(),
         },
     };
-    let batch = Batch {
-        updates: (0..1203).map(origin_update).collect(),
-        ..Batch::default()
-    };
+    let batch = Batch { updates: (0..1203).map(origin_update).collect(), ..Batch::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.unwrap().block_on(store.write(batch)).unwrap();
     let names = test_store.names(&["--all"]);
@@ -272,19 +233,10 @@ fn one_origin_is_shown_with_what_its_robots_txt_holds() {
     let (_, said, _) = test_store.ask(&["show", "http://two.example"]);
     says!(said, "it answered 404", "no restrictions");
     let (_, said, _) = test_store.ask(&["show", "https://three.example", "--history", "2"]);
-    says!(
-        said,
-        "complete disallow until",
-        "(in 27d)",
-        "(2d ago)",
-        "last good copy"
-    );
+    says!(said, "complete disallow until", "(in 27d)", "(2d ago)", "last good copy");
     assert_eq!(said.matches("unreachable 70 ms").count(), 2, "{said}");
     let (code, said, _) = test_store.ask(&["show", "http://four.example"]);
-    assert_eq!(
-        (code, said.trim_end()),
-        (1, "http://four.example: nothing is known of it")
-    );
+    assert_eq!((code, said.trim_end()), (1, "http://four.example: nothing is known of it"));
 }
 
 #[test]
@@ -303,9 +255,7 @@ fn sitemaps_are_listed_with_the_verdict_of_their_own_origin() {
     let listed = |words: &[&str]| -> Vec<Value> {
         let (code, said, error) = test_store.ask(&[&["sitemaps", "--json"], words].concat());
         assert_eq!((code, &*error), (0, ""), "{words:?}: {said}");
-        said.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     };
     let told = |line: &Value| {
         let text = |name: &str| line[name].as_str().unwrap_or("-").to_owned();
@@ -332,14 +282,9 @@ fn sitemaps_are_listed_with_the_verdict_of_their_own_origin() {
     has!(whole, {"1.stale": false, "1.judged_as": "*"});
     says!(whole[4]["error"].as_str().unwrap(), "with scheme and host");
     // Another crawler, another group.
-    let for_bot: Vec<String> = listed(&["--agent", "ExampleBot/2.1 (+https://bot.example)"])
-        .iter()
-        .map(told)
-        .collect();
-    assert_eq!(
-        for_bot[1],
-        "http://one.example 3; disallowed; robots_disallow; Disallow: /open"
-    );
+    let for_bot: Vec<String> =
+        listed(&["--agent", "ExampleBot/2.1 (+https://bot.example)"]).iter().map(told).collect();
+    assert_eq!(for_bot[1], "http://one.example 3; disallowed; robots_disallow; Disallow: /open");
     assert_eq!(for_bot[2], "http://one.example 4; allowed; robots_allow; -");
     // Page by page, also from the middle of a file.
     for (words, lines) in [
@@ -366,10 +311,7 @@ fn sitemaps_are_listed_with_the_verdict_of_their_own_origin() {
     // The file of an outage, and that of another state.
     let last_good = "Sitemap: https://new.example/map.xml\n";
     test_store.learn("http://lost.example", &[(90, file(last_good)), (1, down())]);
-    let lost: Vec<String> = listed(&["--state", "unreachable"])
-        .iter()
-        .map(told)
-        .collect();
+    let lost: Vec<String> = listed(&["--state", "unreachable"]).iter().map(told).collect();
     assert_eq!(lost, ["http://lost.example 1; unknown; -; -"]);
 }
 
@@ -403,10 +345,7 @@ fn preferences_about_use_are_shown_with_their_groups() {
         ("/usage/1/user_agents/1", "b"),
         ("/usage/2/note", "signal_value"),
         ("/notes/0/kind", "empty_group"),
-        (
-            "/notes/0/message",
-            "no rule follows: the group restricts nothing",
-        ),
+        ("/notes/0/message", "no rule follows: the group restricts nothing"),
         ("/notes/1/text", "Content-Signal: search=maybe"),
     ] {
         let found = shown.pointer(pointer).and_then(Value::as_str);
@@ -456,10 +395,9 @@ fn two_robots_txt_are_compared() {
     let fetches = [(100, a), (80, b.clone()), (60, b), (40, down()), (20, c)];
     test_store.learn(origin, &fetches);
     let digest = |file: &AccessResult| match file {
-        AccessResult::Successful { snapshot, .. } => snapshot.sha256[..6]
-            .iter()
-            .map(|octet| format!("{octet:02x}"))
-            .collect::<String>(),
+        AccessResult::Successful { snapshot, .. } => {
+            snapshot.sha256[..6].iter().map(|octet| format!("{octet:02x}")).collect::<String>()
+        }
         _ => panic!("no file"),
     };
     let [first, second] = [&fetches[0].1, &fetches[1].1].map(digest);

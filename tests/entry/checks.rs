@@ -9,10 +9,7 @@ fn written(data: &[u8]) -> Vec<u8> {
     let mut again = Vec::new();
     match Entry::read(data) {
         Ok(Entry::Decision(decision)) => {
-            let bounds = Bounds {
-                url: MAX,
-                user_agent: MAX,
-            };
+            let bounds = Bounds { url: MAX, user_agent: MAX };
             decision.encode(bounds, &mut again);
         }
         Ok(Entry::Event(event)) => event.encode(&mut again),
@@ -72,11 +69,7 @@ pub(crate) fn block(data: &[u8]) {
     assert!(block.is_ok());
     for (place, entry) in entries.iter().enumerate() {
         let mut out = Vec::new();
-        assert!(
-            block
-                .as_ref()
-                .is_ok_and(|block| block.entry(place, &mut out).is_ok())
-        );
+        assert!(block.as_ref().is_ok_and(|block| block.entry(place, &mut out).is_ok()));
         assert!(out == *entry);
     }
 }

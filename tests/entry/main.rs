@@ -80,17 +80,11 @@ fn count_allocations() {
     let state = State::Unavailable {
         why: Absence::Status(404),
         fetched: NOON,
-        fresh: Fresh {
-            refresh_from: NOON,
-            until: NOON,
-        },
+        fresh: Fresh { refresh_from: NOON, until: NOON },
         outage: None,
     };
     let fetched_as = FetchedAs::new(Identity::default(), "ExampleBot crawlgate/0.1".into());
-    let grounds = Grounds {
-        robots: Some((&state, Some(&fetched_as))),
-        ..Grounds::default()
-    };
+    let grounds = Grounds { robots: Some((&state, Some(&fetched_as))), ..Grounds::default() };
     let digests = grounds.digests(Some("https://site.example"));
     let usual = kinds.map(|(url, reason, tokens)| {
         let decision = decision(url, reason, tokens, false);
@@ -105,9 +99,7 @@ fn count_allocations_of_the_log(decisions: &[Decision<'_>], grounds: &Grounds<'_
     let mut config = Config::default();
     config.log.file = Some(folder.path().join("decisions.jsonl"));
     let log = Log::open(&config, None, &Clock::system()).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     // The writer may run meanwhile, and allocate; in some round it gathers.
     let mut least = usize::MAX;
     for _ in 0..50 {

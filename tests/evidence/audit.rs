@@ -32,9 +32,7 @@ fn config(file: PathBuf) -> Config {
 fn record_for_ever(file: PathBuf) -> ! {
     let clock = Clock::system();
     let log = Log::open(&config(file), None, &clock).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let url = format!("http://site.example/{}", "x".repeat(3_000));
     for written in 1.. {
         for _ in 0..BURST {
@@ -100,10 +98,6 @@ fn a_kill_leaves_whole_lines_and_all_that_was_flushed() {
         let ids = ids(&file);
         assert!(ids.len() >= flushed, "{} of {flushed}", ids.len());
         flushed = ids.len();
-        assert_eq!(
-            ids.iter().collect::<HashSet<_>>().len(),
-            ids.len(),
-            "none twice"
-        );
+        assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len(), "none twice");
     }
 }

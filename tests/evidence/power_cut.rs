@@ -35,10 +35,7 @@ fn cut(kind: Kind) -> (Trial, Outcome) {
 #[test]
 fn a_strict_store_loses_no_denial_that_was_told() {
     for synchronous in ["full", "normal"] {
-        let kind = Kind {
-            durability: "strict",
-            synchronous,
-        };
+        let kind = Kind { durability: "strict", synchronous };
         let (_, outcome) = cut(kind);
         assert_eq!(outcome.most_lost, 0, "{kind}: {outcome}");
     }
@@ -46,10 +43,7 @@ fn a_strict_store_loses_no_denial_that_was_told() {
 
 #[test]
 fn a_relaxed_store_loses_the_last_moment_alone() {
-    let kind = Kind {
-        durability: "relaxed",
-        synchronous: "full",
-    };
+    let kind = Kind { durability: "relaxed", synchronous: "full" };
     let (trial, outcome) = cut(kind);
     // From 100 ms on, requests wait for the disk; answers that left before may be lost.
     let most = Duration::from_millis(100) + SLACK + trial.longest_stall();
@@ -64,19 +58,13 @@ const SLACK: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_store_that_does_not_wait_for_the_disk_opens_all_the_same() {
-    let kind = Kind {
-        durability: "relaxed",
-        synchronous: "normal",
-    };
+    let kind = Kind { durability: "relaxed", synchronous: "normal" };
     cut(kind);
 }
 
 #[test]
 fn a_first_start_that_is_cut_short_begins_anew() {
-    let kind = Kind {
-        durability: "strict",
-        synchronous: "full",
-    };
+    let kind = Kind { durability: "strict", synchronous: "full" };
     let outcome = Outcome::of_the_start(&Trial::run(kind, 0));
     println!("first start: {outcome}");
     assert_eq!((&outcome.unopened, &outcome.advised), (&vec![], &vec![]));

@@ -41,11 +41,7 @@ fn no_circle_has_many_files() {
         println!("largest circle of {name:?}: {} files", circle.len());
         if circle.len() > KNOT {
             let files = circle.into_iter().cloned().collect::<Vec<_>>();
-            wrong.push(format!(
-                "{name:?}: {} files: {}",
-                files.len(),
-                files.join(" ")
-            ));
+            wrong.push(format!("{name:?}: {} files: {}", files.len(), files.join(" ")));
         }
     }
     assert_eq!(wrong, [""; 0], "circles of files");

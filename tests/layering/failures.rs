@@ -12,9 +12,7 @@ fn failures_without_a_type(text: &str) -> Vec<usize> {
         let arguments = arguments(&text[at + begin.len()..]);
         matches!(&*arguments, [_, .., "String"])
     });
-    untyped
-        .map(|(at, _)| text[..at].matches('\n').count() + 1)
-        .collect()
+    untyped.map(|(at, _)| text[..at].matches('\n').count() + 1).collect()
 }
 
 /// Returns the arguments of a type, from behind its `<` up to the `>` that closes it.
@@ -47,11 +45,7 @@ fn no_failure_outside_the_commands_is_a_text_alone() {
     for (name, source) in crates() {
         let mut of_crate = Vec::new();
         collect(&source, &mut of_crate);
-        files.extend(
-            of_crate
-                .into_iter()
-                .map(|file| (module(&name, &source, &file), file)),
-        );
+        files.extend(of_crate.into_iter().map(|file| (module(&name, &source, &file), file)));
     }
     let mut wrong = Vec::new();
     for (module, file) in files {

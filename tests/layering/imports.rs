@@ -46,10 +46,7 @@ fn paths(text: &str, name: &str, module: &str) -> Vec<Vec<String>> {
             }
         }
     }
-    found
-        .into_iter()
-        .map(|path| absolute(&path, name, module))
-        .collect()
+    found.into_iter().map(|path| absolute(&path, name, module)).collect()
 }
 
 /// Reads one tree of a `use`: `a::{b, c::d}` names `a::b` and `a::c::d`. Returns the rest of the text.
@@ -68,9 +65,7 @@ fn tree<'t>(text: &'t str, before: &[String], found: &mut Vec<Vec<String>>) -> &
                 }
             }
         }
-        let end = rest
-            .find(|one: char| !one.is_alphanumeric() && one != '_')
-            .unwrap_or(rest.len());
+        let end = rest.find(|one: char| !one.is_alphanumeric() && one != '_').unwrap_or(rest.len());
         path.push(rest[..end].to_owned());
         rest = &rest[end..];
         match rest.strip_prefix("::") {
@@ -95,9 +90,7 @@ fn absolute(path: &[String], name: &str, module: &str) -> Vec<String> {
     let mut base: Vec<String> = parts.map(str::to_owned).collect();
     let ups = path.iter().take_while(|part| *part == "super").count();
     base.truncate(base.len().saturating_sub(ups));
-    let own = path
-        .iter()
-        .filter(|part| !matches!(part.as_str(), "crate" | "super" | "self"));
+    let own = path.iter().filter(|part| !matches!(part.as_str(), "crate" | "super" | "self"));
     base.extend(own.cloned());
     base
 }
@@ -109,9 +102,7 @@ fn passed_on(text: &str) -> String {
         line.starts_with("pub")
     });
     let statements = uses.map(|(at, _)| text[at..].split(';').next().unwrap());
-    statements
-        .map(|statement| format!("{statement};\n"))
-        .collect()
+    statements.map(|statement| format!("{statement};\n")).collect()
 }
 
 /// The file that a path leads to: its longest beginning that is one, or the part of that file which it passes on.
@@ -130,9 +121,7 @@ fn leads_to(
         let found = rest.first().and_then(|name| {
             let names = passed_on[module].iter();
             let mut found = names.filter(|path| path.last() == Some(name));
-            found
-                .next()
-                .filter(|found| found.len() > path.len() - rest.len() + 1)
+            found.next().filter(|found| found.len() > path.len() - rest.len() + 1)
         });
         match found {
             Some(found) => path = found.iter().chain(&rest[1..]).cloned().collect(),
@@ -144,10 +133,8 @@ fn leads_to(
 #[test]
 fn trees_of_paths_are_read() {
     let text = "use crate::{a::{B, c::D as E}, f};\nuse super::g::{self, H};\npub(in super::super) use crate::i::j(1);";
-    let found: BTreeSet<String> = paths(text, "", "m::n")
-        .iter()
-        .map(|path| path.join("::"))
-        .collect();
+    let found: BTreeSet<String> =
+        paths(text, "", "m::n").iter().map(|path| path.join("::")).collect();
     let want = ["a::B", "a::c::D", "f", "i::j", "m::g", "m::g::H"];
     assert_eq!(found, want.map(str::to_owned).into());
 }

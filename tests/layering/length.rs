@@ -14,18 +14,14 @@ const BECAUSE: &str = "Longer than 400 lines of code because ";
 /// Counts the lines that are neither blank nor comments.
 fn lines_of_code(text: &str) -> usize {
     let lines = text.lines().map(str::trim_start);
-    lines
-        .filter(|line| !line.is_empty() && !line.starts_with("//"))
-        .count()
+    lines.filter(|line| !line.is_empty() && !line.starts_with("//")).count()
 }
 
 /// Tells whether the module doc has a sentence that gives a reason for the length.
 fn gives_reason(text: &str) -> bool {
     let lines = text.lines().map_while(|line| line.strip_prefix("//!"));
     let doc = lines.map(str::trim).collect::<Vec<_>>().join(" ");
-    let mut before = doc
-        .match_indices(BECAUSE)
-        .map(|(at, _)| doc[..at].trim_end());
+    let mut before = doc.match_indices(BECAUSE).map(|(at, _)| doc[..at].trim_end());
     before.any(|before| before.is_empty() || before.ends_with('.'))
 }
 
@@ -42,16 +38,11 @@ fn a_long_file_gives_its_reason_and_no_other_does() {
         let (lines, has_reason) = (lines_of_code(&text), gives_reason(&text));
         let name = file.strip_prefix(root).unwrap().display().to_string();
         if (lines > LONG) != has_reason {
-            wrong.push(format!(
-                "{name}: {lines} lines of code, reason: {has_reason}"
-            ));
+            wrong.push(format!("{name}: {lines} lines of code, reason: {has_reason}"));
         }
     }
     wrong.sort_unstable();
-    assert_eq!(
-        wrong, [""; 0],
-        "split by idea, or give the reason: {BECAUSE}…"
-    );
+    assert_eq!(wrong, [""; 0], "split by idea, or give the reason: {BECAUSE}…");
 }
 
 #[test]

@@ -4,12 +4,7 @@
 //! Read from the sources of `crates`; unit tests may import anything.
 
 // A failed unwrap or index is a failed test.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod circles;
 mod failures;
@@ -59,10 +54,7 @@ fn module(name: &str, source: &Path, file: &Path) -> Module {
     let parts = path.iter().map(|part| part.to_str().unwrap());
     let parts = parts.filter(|part| !matches!(*part, "mod" | "lib"));
     let parts = std::iter::once(name).chain(parts);
-    parts
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join("::")
+    parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("::")
 }
 
 /// Leaves out comments, and the unit tests at the end of a file.

@@ -46,11 +46,8 @@ fn each_room_imports_only_rooms_below_it() {
 
 #[test]
 fn no_two_files_more_import_each_other() {
-    let is_parent = |one: &str, other: &str| {
-        other
-            .strip_prefix(one)
-            .is_some_and(|rest| rest.starts_with("::"))
-    };
+    let is_parent =
+        |one: &str, other: &str| other.strip_prefix(one).is_some_and(|rest| rest.starts_with("::"));
     let mut circles = Vec::new();
     for (name, source) in crates() {
         let all = imports(&name, &source);

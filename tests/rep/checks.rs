@@ -10,11 +10,7 @@ use super::naive::{self, Decision, Reading};
 
 /// Parses the octets as a file, and checks that every number and text in its description refers to the file itself.
 pub(crate) fn parse(data: &[u8]) {
-    for (lenient, limit) in [
-        (true, data.len()),
-        (true, data.len() / 2),
-        (false, data.len()),
-    ] {
+    for (lenient, limit) in [(true, data.len()), (true, data.len() / 2), (false, data.len())] {
         let robots = Robots::parse(data, ParseOptions { lenient, limit });
         let text = robots.text();
         assert!(data.starts_with(text) && text.len() <= limit);
@@ -39,10 +35,8 @@ pub(crate) fn parse(data: &[u8]) {
         }
 
         let chains = robots.groups().flat_map(|group| group.user_agents());
-        let mut chains: Vec<Vec<ProductToken>> = chains
-            .map(|(value, _)| product_tokens(value))
-            .take(16)
-            .collect();
+        let mut chains: Vec<Vec<ProductToken>> =
+            chains.map(|(value, _)| product_tokens(value)).take(16).collect();
         chains.push(product_tokens(data));
         for chain in chains {
             let rules = robots.rules(robots.selection(&chain));
@@ -69,21 +63,13 @@ const MAX_VALUE: usize = 4096;
 /// path by the rules in this and in other arrangements.
 pub(crate) fn matching(data: &[u8]) {
     let mut lines = data.split(|octet| *octet == b'\n');
-    let paths: Vec<&[u8]> = lines
-        .by_ref()
-        .take_while(|line| !line.is_empty())
-        .take(8)
-        .collect();
+    let paths: Vec<&[u8]> = lines.by_ref().take_while(|line| !line.is_empty()).take(8).collect();
     let rules: Vec<Vec<u8>> = lines
         .filter_map(|line| line.split_first())
         // Values that are not exactly one whole line belong to another check.
         .filter(|(_, value)| value.len() <= MAX_VALUE && !value.contains(&b'\r'))
         .map(|(sign, value)| {
-            let field: &[u8] = if *sign == b'+' {
-                b"allow:"
-            } else {
-                b"disallow:"
-            };
+            let field: &[u8] = if *sign == b'+' { b"allow:" } else { b"disallow:" };
             [field, value].concat()
         })
         .take(64)
@@ -107,27 +93,15 @@ pub(crate) fn matching(data: &[u8]) {
         let form = ComparisonPath::new(path);
         assert_eq!(form.as_bytes(), naive::comparison_form(path));
         let decision = verdict(&as_written, path);
-        assert_eq!(
-            decision,
-            naive::decide(&text, READING, &[], path),
-            "{}",
-            shown(path)
-        );
-        assert_eq!(
-            decision,
-            verdict(&doubled, path),
-            "a doubled rule counts once"
-        );
+        assert_eq!(decision, naive::decide(&text, READING, &[], path), "{}", shown(path));
+        assert_eq!(decision, verdict(&doubled, path), "a doubled rule counts once");
         let kind = decision.as_ref().map(|decision| decision.is_allow);
         let other_way = verdict(&reversed, path).map(|decision| decision.is_allow);
         assert_eq!(kind, other_way, "the order of rules changes no verdict");
         assert!(form.is_robots_txt() || verdict(&overridden, path).unwrap().is_allow);
         // A second pass changes nothing, unless the first one left a lone `%` in front of digits.
         if !has_lone_percent(path) {
-            assert_eq!(
-                ComparisonPath::new(form.as_bytes()).as_bytes(),
-                form.as_bytes()
-            );
+            assert_eq!(ComparisonPath::new(form.as_bytes()).as_bytes(), form.as_bytes());
         }
     }
 }
@@ -141,11 +115,7 @@ pub(crate) fn differential(data: &[u8]) {
     };
     let chain = String::from_utf8_lossy(chain);
     let chain: Vec<&str> = chain.split_ascii_whitespace().collect();
-    for (lenient, limit) in [
-        (true, file.len()),
-        (false, file.len()),
-        (true, file.len() / 2),
-    ] {
+    for (lenient, limit) in [(true, file.len()), (false, file.len()), (true, file.len() / 2)] {
         agree(file, ParseOptions { lenient, limit }, &chain, path);
     }
 }
@@ -154,10 +124,8 @@ pub(crate) fn differential(data: &[u8]) {
 pub(crate) fn agree(file: &[u8], options: ParseOptions, chain: &[&str], path: &[u8]) {
     let ParseOptions { lenient, limit } = options;
     let reading = Reading { lenient, limit };
-    let (tokens, chain): (Vec<ProductToken>, Vec<&str>) = chain
-        .iter()
-        .filter_map(|name| Some((ProductToken::new(name).ok()?, *name)))
-        .unzip();
+    let (tokens, chain): (Vec<ProductToken>, Vec<&str>) =
+        chain.iter().filter_map(|name| Some((ProductToken::new(name).ok()?, *name))).unzip();
     let robots = Robots::parse(file, options);
     let selection = robots.selection(&tokens);
     let rules = robots.rules(selection);
@@ -181,20 +149,16 @@ pub(crate) fn agree(file: &[u8], options: ParseOptions, chain: &[&str], path: &[
     let expected_agents = expected.groups.iter().map(|group| group.agents.clone());
     assert_eq!(agents(&robots), expected_agents.collect::<Vec<_>>());
     let rules = robots.groups().flat_map(|group| group.rules());
-    let rules: Vec<_> = rules
-        .map(|(kind, text, line)| (kind == RuleKind::Allow, text.to_vec(), line))
-        .collect();
+    let rules: Vec<_> =
+        rules.map(|(kind, text, line)| (kind == RuleKind::Allow, text.to_vec(), line)).collect();
     let expected_rules = expected.groups.iter().flat_map(|group| &group.rules);
-    let expected_rules: Vec<_> = expected_rules
-        .map(|rule| (rule.is_allow, rule.text.clone(), rule.line))
-        .collect();
+    let expected_rules: Vec<_> =
+        expected_rules.map(|rule| (rule.is_allow, rule.text.clone(), rule.line)).collect();
     assert_eq!(rules, expected_rules);
     let shown = |other: OtherLine<'_>| (other.field.as_str(), other.line);
     let others: Vec<_> = robots.others().map(shown).collect();
     let expected_others = expected.others.iter();
-    let expected_others: Vec<_> = expected_others
-        .map(|(field, line, _)| (*field, *line))
-        .collect();
+    let expected_others: Vec<_> = expected_others.map(|(field, line, _)| (*field, *line)).collect();
     assert_eq!(others, expected_others);
     let others: Vec<_> = robots.others_of(selection).map(shown).collect();
     assert_eq!(others, naive::others(file, reading, &chain));
@@ -214,14 +178,8 @@ pub(crate) fn verdict(rules: &Rules, path: &[u8]) -> Option<Decision> {
 }
 
 /// The default options.
-pub(crate) const OPTIONS: ParseOptions = ParseOptions {
-    lenient: true,
-    limit: 512_000,
-};
-pub(crate) const READING: Reading = Reading {
-    lenient: true,
-    limit: 512_000,
-};
+pub(crate) const OPTIONS: ParseOptions = ParseOptions { lenient: true, limit: 512_000 };
+pub(crate) const READING: Reading = Reading { lenient: true, limit: 512_000 };
 
 fn owned((value, line): (&[u8], u32)) -> (Vec<u8>, u32) {
     (value.to_vec(), line)

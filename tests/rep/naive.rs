@@ -148,23 +148,14 @@ pub(crate) fn parse(file: &[u8], reading: Reading) -> File {
         };
         match field(&key, reading.lenient) {
             Some("user-agent") => {
-                if parsed
-                    .groups
-                    .last()
-                    .is_none_or(|group| !group.rules.is_empty())
-                {
+                if parsed.groups.last().is_none_or(|group| !group.rules.is_empty()) {
                     parsed.groups.push(Group::default());
                 }
                 parsed.groups.last_mut().unwrap().agents.push((value, line));
             }
             Some(kind @ ("allow" | "disallow")) => {
                 if let Some(group) = parsed.groups.last_mut() {
-                    group.rules.push(Rule {
-                        is_allow: kind == "allow",
-                        value,
-                        text,
-                        line,
-                    });
+                    group.rules.push(Rule { is_allow: kind == "allow", value, text, line });
                 }
             }
             Some(other) => {
@@ -185,10 +176,7 @@ fn utf_16(file: &[u8], limit: usize) -> Option<Vec<u8>> {
         _ => return None,
     };
     let units = |octets: &[u8]| -> Vec<u16> {
-        octets
-            .chunks_exact(2)
-            .map(|two| unit([two[0], two[1]]))
-            .collect()
+        octets.chunks_exact(2).map(|two| unit([two[0], two[1]])).collect()
     };
     let is_end = |unit: Option<&u16>| unit.is_some_and(|unit| [10, 13].contains(unit));
     let mut kept = units(&file[..file.len().min(limit)]);
@@ -234,10 +222,7 @@ fn lines(file: &[u8], limit: usize) -> Vec<Vec<u8>> {
     }
     let counted = |line: &Vec<u8>| {
         let counted = line.iter().take(16_663);
-        let text: Vec<u8> = counted
-            .take_while(|octet| !b"\0#".contains(octet))
-            .copied()
-            .collect();
+        let text: Vec<u8> = counted.take_while(|octet| !b"\0#".contains(octet)).copied().collect();
         trimmed(&text)
     };
     lines.iter().map(counted).collect()
@@ -257,10 +242,8 @@ fn trimmed(text: &[u8]) -> Vec<u8> {
 
 fn pair(text: &[u8], lenient: bool) -> Option<(Vec<u8>, Vec<u8>)> {
     let colon = text.iter().position(|octet| *octet == b':');
-    let words: Vec<&[u8]> = text
-        .split(|octet| b" \t".contains(octet))
-        .filter(|word| !word.is_empty())
-        .collect();
+    let words: Vec<&[u8]> =
+        text.split(|octet| b" \t".contains(octet)).filter(|word| !word.is_empty()).collect();
     let (key, value) = match (colon, &words[..]) {
         (Some(at), _) => (&text[..at], &text[at + 1..]),
         (None, [key, value]) if lenient => (*key, *value),
@@ -288,9 +271,7 @@ fn names(value: &[u8], token: Option<&str>) -> Option<String> {
         let is_global = matches!(value, [b'*'] | [b'*', b' ' | b'\t' | 0x0B | 0x0C, ..]);
         return is_global.then(|| "*".to_owned());
     };
-    let wide = token
-        .bytes()
-        .any(|octet| octet.is_ascii_digit() || octet == b'.');
+    let wide = token.bytes().any(|octet| octet.is_ascii_digit() || octet == b'.');
     let belongs = |octet: &u8| {
         octet.is_ascii_alphabetic()
             || b"-_".contains(octet)
@@ -344,18 +325,12 @@ fn matched(value: &[u8], path: &[u8]) -> usize {
         path.iter().copied().map(u16::from).collect()
     };
     let last = units.len() - 1;
-    let atoms = units
-        .iter()
-        .enumerate()
-        .flat_map(|(at, unit)| match &unit[..] {
-            b"*" => vec![Atom::Run],
-            b"$" if at == last => vec![Atom::End],
-            unit if is_literal => symbols(unit).into_iter().map(Atom::Symbol).collect(),
-            unit => unit
-                .iter()
-                .map(|octet| Atom::Symbol(u16::from(*octet)))
-                .collect(),
-        });
+    let atoms = units.iter().enumerate().flat_map(|(at, unit)| match &unit[..] {
+        b"*" => vec![Atom::Run],
+        b"$" if at == last => vec![Atom::End],
+        unit if is_literal => symbols(unit).into_iter().map(Atom::Symbol).collect(),
+        unit => unit.iter().map(|octet| Atom::Symbol(u16::from(*octet))).collect(),
+    });
     // The places in the path, in order, that the pattern can have reached so far.
     let mut reached = vec![0];
     for atom in atoms {
@@ -372,11 +347,7 @@ fn matched(value: &[u8], path: &[u8]) -> usize {
             Atom::End => reached.into_iter().filter(|at| *at == path.len()).collect(),
         };
     }
-    if reached.is_empty() {
-        0
-    } else {
-        units.iter().map(Vec::len).sum()
-    }
+    if reached.is_empty() { 0 } else { units.iter().map(Vec::len).sum() }
 }
 
 fn begins_a_path(value: &[u8]) -> bool {
@@ -403,9 +374,7 @@ fn units(written: &[u8]) -> Vec<Vec<u8>> {
     let mut units = Vec::new();
     let mut rest = written;
     while let [first, after @ ..] = rest {
-        let digits = after
-            .get(..2)
-            .filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let digits = after.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let (octet, is_escape) = match (first, digits) {
             (b'%', Some(digits)) => {
                 let digits = str::from_utf8(digits).unwrap();

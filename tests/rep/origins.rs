@@ -10,9 +10,7 @@ fn origin_examples() {
     assert!(!cases.is_empty());
     let origin = |url: &Value| {
         let url = url.as_str().unwrap();
-        Origin::parse(url)
-            .unwrap_or_else(|error| panic!("{url}: {error}"))
-            .0
+        Origin::parse(url).unwrap_or_else(|error| panic!("{url}: {error}")).0
     };
     let mut failures = Vec::new();
     for case in cases {

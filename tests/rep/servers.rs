@@ -36,9 +36,7 @@ const SERVERS: &[(&str, Server)] = &[
         let name = once(&url_path(target))?;
         Some(normal(&name, Empty::Merged))
     }),
-    ("Node, decodeURIComponent and new URL", |target| {
-        Some(url_path(&once(target)?))
-    }),
+    ("Node, decodeURIComponent and new URL", |target| Some(url_path(&once(target)?))),
     ("Express", |target| {
         let name = once(before(target, b"?"))?;
         Some(normal(&name, Empty::Merged))
@@ -48,15 +46,11 @@ const SERVERS: &[(&str, Server)] = &[
         let mut resource = normal(&name, Empty::Merged);
         // http.server ignores the slash that a final dot segment leaves.
         if !name.ends_with(b"/") && resource.len() > 1 {
-            resource = resource
-                .strip_suffix(b"/")
-                .map_or(resource.clone(), <[u8]>::to_vec);
+            resource = resource.strip_suffix(b"/").map_or(resource.clone(), <[u8]>::to_vec);
         }
         Some(resource)
     }),
-    ("WSGI, PATH_INFO as it is", |target| {
-        once(before(target, b"?"))
-    }),
+    ("WSGI, PATH_INFO as it is", |target| once(before(target, b"?"))),
     ("Go, ServeMux", |target| {
         let name = once(before(target, b"?"))?;
         Some(normal(&name, Empty::Merged))
@@ -166,10 +160,7 @@ fn normal(path: &[u8], empty: Empty) -> Vec<u8> {
         }
     }
     let last = segments.last().copied().unwrap_or_default();
-    let mut made: Vec<u8> = kept
-        .iter()
-        .flat_map(|name| [b"/", *name].concat())
-        .collect();
+    let mut made: Vec<u8> = kept.iter().flat_map(|name| [b"/", *name].concat()).collect();
     if matches!(last, b"" | b"." | b"..") || made.is_empty() {
         made.push(b'/');
     }
@@ -187,20 +178,14 @@ fn url_path(target: &[u8]) -> Vec<u8> {
         .collect();
     let path = backslashes(before(&url, b"?#"));
     let path = if path.starts_with(b"//") {
-        let behind: Vec<u8> = path
-            .iter()
-            .copied()
-            .skip_while(|octet| *octet == b'/')
-            .collect();
+        let behind: Vec<u8> = path.iter().copied().skip_while(|octet| *octet == b'/').collect();
         let host = before(&behind, b"/").len();
         behind[host..].to_vec()
     } else {
         path
     };
     // The URL Standard reads `%2e` as a dot.
-    let dots = String::from_utf8_lossy(&path)
-        .replace("%2e", ".")
-        .replace("%2E", ".");
+    let dots = String::from_utf8_lossy(&path).replace("%2e", ".").replace("%2E", ".");
     normal(dots.as_bytes(), Empty::Kept)
 }
 
@@ -230,9 +215,7 @@ fn is_denied(rules: &[String], target: &[u8], with_guard: bool) -> bool {
     let text = format!("user-agent: *\n{}\n", rules.join("\n"));
     let rules = Robots::parse(text.as_bytes(), OPTIONS).rules(Selection::Global);
     let path = ComparisonPath::new(target);
-    let is_disallowed = rules
-        .verdict(&path)
-        .is_some_and(|rule| rule.kind == RuleKind::Disallow);
+    let is_disallowed = rules.verdict(&path).is_some_and(|rule| rule.kind == RuleKind::Disallow);
     is_disallowed || with_guard && !matches!(rules.guard(&path), GuardVerdict::Allowed)
 }
 
@@ -345,11 +328,8 @@ proptest! {
 #[test]
 fn without_the_guard_every_server_is_fooled() {
     // Otherwise the property above would prove nothing about the guard.
-    let rules = [
-        "disallow: /a/b".to_owned(),
-        "disallow: /c.x$".to_owned(),
-        "disallow: /café".to_owned(),
-    ];
+    let rules =
+        ["disallow: /a/b".to_owned(), "disallow: /c.x$".to_owned(), "disallow: /café".to_owned()];
     let spellings = [
         "/a%2Fb",
         "/a/./b",

@@ -165,8 +165,5 @@ pub(crate) fn chain() -> impl Strategy<Value = Vec<&'static str>> {
 
 pub(crate) fn options() -> impl Strategy<Value = ParseOptions> {
     let limit = prop_oneof![3 => Just(OPTIONS.limit), 1 => 0_usize..300];
-    (any::<bool>(), limit).prop_map(|(strict, limit)| ParseOptions {
-        lenient: !strict,
-        limit,
-    })
+    (any::<bool>(), limit).prop_map(|(strict, limit)| ParseOptions { lenient: !strict, limit })
 }

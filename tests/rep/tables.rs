@@ -71,9 +71,7 @@ pub(crate) fn questions() -> Vec<Question> {
         Question {
             robots: case["robots"].as_str().unwrap().into(),
             options: OPTIONS,
-            chain: agents
-                .map(|agent| agent.as_str().unwrap().to_owned())
-                .collect(),
+            chain: agents.map(|agent| agent.as_str().unwrap().to_owned()).collect(),
             path: path(case["url"].as_str().unwrap().as_bytes()),
         }
     }));
@@ -82,10 +80,8 @@ pub(crate) fn questions() -> Vec<Question> {
 
 /// Returns the tables by the names of their files.
 fn tables() -> Vec<(String, Table)> {
-    let mut files: Vec<PathBuf> = fs::read_dir(TABLES)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(TABLES).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     assert!(!files.is_empty());
     let read = |path: PathBuf| {
@@ -114,9 +110,8 @@ fn every_row_holds() {
             failures.push(format!("{file}: no rows"));
         }
         for row in table.row {
-            let is_named = ["google_", "rfc9309_", "ours_"]
-                .iter()
-                .any(|side| row.name.starts_with(side));
+            let is_named =
+                ["google_", "rfc9309_", "ours_"].iter().any(|side| row.name.starts_with(side));
             if !is_named {
                 failures.push(format!("{file}: {}: begins with no side's name", row.name));
             }
@@ -133,17 +128,8 @@ fn every_row_holds() {
             published_failure(case).map(|failure| format!("rules.json: case {at}: {failure}")),
         );
     }
-    println!(
-        "{} rows and {} published examples",
-        names.len(),
-        cases.len()
-    );
-    assert!(
-        failures.is_empty(),
-        "{} rows fail:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
+    println!("{} rows and {} published examples", names.len(), cases.len());
+    assert!(failures.is_empty(), "{} rows fail:\n{}", failures.len(), failures.join("\n"));
 }
 
 impl Row {
@@ -180,12 +166,7 @@ fn failure(row: &Row) -> Option<String> {
         ("allow" | "deny", Some(line)) => Some((verdict == "allow", line)),
         _ => return Some(format!("`{}` is no answer", row.is)),
     };
-    let Question {
-        robots,
-        options,
-        chain,
-        path,
-    } = row.question();
+    let Question { robots, options, chain, path } = row.question();
     let chain: Vec<&str> = chain.iter().map(String::as_str).collect();
     judged(&robots, options, &chain, &path, expected)
 }
@@ -198,28 +179,19 @@ fn judged(
     path: &[u8],
     expected: Option<(bool, u32)>,
 ) -> Option<String> {
-    let reading = Reading {
-        lenient: options.lenient,
-        limit: options.limit,
-    };
-    let [found, naive] = [
-        decision(robots, options, chain, path),
-        naive::decide(robots, reading, chain, path),
-    ];
+    let reading = Reading { lenient: options.lenient, limit: options.limit };
+    let [found, naive] =
+        [decision(robots, options, chain, path), naive::decide(robots, reading, chain, path)];
     let shown = |decision: &Option<Decision>| decision.as_ref().map(|d| (d.is_allow, d.line));
     if found != naive {
-        return Some(format!(
-            "the naive reading is {naive:?}, here it is {found:?}"
-        ));
+        return Some(format!("the naive reading is {naive:?}, here it is {found:?}"));
     }
     (shown(&found) != expected).then(|| format!("decided by {found:?}"))
 }
 
 fn decision(robots: &[u8], options: ParseOptions, chain: &[&str], path: &[u8]) -> Option<Decision> {
-    let chain: Vec<ProductToken> = chain
-        .iter()
-        .map(|token| ProductToken::new(token).unwrap())
-        .collect();
+    let chain: Vec<ProductToken> =
+        chain.iter().map(|token| ProductToken::new(token).unwrap()).collect();
     let robots = Robots::parse(robots, options);
     verdict(&robots.rules(robots.selection(&chain)), path)
 }
@@ -238,26 +210,17 @@ fn path(url: &[u8]) -> Vec<u8> {
 /// them.
 fn published_failure(case: &Value) -> Option<String> {
     let text = |key: &str| case[key].as_str().unwrap();
-    let chain: Vec<&str> = case["agents"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|agent| agent.as_str().unwrap())
-        .collect();
+    let chain: Vec<&str> =
+        case["agents"].as_array().unwrap().iter().map(|agent| agent.as_str().unwrap()).collect();
     let robots = text("robots").as_bytes();
     let path = path(text("url").as_bytes());
     let decision = decision(robots, OPTIONS, &chain, &path);
     let is_right_rule = case["rule"].as_str().is_none_or(|rule| {
-        decision
-            .as_ref()
-            .is_some_and(|decision| decision.text.eq_ignore_ascii_case(rule))
+        decision.as_ref().is_some_and(|decision| decision.text.eq_ignore_ascii_case(rule))
     });
     let is_allowed = decision.as_ref().is_none_or(|decision| decision.is_allow);
     if is_allowed != case["allowed"].as_bool().unwrap() || !is_right_rule {
-        return Some(format!(
-            "{} (decided by {decision:?})\n  {case}",
-            text("why")
-        ));
+        return Some(format!("{} (decided by {decision:?})\n  {case}", text("why")));
     }
     let expected = decision.map(|decision| (decision.is_allow, decision.line));
     judged(robots, OPTIONS, &chain, &path, expected)

@@ -31,10 +31,8 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, limit: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % limit
     }
 }
@@ -43,11 +41,7 @@ impl Random {
 /// had.
 fn with_lines_on_use(file: &[u8], random: &mut Random) -> (Vec<u8>, Vec<u32>) {
     // The first line begins behind a byte order mark, also a partial one.
-    let mark = file
-        .iter()
-        .zip(b"\xEF\xBB\xBF")
-        .take_while(|(one, other)| one == other)
-        .count();
+    let mark = file.iter().zip(b"\xEF\xBB\xBF").take_while(|(one, other)| one == other).count();
     let mut written = file[..mark].to_vec();
     let mut numbers = vec![0];
     let mut rest = &file[mark..];
@@ -64,11 +58,7 @@ fn with_lines_on_use(file: &[u8], random: &mut Random) -> (Vec<u8>, Vec<u32>) {
             numbers.push(number);
             return (written, numbers);
         };
-        let end = if rest[end..].starts_with(b"\r\n") {
-            end + 2
-        } else {
-            end + 1
-        };
+        let end = if rest[end..].starts_with(b"\r\n") { end + 2 } else { end + 1 };
         written.extend(&rest[..end]);
         rest = &rest[end..];
         numbers.push(number);
@@ -84,22 +74,14 @@ fn told(
     path: &[u8],
     numbers: &[u32],
 ) -> String {
-    let tokens = chain
-        .iter()
-        .filter_map(|token| ProductToken::new(token).ok());
+    let tokens = chain.iter().filter_map(|token| ProductToken::new(token).ok());
     let tokens: Vec<ProductToken> = tokens.collect();
     let robots = Robots::parse(file, options);
     let rules = robots.rules(robots.selection(&tokens));
     let before = |line: u32| numbers.get(line as usize).copied().unwrap_or(line);
     let decision = verdict(&rules, path).map(|decision| {
         let (line, group_line) = (before(decision.line), before(decision.group_line));
-        (
-            decision.is_allow,
-            decision.text,
-            line,
-            decision.group,
-            group_line,
-        )
+        (decision.is_allow, decision.text, line, decision.group, group_line)
     });
     let guarded = match rules.guard(&ComparisonPath::new(path)) {
         GuardVerdict::Allowed => "clear".to_owned(),
@@ -147,13 +129,7 @@ fn lines_on_use_change_no_row_of_the_tables() {
         let chain: Vec<&str> = question.chain.iter().map(String::as_str).collect();
         let rounds = if question.robots.len() < 4_096 { 16 } else { 1 };
         for _ in 0..rounds {
-            assert_same(
-                &question.robots,
-                question.options,
-                &chain,
-                &question.path,
-                &mut random,
-            );
+            assert_same(&question.robots, question.options, &chain, &question.path, &mut random);
             asked += 1;
         }
     }

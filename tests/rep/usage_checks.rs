@@ -37,10 +37,7 @@ fn bounded(said: &Said, modes: &Modes) {
     assert!(said.ignored.iter().all(|key| key.len() <= 1024));
     let judged = judge(purposes(), modes, said, None);
     for category in Category::ALL {
-        let of = said
-            .preferences
-            .iter()
-            .filter(|one| one.category == category);
+        let of = said.preferences.iter().filter(|one| one.category == category);
         let strictest = of.map(|one| one.value).max().unwrap_or(Value::Unknown);
         assert_eq!(judged.combined.get(category), strictest);
     }
@@ -89,12 +86,7 @@ pub(crate) fn statements(data: &[u8]) {
             }
             // What is said of the path as written is said of all its readings.
             if guarded.preferences.len() < Said::PREFERENCES {
-                assert!(
-                    plain
-                        .preferences
-                        .iter()
-                        .all(|one| guarded.preferences.contains(one))
-                );
+                assert!(plain.preferences.iter().all(|one| guarded.preferences.contains(one)));
             }
             assert!(!statements.is_empty() || plain.is_empty());
         }
@@ -108,36 +100,19 @@ fn statement(text: &[u8]) {
     if !is_plain || text.first() == Some(&b'/') || text.len() > fields::LONGEST {
         return;
     }
-    for (field, name) in [
-        (Field::ContentUsage, "Content-Usage"),
-        (Field::ContentSignal, "Content-Signal"),
-    ] {
+    for (field, name) in
+        [(Field::ContentUsage, "Content-Usage"), (Field::ContentSignal, "Content-Signal")]
+    {
         let file = [b"User-agent: *\n", name.as_bytes(), b":", text].concat();
-        let robots = Robots::parse(
-            &file,
-            ParseOptions {
-                lenient: true,
-                limit: file.len(),
-            },
-        );
-        assert!(
-            robots
-                .others()
-                .next()
-                .is_none_or(|other| other.field == field)
-        );
+        let robots = Robots::parse(&file, ParseOptions { lenient: true, limit: file.len() });
+        assert!(robots.others().next().is_none_or(|other| other.field == field));
         let modes = modes();
         let as_line = Statements::of(&robots, &[]).at(b"/", true, &modes);
         let as_field = fields::read(&lines::of([(name, text)].into_iter()), &[], &modes);
         if text.trim_ascii().first() == Some(&b'/') {
             continue;
         }
-        assert_eq!(
-            values(&as_line),
-            values(&as_field),
-            "{}",
-            text.escape_ascii()
-        );
+        assert_eq!(values(&as_line), values(&as_field), "{}", text.escape_ascii());
         assert_eq!(as_line.ignored, as_field.ignored);
         assert_eq!(as_line.invalid.len(), as_field.invalid.len());
     }
@@ -161,11 +136,7 @@ pub(crate) fn fields(data: &[u8]) {
     bounded(&said, &modes);
     for (name, line) in all {
         let record = FieldRecord::of(name, line, false);
-        assert_eq!(
-            record.line().as_deref(),
-            Some(line),
-            "a line from its record"
-        );
+        assert_eq!(record.line().as_deref(), Some(line), "a line from its record");
         let unread = FieldRecord::of(name, line, true).line().unwrap();
         assert_eq!(unread.len(), line.len().min(fields::LONGEST + 1));
     }
@@ -205,10 +176,5 @@ pub(crate) fn tdmrep(data: &[u8]) {
         let is_entry = |one: &Preference| matches!(one.place, Place::Entry(1..));
         assert!(said.preferences.iter().all(is_entry));
     }
-    assert!(
-        plain
-            .preferences
-            .iter()
-            .all(|one| guarded.preferences.contains(one))
-    );
+    assert!(plain.preferences.iter().all(|one| guarded.preferences.contains(one)));
 }

@@ -45,10 +45,7 @@ impl AdminGate {
             let (_, rest) = rest.split_once("://")?;
             rest.split_once('/')?.0.parse().ok()
         });
-        AdminGate {
-            process: gate,
-            address,
-        }
+        AdminGate { process: gate, address }
     }
 
     /// Sends a request for this target with these field lines, each ended by CRLF, and this body.
@@ -63,9 +60,8 @@ impl AdminGate {
         } else {
             format!("Host: {}\r\n", self.address)
         };
-        Wire::connect(self.address).exchange(format!(
-            "{method} {target} HTTP/1.1\r\n{host}{length}{fields}\r\n{body}"
-        ))
+        Wire::connect(self.address)
+            .exchange(format!("{method} {target} HTTP/1.1\r\n{host}{length}{fields}\r\n{body}"))
     }
 
     #[track_caller]
@@ -115,13 +111,7 @@ pub(crate) fn json(answer: &Response) -> Value {
 /// Asserts that an answer is a problem document with this status, and returns its detail.
 #[track_caller]
 pub(crate) fn problem(answer: &Response, status: u16) -> String {
-    assert_eq!(
-        answer.status,
-        status,
-        "{}\n{}",
-        answer.head.text(),
-        answer.text()
-    );
+    assert_eq!(answer.status, status, "{}\n{}", answer.head.text(), answer.text());
     assert_eq!(
         answer.field("content-type").as_deref(),
         Some("application/problem+json"),
@@ -130,11 +120,6 @@ pub(crate) fn problem(answer: &Response, status: u16) -> String {
     );
     let document = json(answer);
     assert_eq!(document["status"], status, "{document}");
-    assert!(
-        document["title"]
-            .as_str()
-            .is_some_and(|title| !title.is_empty()),
-        "{document}"
-    );
+    assert!(document["title"].as_str().is_some_and(|title| !title.is_empty()), "{document}");
     document["detail"].as_str().expect("a detail").to_owned()
 }

@@ -66,12 +66,7 @@ impl Collector {
         };
         let mut files: Vec<_> = folder
             .map(|file| file.unwrap())
-            .map(|file| {
-                (
-                    file.file_name().into_string().unwrap(),
-                    fs::read(file.path()).unwrap(),
-                )
-            })
+            .map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap()))
             .filter(|(name, _)| name != "collect.lock")
             .collect();
         files.sort();

@@ -7,10 +7,7 @@ use std::path::Path;
 pub(crate) type Check = (&'static str, fn(&[u8]));
 
 /// Passes the kept inputs through their checks, each of which panics on a violation.
-#[allow(
-    clippy::print_stdout,
-    reason = "a test that fails names its last input"
-)]
+#[allow(clippy::print_stdout, reason = "a test that fails names its last input")]
 pub(crate) fn pass_through(checks: &[Check]) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
     for (name, check) in checks {

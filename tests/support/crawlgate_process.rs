@@ -46,11 +46,7 @@ impl Setup {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("origin-ca.pem"), origin_ca_pem()).unwrap();
-        let mut setup = Self {
-            sections: BTreeMap::new(),
-            tables: String::new(),
-            dir,
-        };
+        let mut setup = Self { sections: BTreeMap::new(), tables: String::new(), dir };
         setup.set("listen", "address", "\"127.0.0.1:0\"");
         setup.set("admin", "address", "\"\"");
         setup.set("log", "file", "\"decisions.jsonl\"");
@@ -157,10 +153,7 @@ impl Setup {
         for name in words.split(' ') {
             command.env_remove(name).env_remove(name.to_uppercase());
         }
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 }
@@ -210,23 +203,14 @@ impl CrawlgateProcess {
         thread::spawn(move || {
             stdout.map(|mut pipe| std::io::copy(&mut pipe, &mut std::io::sink()))
         });
-        let mut gate = Self {
-            setup,
-            address: SocketAddr::from(([127, 0, 0, 1], 0)),
-            child,
-            stderr,
-            reader,
-        };
+        let mut gate =
+            Self { setup, address: SocketAddr::from(([127, 0, 0, 1], 0)), child, stderr, reader };
         gate.address = eventually("the gate to listen", || {
             if gate.child.try_wait().unwrap().is_some() {
                 panic!("the gate ended at once, {}: {}", gate.wait(), gate.said());
             }
             let said = gate.said();
-            let address = said
-                .split("listening on ")
-                .nth(1)?
-                .split_whitespace()
-                .next()?;
+            let address = said.split("listening on ").nth(1)?.split_whitespace().next()?;
             // The last line may be half read: an address counts only if its line is whole.
             address
                 .trim_matches(|c: char| !c.is_ascii_hexdigit() && c != '[' && c != ']')
@@ -379,8 +363,7 @@ impl CrawlgateProcess {
     /// Sends a request without a body and with further field lines (each ended by CRLF).
     #[track_caller]
     pub(crate) fn request(&self, method: &str, url: &str, fields: &str) -> Response {
-        self.sends(method, url, &format!("{fields}\r\n"))
-            .response(method)
+        self.sends(method, url, &format!("{fields}\r\n")).response(method)
     }
 
     /// Sends a request on a new connection: `rest` has further field lines, the empty line, and the body. The response is
@@ -501,11 +484,7 @@ impl Drop for CrawlgateProcess {
         drop(self.child.wait());
         if thread::panicking() {
             // The only output of the tests: the program's messages explain a failure.
-            drop(write!(
-                std::io::stderr(),
-                "--- stderr of the gate ---\n{}",
-                self.said()
-            ));
+            drop(write!(std::io::stderr(), "--- stderr of the gate ---\n{}", self.said()));
         }
     }
 }

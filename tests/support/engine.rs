@@ -96,13 +96,7 @@ impl Engine {
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         std::fs::write(clock_file(&folder), "+0").unwrap();
         let child = spawn(&program, &folder, &options, has_clock);
-        let engine = Self {
-            child,
-            folder,
-            program,
-            options,
-            has_clock,
-        };
+        let engine = Self { child, folder, program, options, has_clock };
         engine.answers();
         Some(engine)
     }
@@ -230,11 +224,7 @@ struct LinkTraffic {
 
 impl Default for LinkTraffic {
     fn default() -> Self {
-        Self {
-            is_open: true,
-            transfer: Transfer::Open(Duration::ZERO),
-            through: Vec::new(),
-        }
+        Self { is_open: true, transfer: Transfer::Open(Duration::ZERO), through: Vec::new() }
     }
 }
 
@@ -247,9 +237,7 @@ impl EngineLink {
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
                 let mut traffic = at.traffic.lock().unwrap();
-                let Some(far) = UnixStream::connect(&engine)
-                    .ok()
-                    .filter(|_| traffic.is_open)
+                let Some(far) = UnixStream::connect(&engine).ok().filter(|_| traffic.is_open)
                 else {
                     continue;
                 };

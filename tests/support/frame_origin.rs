@@ -71,9 +71,7 @@ impl FrameOrigin {
         let seen: Arc<Mutex<Vec<SeenFrame>>> = Arc::default();
         let mut config = Arc::unwrap_or_clone(pki::origin_config(Certificate::Trusted));
         config.alpn_protocols = vec![b"h2".to_vec()];
-        config
-            .alpn_protocols
-            .extend(http1.map(|_| b"http/1.1".to_vec()));
+        config.alpn_protocols.extend(http1.map(|_| b"http/1.1".to_vec()));
         let heads: Arc<Mutex<Vec<Head>>> = Arc::default();
         let by_http1 = Arc::clone(&heads);
         let (script, config) = (Arc::new(script), Arc::new(config));
@@ -171,12 +169,7 @@ fn serve(
             kind::SETTINGS | kind::PING if flags & ACK != 0 => {}
             kind::SETTINGS => tls.write_all(&frame(kind::SETTINGS, ACK, 0, &[]))?,
             kind::PING => tls.write_all(&frame(kind::PING, ACK, 0, &payload))?,
-            _ => log.lock().unwrap().push(SeenFrame {
-                connection,
-                kind,
-                stream,
-                payload,
-            }),
+            _ => log.lock().unwrap().push(SeenFrame { connection, kind, stream, payload }),
         }
         if kind == kind::HEADERS {
             // At once: a peer that ends the connection half-way still gets what explains it.
@@ -203,10 +196,7 @@ pub(crate) fn head(stream: u32, fields: &[(&str, &str)], ends: bool) -> Vec<u8> 
         // Without indexing and without Huffman codes (RFC 7541 6.2.2).
         block.push(0);
         for text in [name, value] {
-            assert!(
-                text.len() < 127,
-                "a longer text needs more octets for its length"
-            );
+            assert!(text.len() < 127, "a longer text needs more octets for its length");
             block.push(u8::try_from(text.len()).unwrap());
             block.extend(text.as_bytes());
         }
@@ -234,10 +224,7 @@ pub(crate) fn go_away(last: u32, code: u32) -> Vec<u8> {
 
 /// Builds a whole response.
 pub(crate) fn page(stream: u32, body: &str) -> Vec<Vec<u8>> {
-    vec![
-        head(stream, &[(":status", "200")], false),
-        data(stream, body, true),
-    ]
+    vec![head(stream, &[(":status", "200")], false), data(stream, body, true)]
 }
 
 /// Builds the answer to a request for a robots.txt that is not there.

@@ -80,10 +80,7 @@ impl FtpServer {
     /// Starts a server without files.
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let server = Self {
-            port: listener.local_addr().unwrap().port(),
-            shared: Arc::default(),
-        };
+        let server = Self { port: listener.local_addr().unwrap().port(), shared: Arc::default() };
         let shared = Arc::clone(&server.shared);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -108,11 +105,7 @@ impl FtpServer {
 
     /// Scripts a step: a verb (`SIZE`), a whole command (`RETR robots.txt`) or the `greeting`.
     pub(crate) fn on(self, step: &str, act: Act) -> Self {
-        self.shared
-            .lock()
-            .unwrap()
-            .acts
-            .insert(step.to_owned(), act);
+        self.shared.lock().unwrap().acts.insert(step.to_owned(), act);
         self
     }
 
@@ -193,13 +186,7 @@ struct Session {
 
 impl Session {
     fn new(stream: TcpStream, shared: Arc<Mutex<Shared>>) -> Self {
-        Self {
-            stream,
-            shared,
-            passive: None,
-            directory: String::new(),
-            from: 0,
-        }
+        Self { stream, shared, passive: None, directory: String::new(), from: 0 }
     }
 
     /// Serves until either side closes.
@@ -318,10 +305,9 @@ impl Session {
                 (Some((name, _)), false) => {
                     format!("drwxr-xr-x 2 ftp ftp 1 Nov 20 12:00 {name}\r\n")
                 }
-                (None, false) => format!(
-                    "-rw-r--r-- 1 ftp ftp {} Nov 20 12:00 {name}\r\n",
-                    octets.len()
-                ),
+                (None, false) => {
+                    format!("-rw-r--r-- 1 ftp ftp {} Nov 20 12:00 {name}\r\n", octets.len())
+                }
             };
             lines.insert(name.split('/').next().unwrap().to_owned(), line);
         }

@@ -45,11 +45,7 @@ impl Head {
 
     /// Returns the `n`th word of the start line.
     pub(crate) fn word(&self, n: usize) -> String {
-        self.start_line()
-            .split(' ')
-            .nth(n)
-            .unwrap_or_default()
-            .to_owned()
+        self.start_line().split(' ').nth(n).unwrap_or_default().to_owned()
     }
 
     /// Returns every value of the field `name`, in order.
@@ -85,8 +81,7 @@ impl Head {
     }
 
     fn length(&self) -> Option<u64> {
-        self.field("content-length")
-            .and_then(|value| value.parse().ok())
+        self.field("content-length").and_then(|value| value.parse().ok())
     }
 }
 
@@ -106,21 +101,13 @@ impl Body {
         let mut bytes = Vec::new();
         let result = reader.take(length).read_to_end(&mut bytes);
         let whole = result.is_ok() && bytes.len() as u64 == length;
-        Self {
-            bytes,
-            whole,
-            ..Self::default()
-        }
+        Self { bytes, whole, ..Self::default() }
     }
 
     fn until_close(reader: &mut impl BufRead) -> Self {
         let mut bytes = Vec::new();
         let whole = reader.read_to_end(&mut bytes).is_ok();
-        Self {
-            bytes,
-            whole,
-            ..Self::default()
-        }
+        Self { bytes, whole, ..Self::default() }
     }
 
     fn chunked(reader: &mut impl BufRead) -> Self {
@@ -180,11 +167,7 @@ impl fmt::Debug for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, body) = (if self.whole { "whole" } else { "broken off" }, self.text());
         let body: String = body.chars().take(2000).collect();
-        write!(
-            f,
-            "{:?}\n{:?}\n{body}\n{:?}({whole})",
-            self.interim, self.head, self.trailers
-        )
+        write!(f, "{:?}\n{:?}\n{body}\n{:?}({whole})", self.interim, self.head, self.trailers)
     }
 }
 
@@ -201,11 +184,7 @@ impl Response {
                 response.interim.push(head);
                 continue;
             }
-            return Ok(Some(Self {
-                head,
-                status,
-                ..response
-            }));
+            return Ok(Some(Self { head, status, ..response }));
         }
     }
 
@@ -218,10 +197,7 @@ impl Response {
             || matches!(response.status, 101 | 204 | 304)
             || (method == "CONNECT" && response.status / 100 == 2);
         let body = if bodiless {
-            Body {
-                whole: true,
-                ..Body::default()
-            }
+            Body { whole: true, ..Body::default() }
         } else if response.head.chunked() {
             Body::chunked(reader)
         } else if let Some(length) = response.head.length() {
@@ -278,11 +254,7 @@ impl Response {
     /// Asserts that the answer is the origin's, whole, with this status and body.
     #[track_caller]
     pub(crate) fn is_origins(&self, status: u16, body: &str) {
-        assert_eq!(
-            (self.status, self.text().as_str()),
-            (status, body),
-            "{self:?}"
-        );
+        assert_eq!((self.status, self.text().as_str()), (status, body), "{self:?}");
         assert!(self.whole && !self.is_ours(), "{self:?}");
     }
 }

@@ -68,11 +68,7 @@ impl Http2 {
         ca_pem: &str,
         builder: h2::client::Builder,
     ) -> Self {
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let opened = async {
             let mut stream = TcpStream::connect(proxy).await.unwrap();
             if let Some(connect) = connect {
@@ -81,22 +77,14 @@ impl Http2 {
                 while !head.ends_with(b"\r\n\r\n") {
                     head.push(stream.read_u8().await.unwrap());
                 }
-                assert!(
-                    head.starts_with(b"HTTP/1.1 200"),
-                    "{:?}",
-                    String::from_utf8(head)
-                );
+                assert!(head.starts_with(b"HTTP/1.1 200"), "{:?}", String::from_utf8(head));
             }
             shake(stream, host, ca_pem, builder).await
         };
         let (streams, connection) = runtime
             .block_on(async { timeout(PATIENCE, opened).await })
             .expect("an HTTP/2 connection");
-        Self {
-            runtime: Arc::new(runtime),
-            streams,
-            connection,
-        }
+        Self { runtime: Arc::new(runtime), streams, connection }
     }
 
     /// Opens a tunnel on a stream, and speaks HTTP/2 in it as `host`.
@@ -140,11 +128,7 @@ impl Http2 {
         };
         let opened = async { timeout(PATIENCE, opened).await.expect("a tunnel in time") };
         let (streams, connection) = self.runtime.block_on(opened)?;
-        Some(Self {
-            runtime: Arc::clone(&self.runtime),
-            streams,
-            connection,
-        })
+        Some(Self { runtime: Arc::clone(&self.runtime), streams, connection })
     }
 
     /// Sends a request without a body, and reads its answer.
@@ -198,11 +182,7 @@ impl Http2 {
         &mut self,
         pending: Pending,
     ) -> Result<http::Response<h2::RecvStream>, h2::Error> {
-        let read = async {
-            timeout(PATIENCE, pending.response)
-                .await
-                .expect("a head in time")
-        };
+        let read = async { timeout(PATIENCE, pending.response).await.expect("a head in time") };
         self.runtime.block_on(read)
     }
 
@@ -216,10 +196,7 @@ impl Http2 {
     pub(crate) fn closed(self) -> Result<(), h2::Error> {
         drop(self.streams);
         let ended = async { timeout(PATIENCE, self.connection).await };
-        self.runtime
-            .block_on(ended)
-            .expect("an end in time")
-            .unwrap()
+        self.runtime.block_on(ended).expect("an end in time").unwrap()
     }
 }
 
@@ -259,9 +236,7 @@ impl CrawlgateProcess {
             return self.get(url);
         }
         let authority = url.split('/').nth(2).unwrap();
-        let host = authority
-            .rsplit_once(':')
-            .map_or(authority, |(host, _)| host);
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
         self.intercept_http2(authority, host).get(url)
     }
 }
@@ -291,10 +266,7 @@ pub(crate) fn get(url: &str) -> Request<()> {
 /// Returns a request as TestBot sends it.
 pub(crate) fn request(method: &str, url: &str) -> Request<()> {
     let request = Request::builder().method(method).uri(url);
-    request
-        .header("user-agent", "TestBot/1.0")
-        .body(())
-        .unwrap()
+    request.header("user-agent", "TestBot/1.0").body(()).unwrap()
 }
 
 async fn read(response: ResponseFuture) -> Result<Response, h2::Error> {

@@ -145,9 +145,7 @@ impl Frames {
 }
 
 fn number(payload: &[u8], at: usize) -> u32 {
-    payload
-        .get(at..at + 4)
-        .map_or(0, |code| u32::from_be_bytes(code.try_into().unwrap()))
+    payload.get(at..at + 4).map_or(0, |code| u32::from_be_bytes(code.try_into().unwrap()))
 }
 
 /// Reads the status at the beginning of an answer's field section, as the first of its number on its connection
@@ -158,10 +156,8 @@ fn status_of(block: &[u8]) -> u16 {
             [200, 204, 206, 304, 400, 404, 500][usize::from(indexed - 0x88)]
         }
         [0x48, 0x82 | 0x83, octets @ ..] => {
-            let mut bits = octets
-                .iter()
-                .take(3)
-                .fold(0_u32, |bits, octet| bits << 8 | u32::from(*octet));
+            let mut bits =
+                octets.iter().take(3).fold(0_u32, |bits, octet| bits << 8 | u32::from(*octet));
             let mut status = 0;
             bits <<= 8;
             for _ in 0..3 {
@@ -224,10 +220,5 @@ fn integer(block: &mut Vec<u8>, mut number: usize) {
 
 /// Returns the fields of a GET of `path` by HTTPS at `authority`.
 pub(crate) fn get_fields<'a>(authority: &'a str, path: &'a str) -> [(&'static str, &'a str); 4] {
-    [
-        (":method", "GET"),
-        (":scheme", "https"),
-        (":authority", authority),
-        (":path", path),
-    ]
+    [(":method", "GET"), (":scheme", "https"), (":authority", authority), (":path", path)]
 }

@@ -22,11 +22,7 @@ use super::{Certificate, PATIENCE, eventually, pki, wait_until};
 
 /// The runtime of all these origins.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
+    runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 });
 
 /// One request as the origin received it.
@@ -85,10 +81,7 @@ impl Http2Origin {
     pub(crate) fn with(protocols: &[&str], configure: impl FnOnce(&mut Builder)) -> Self {
         let mut config: ServerConfig =
             Arc::unwrap_or_clone(pki::origin_config(Certificate::Trusted));
-        config.alpn_protocols = protocols
-            .iter()
-            .map(|name| name.as_bytes().to_vec())
-            .collect();
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let mut builder = Builder::new();
         configure(&mut builder);
@@ -170,9 +163,7 @@ impl Http2Origin {
     /// Waits for the last request for a path.
     #[track_caller]
     pub(crate) fn last(&self, path: &str) -> SeenStream {
-        eventually(&format!("a request for {path}"), || {
-            self.seen_of(path).pop()
-        })
+        eventually(&format!("a request for {path}"), || self.seen_of(path).pop())
     }
 
     /// Returns all requests so far but for robots.txt.
@@ -207,12 +198,8 @@ impl Shared {
             let place = self.enter(&request, connection, "2");
             let path = request.uri().path().to_owned();
             let handler = self.handlers.lock().unwrap().get(&path).cloned();
-            let stream = Stream {
-                body: request.into_body(),
-                respond,
-                place,
-                shared: Arc::clone(&self),
-            };
+            let stream =
+                Stream { body: request.into_body(), respond, place, shared: Arc::clone(&self) };
             tokio::spawn(async move {
                 match handler {
                     Some(handler) => handler(stream).await,
@@ -286,10 +273,7 @@ impl Stream {
     /// Reads the body and its trailers into the log.
     pub(crate) async fn read(&mut self) {
         while let Some(Ok(octets)) = self.body.data().await {
-            self.body
-                .flow_control()
-                .release_capacity(octets.len())
-                .unwrap();
+            self.body.flow_control().release_capacity(octets.len()).unwrap();
             self.enter(|seen| seen.body.extend_from_slice(&octets));
         }
         if let Ok(trailers) = self.body.trailers().await {
@@ -312,11 +296,7 @@ impl Stream {
 
     /// Sends a response without a body.
     pub(crate) fn send_empty(&mut self, status: u16, fields: &[(&str, &str)]) {
-        drop(
-            self.respond
-                .send_response(head(status, fields), true)
-                .unwrap(),
-        );
+        drop(self.respond.send_response(head(status, fields), true).unwrap());
     }
 
     /// Waits until the crawler's side resets the stream, and enters the error code.

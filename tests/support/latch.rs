@@ -34,11 +34,7 @@ impl Latch {
         let mut state = state.lock().unwrap();
         state.arrivals += 1;
         changed.notify_all();
-        drop(
-            changed
-                .wait_timeout_while(state, PATIENCE * 2, |state| !state.open)
-                .unwrap(),
-        );
+        drop(changed.wait_timeout_while(state, PATIENCE * 2, |state| !state.open).unwrap());
     }
 
     /// Waits until `count` threads have reached the latch.

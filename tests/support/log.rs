@@ -50,9 +50,8 @@ impl StoredLog {
         let mut tree = Tree::new();
         log.blocks(&connection, &mut tree);
         log.tail(&connection, &mut tree);
-        let mut checkpoints = connection
-            .prepare("SELECT size, note FROM checkpoint ORDER BY size")
-            .unwrap();
+        let mut checkpoints =
+            connection.prepare("SELECT size, note FROM checkpoint ORDER BY size").unwrap();
         let mut rows = checkpoints.query([]).unwrap();
         while let Some(row) = rows.next().unwrap() {
             let (size, note): (u64, String) = (number(row, 0), row.get(1).unwrap());
@@ -87,19 +86,15 @@ impl StoredLog {
             }
             assert_eq!((first + count, count % BUNDLE), (self.size(), 0));
             let leaves = &self.leaves[usize::try_from(first).unwrap()..];
-            let made: Vec<u8> = leaves
-                .chunks(BUNDLE as usize)
-                .flat_map(Tree::root_of)
-                .collect();
+            let made: Vec<u8> = leaves.chunks(BUNDLE as usize).flat_map(Tree::root_of).collect();
             assert_eq!(roots, made, "the roots of the block at {first}");
             self.packed += count;
         }
     }
 
     fn tail(&mut self, connection: &Connection, tree: &mut Tree) {
-        let mut tail = connection
-            .prepare("SELECT first, count, entries FROM tail ORDER BY first")
-            .unwrap();
+        let mut tail =
+            connection.prepare("SELECT first, count, entries FROM tail ORDER BY first").unwrap();
         let mut rows = tail.query([]).unwrap();
         while let Some(row) = rows.next().unwrap() {
             let (first, count) = (number(row, 0), number(row, 1));

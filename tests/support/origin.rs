@@ -141,11 +141,7 @@ impl Origin {
     /// Does the same as [`Origin::on`], later in a test.
     pub(crate) fn script(&self, target: &str, replies: impl IntoIterator<Item = Reply>) {
         let replies = replies.into_iter().collect();
-        self.shared
-            .routes
-            .lock()
-            .unwrap()
-            .insert(target.to_owned(), replies);
+        self.shared.routes.lock().unwrap().insert(target.to_owned(), replies);
     }
 
     /// Answers the requests for a target that `picks` selects, before any script.
@@ -164,9 +160,7 @@ impl Origin {
     pub(crate) fn robots_agents(&self) -> Vec<String> {
         let seen = self.seen();
         let fetches = seen.iter().filter(|seen| seen.line() == "GET /robots.txt");
-        fetches
-            .map(|seen| seen.head.field("user-agent").unwrap_or_default())
-            .collect()
+        fetches.map(|seen| seen.head.field("user-agent").unwrap_or_default()).collect()
     }
 
     /// Serves these rules.
@@ -183,9 +177,7 @@ impl Origin {
     pub(crate) fn stop(&self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], self.port()));
-        wait_until("the origin to stop", || {
-            TcpStream::connect(address).is_err()
-        });
+        wait_until("the origin to stop", || TcpStream::connect(address).is_err());
     }
 
     /// Returns the port.
@@ -205,11 +197,7 @@ impl Origin {
 
     /// Returns the URL of `path` under another name of this origin.
     pub(crate) fn url_as(&self, host: &str, path: &str) -> String {
-        let scheme = if self.shared.tls.lock().unwrap().is_some() {
-            "https"
-        } else {
-            "http"
-        };
+        let scheme = if self.shared.tls.lock().unwrap().is_some() { "https" } else { "http" };
         format!("{scheme}://{host}:{}{path}", self.port())
     }
 
@@ -220,19 +208,12 @@ impl Origin {
 
     /// Returns the method and target of all requests except `GET /robots.txt`.
     pub(crate) fn seen_but_robots(&self) -> Vec<String> {
-        self.seen()
-            .iter()
-            .map(Seen::line)
-            .filter(|line| line != "GET /robots.txt")
-            .collect()
+        self.seen().iter().map(Seen::line).filter(|line| line != "GET /robots.txt").collect()
     }
 
     /// Returns the number of requests for robots.txt.
     pub(crate) fn robots_fetches(&self) -> usize {
-        self.seen()
-            .iter()
-            .filter(|seen| seen.line() == "GET /robots.txt")
-            .count()
+        self.seen().iter().filter(|seen| seen.line() == "GET /robots.txt").count()
     }
 
     /// Returns the last request for `target`.
@@ -249,16 +230,9 @@ impl Origin {
     #[track_caller]
     pub(crate) fn wait_seen(&self, count: usize) {
         let seen = self.shared.seen.lock().unwrap();
-        let (seen, timeout) = self
-            .shared
-            .news
-            .wait_timeout_while(seen, PATIENCE, |seen| seen.len() < count)
-            .unwrap();
-        assert!(
-            !timeout.timed_out(),
-            "only {} of {count} requests arrived",
-            seen.len()
-        );
+        let (seen, timeout) =
+            self.shared.news.wait_timeout_while(seen, PATIENCE, |seen| seen.len() < count).unwrap();
+        assert!(!timeout.timed_out(), "only {} of {count} requests arrived", seen.len());
     }
 
     /// Returns the number of its connections that have ended.
@@ -316,20 +290,11 @@ impl Shared {
         };
         let mut peer = BufReader::new(stream);
         while let Some(head) = Head::read(&mut peer)? {
-            let reply = self
-                .picked(&head)
-                .unwrap_or_else(|| self.reply(&head.word(1)));
-            let waits = reply.ignores_body
-                || reply
-                    .steps
-                    .iter()
-                    .any(|step| matches!(step, Step::ReadBody));
+            let reply = self.picked(&head).unwrap_or_else(|| self.reply(&head.word(1)));
+            let waits =
+                reply.ignores_body || reply.steps.iter().any(|step| matches!(step, Step::ReadBody));
             let at = Instant::now();
-            let body = if waits {
-                Body::default()
-            } else {
-                Body::of_request(&mut peer, &head)
-            };
+            let body = if waits { Body::default() } else { Body::of_request(&mut peer, &head) };
             let number = {
                 let mut seen = self.seen.lock().unwrap();
                 seen.push(Seen {
@@ -389,9 +354,7 @@ impl Shared {
     /// Returns the reply to a picked request.
     fn picked(&self, head: &Head) -> Option<Reply> {
         let picked = self.picked.lock().unwrap();
-        let found = picked
-            .iter()
-            .find(|(target, picks, _)| *target == head.word(1) && picks(head));
+        let found = picked.iter().find(|(target, picks, _)| *target == head.word(1) && picks(head));
         found.map(|(_, _, reply)| reply.clone())
     }
 
@@ -458,10 +421,7 @@ pub(crate) struct FullQueue {
 impl FullQueue {
     /// Fills a queue of one.
     pub(crate) fn new() -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         let listener = runtime.block_on(async {
             let socket = tokio::net::TcpSocket::new_v4().unwrap();
             socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -470,20 +430,13 @@ impl FullQueue {
         let address = listener.local_addr().unwrap();
         let mut queue = Vec::new();
         let patience = std::time::Duration::from_millis(300);
-        eventually("a full queue", || {
-            match TcpStream::connect_timeout(&address, patience) {
-                Ok(stream) => {
-                    queue.push(stream);
-                    None
-                }
-                Err(_) => Some(()),
+        eventually("a full queue", || match TcpStream::connect_timeout(&address, patience) {
+            Ok(stream) => {
+                queue.push(stream);
+                None
             }
+            Err(_) => Some(()),
         });
-        Self {
-            port: address.port(),
-            _runtime: runtime,
-            _listener: listener,
-            _queue: queue,
-        }
+        Self { port: address.port(), _runtime: runtime, _listener: listener, _queue: queue }
     }
 }

@@ -17,10 +17,8 @@ use super::{Response, Wire, eventually};
 pub(crate) fn program(name: &str) -> Option<String> {
     let variable = format!("CRAWLGATE_{}", name.to_uppercase().replace('-', "_"));
     let chosen = std::env::var(variable).ok();
-    let candidates = chosen.map_or_else(
-        || vec![name.to_owned(), format!("/usr/sbin/{name}")],
-        |chosen| vec![chosen],
-    );
+    let candidates = chosen
+        .map_or_else(|| vec![name.to_owned(), format!("/usr/sbin/{name}")], |chosen| vec![chosen]);
     let works = |program: &&String| {
         let output = Command::new(program).arg("-v").output();
         output.is_ok_and(|output| output.status.success())
@@ -98,11 +96,7 @@ impl Peer {
                 .spawn()
                 .unwrap();
             let address = SocketAddr::from(([127, 0, 0, 1], port));
-            let mut peer = Peer {
-                child,
-                address,
-                dir,
-            };
+            let mut peer = Peer { child, address, dir };
             let is_up = eventually(&format!("{program} to listen"), || {
                 match peer.child.try_wait().unwrap() {
                     Some(_) => Some(false),

@@ -61,9 +61,7 @@ fn new_ca(name: &str) -> (String, Issuer<'static, KeyPair>) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    params
-        .distinguished_name
-        .push(rcgen::DnType::CommonName, name);
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
     let key = KeyPair::generate().unwrap();
     let pem = params.self_signed(&key).unwrap().pem();
     (pem, Issuer::new(params, key))
@@ -104,11 +102,7 @@ impl AnyName {
             params.not_after = date_time_ymd(2020, 1, 1);
         }
         let key = KeyPair::generate().unwrap();
-        let issuer = if self.0 == Certificate::Untrusted {
-            &UNTRUSTED.1
-        } else {
-            &TRUSTED.1
-        };
+        let issuer = if self.0 == Certificate::Untrusted { &UNTRUSTED.1 } else { &TRUSTED.1 };
         (params.signed_by(&key, issuer).unwrap(), key)
     }
 }
@@ -124,11 +118,7 @@ pub(crate) fn origin_config(certificate: Certificate) -> Arc<ServerConfig> {
     let config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .unwrap();
-    Arc::new(
-        config
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::new(AnyName(certificate))),
-    )
+    Arc::new(config.with_no_client_auth().with_cert_resolver(Arc::new(AnyName(certificate))))
 }
 
 /// Returns a certificate of the test CA for this name and its key, as a server that is no part of a test reads them.
@@ -140,9 +130,7 @@ pub(crate) fn origin_pem(name: &str) -> (String, String) {
 /// Returns a client configuration that trusts this CA and nothing else.
 pub(crate) fn client_config(ca_pem: &str) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
-    roots
-        .add(CertificateDer::from_pem_slice(ca_pem.as_bytes()).unwrap())
-        .unwrap();
+    roots.add(CertificateDer::from_pem_slice(ca_pem.as_bytes()).unwrap()).unwrap();
     let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .unwrap();
@@ -195,8 +183,6 @@ impl ServerCertVerifier for Credulous {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        aws_lc_rs::default_provider()
-            .signature_verification_algorithms
-            .supported_schemes()
+        aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes()
     }
 }

@@ -74,16 +74,9 @@ impl Reply {
 
     /// Returns a redirect. An empty location leaves the field out.
     pub(crate) fn redirect(status: u16, location: &str) -> Self {
-        let field = if location.is_empty() {
-            String::new()
-        } else {
-            format!("Location: {location}\r\n")
-        };
-        Self::with(
-            status,
-            &field,
-            "User-agent: *\nDisallow: /body-of-a-redirect\n",
-        )
+        let field =
+            if location.is_empty() { String::new() } else { format!("Location: {location}\r\n") };
+        Self::with(status, &field, "User-agent: *\nDisallow: /body-of-a-redirect\n")
     }
 
     /// Returns a 200 with a chunked body of one chunk.

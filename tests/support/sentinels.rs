@@ -75,17 +75,9 @@ impl Sentinels {
             );
             fs::write(&file, text).unwrap();
             let file = file.to_str().unwrap();
-            sentinels.push(Server::start(
-                host,
-                folder.clone(),
-                words(&[file, "--sentinel"]),
-            ));
+            sentinels.push(Server::start(host, folder.clone(), words(&[file, "--sentinel"])));
         }
-        let lab = Self {
-            engines,
-            sentinels,
-            _folder: folder,
-        };
+        let lab = Self { engines, sentinels, _folder: folder };
         lab.wait_whole();
         Some(lab)
     }
@@ -113,9 +105,7 @@ impl Sentinels {
         let mut named = self.sentinels.iter().map(|one| {
             let said = one.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER]);
             let port = said.lines().nth(4)?.parse::<u16>().ok()?;
-            self.engines
-                .iter()
-                .position(|one| one.address.port() == port)
+            self.engines.iter().position(|one| one.address.port() == port)
         });
         let first = named.next()??;
         named.all(|one| one == Some(first)).then_some(first)
@@ -174,19 +164,13 @@ impl Sentinels {
         let mut stream = TcpStream::connect(server.address).unwrap();
         let mut answers = BufReader::new(stream.try_clone().unwrap());
         let mut say = |command: &str| {
-            stream
-                .write_all(format!("{command}\r\n").as_bytes())
-                .unwrap();
+            stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
             let mut text = String::new();
             answers.read_line(&mut text).unwrap();
             if let Some(length) = text.strip_prefix('$') {
                 let length: u64 = length.trim().parse().unwrap();
                 text.clear();
-                answers
-                    .by_ref()
-                    .take(length + 2)
-                    .read_to_string(&mut text)
-                    .unwrap();
+                answers.by_ref().take(length + 2).read_to_string(&mut text).unwrap();
             }
             text
         };
@@ -194,9 +178,7 @@ impl Sentinels {
         for client in say("CLIENT LIST").lines() {
             let field = |name: &str| {
                 let mut fields = client.split(' ');
-                fields
-                    .find_map(|field| field.strip_prefix(name))
-                    .unwrap_or_default()
+                fields.find_map(|field| field.strip_prefix(name)).unwrap_or_default()
             };
             let is_replica = field("flags=").contains('S');
             if is_replica || field("name=").starts_with("sentinel-") {
@@ -215,9 +197,7 @@ impl Sentinels {
     /// Waits until the Sentinels name another primary than this one.
     #[track_caller]
     pub(crate) fn wait_other(&self, than: usize) {
-        within(SLOW, "a failover", || {
-            self.primary().filter(|primary| *primary != than)
-        });
+        within(SLOW, "a failover", || self.primary().filter(|primary| *primary != than));
     }
 
     /// Starts a killed engine again. It takes itself for what it was when it was first started.
@@ -229,11 +209,7 @@ impl Sentinels {
 
     /// Returns the Sentinels as a value of `[fleet] sentinels`.
     pub(crate) fn addresses(&self) -> String {
-        let all: Vec<String> = self
-            .sentinels
-            .iter()
-            .map(|one| one.address.to_string())
-            .collect();
+        let all: Vec<String> = self.sentinels.iter().map(|one| one.address.to_string()).collect();
         format!("{all:?}")
     }
 
@@ -251,15 +227,8 @@ impl Server {
         let address = listener.local_addr().unwrap();
         drop(listener);
         let child = spawn(&address, &folder, &arguments);
-        let server = Self {
-            child,
-            address,
-            arguments,
-            folder,
-        };
-        eventually("an engine to answer", || {
-            (server.ask(&["PING"]) == "+PONG\r\n").then_some(())
-        });
+        let server = Self { child, address, arguments, folder };
+        eventually("an engine to answer", || (server.ask(&["PING"]) == "+PONG\r\n").then_some(()));
         server
     }
 
@@ -283,9 +252,7 @@ impl Server {
         let mut answer = BufReader::new(stream);
         let mut text = String::new();
         answer.read_line(&mut text)?;
-        if let Some(Ok(length)) = text
-            .strip_prefix('$')
-            .map(|length| length.trim().parse::<u64>())
+        if let Some(Ok(length)) = text.strip_prefix('$').map(|length| length.trim().parse::<u64>())
         {
             answer.take(length).read_to_string(&mut text)?;
         } else if text.starts_with("*2") {
@@ -309,12 +276,7 @@ fn spawn(address: &SocketAddr, folder: &PathBuf, arguments: &[String]) -> Child 
     let mut command = Command::new("redis-server");
     command.args(arguments);
     if !arguments.iter().any(|word| word == "--sentinel") {
-        command.args([
-            "--replica-announce-ip",
-            &host,
-            "--repl-diskless-sync-delay",
-            "0",
-        ]);
+        command.args(["--replica-announce-ip", &host, "--repl-diskless-sync-delay", "0"]);
     }
     command
         .args(["--port", &address.port().to_string(), "--bind", &host])

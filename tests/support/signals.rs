@@ -1,10 +1,7 @@
 //! The published vectors for what sites say of use: `tests/vectors/signals.json`. Its member `shape` says what each
 //! field means; absent ones have the defaults given there.
 
-#![allow(
-    dead_code,
-    reason = "each reader of the vectors asks for a part of them"
-)]
+#![allow(dead_code, reason = "each reader of the vectors asks for a part of them")]
 
 use serde_json::Value as Json;
 

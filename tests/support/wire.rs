@@ -25,10 +25,7 @@ impl Wire {
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_write_timeout(Some(PATIENCE)).unwrap();
-        Self {
-            stream: BufReader::new(Box::new(socket.try_clone().unwrap())),
-            socket,
-        }
+        Self { stream: BufReader::new(Box::new(socket.try_clone().unwrap())), socket }
     }
 
     /// Lets the kernel keep few received octets: the rest waits at the peer.
@@ -73,11 +70,7 @@ impl Wire {
         let head = Head::read(&mut self.stream)
             .unwrap()
             .expect("the connection was closed without a response");
-        assert!(
-            head.word(1).starts_with('1'),
-            "a final response came first: {}",
-            head.text()
-        );
+        assert!(head.word(1).starts_with('1'), "a final response came first: {}", head.text());
         head
     }
 
@@ -124,8 +117,7 @@ impl Wire {
     /// GETs a path in origin-form, and asserts that the origin answers with its page.
     #[track_caller]
     pub(crate) fn passes_inside(&mut self, host: &str, path: &str) {
-        self.get_inside(host, path)
-            .is_origins(200, &format!("page {path}"));
+        self.get_inside(host, path).is_origins(200, &format!("page {path}"));
     }
 
     /// Sends a CONNECT and reads its answer.
@@ -139,8 +131,7 @@ impl Wire {
     /// Makes a TLS handshake on this connection that trusts only this CA.
     #[track_caller]
     pub(crate) fn tls(self, host: &str, ca_pem: &str) -> Self {
-        self.try_tls(host, ca_pem)
-            .expect("the TLS handshake failed")
+        self.try_tls(host, ca_pem).expect("the TLS handshake failed")
     }
 
     /// Works like [`Wire::tls`], but may fail.
@@ -155,20 +146,14 @@ impl Wire {
 
     /// Makes a TLS handshake with this configuration.
     pub(crate) fn handshake(self, host: &str, config: Arc<ClientConfig>) -> std::io::Result<Self> {
-        assert!(
-            self.stream.buffer().is_empty(),
-            "octets before the handshake"
-        );
+        assert!(self.stream.buffer().is_empty(), "octets before the handshake");
         let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).unwrap();
         let connection = ClientConnection::new(config, name).unwrap();
         let mut tls = StreamOwned::new(connection, self.socket.try_clone()?);
         while tls.conn.is_handshaking() {
             tls.conn.complete_io(&mut tls.sock)?;
         }
-        Ok(Self {
-            stream: BufReader::new(Box::new(tls)),
-            socket: self.socket,
-        })
+        Ok(Self { stream: BufReader::new(Box::new(tls)), socket: self.socket })
     }
 
     /// Reads exactly this many octets.
@@ -208,10 +193,9 @@ impl Wire {
         let mut byte = [0];
         match self.stream.read(&mut byte) {
             Ok(count) => count == 0,
-            Err(why) => !matches!(
-                why.kind(),
-                std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
-            ),
+            Err(why) => {
+                !matches!(why.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
+            }
         }
     }
 

@@ -164,11 +164,7 @@ struct Answer {
 
 impl Answer {
     fn of(status: u16, body: impl Into<String>) -> Self {
-        Self {
-            status,
-            fields: String::new(),
-            body: body.into(),
-        }
+        Self { status, fields: String::new(), body: body.into() }
     }
 }
 
@@ -217,18 +213,12 @@ impl Shared {
                         stream.write_all(chunk.as_bytes())?;
                     }
                 }
-                Conduct::Answers(status, fields, body) => Answer {
-                    status,
-                    fields: fields.to_owned(),
-                    body: body.to_owned(),
-                },
+                Conduct::Answers(status, fields, body) => {
+                    Answer { status, fields: fields.to_owned(), body: body.to_owned() }
+                }
                 conduct => self.answer(&String::from_utf8(body).unwrap(), &conduct),
             };
-            let Answer {
-                status,
-                fields,
-                body,
-            } = answer;
+            let Answer { status, fields, body } = answer;
             let length = body.len();
             let head_and_body =
                 format!("HTTP/1.1 {status} Any\r\n{fields}Content-Length: {length}\r\n\r\n{body}");
@@ -277,11 +267,7 @@ impl Shared {
                 body: format!("{size}\n"),
             };
         }
-        let proof = ConsistencyProof {
-            old,
-            new: content.size,
-            path,
-        };
+        let proof = ConsistencyProof { old, new: content.size, path };
         let is_proven = match size {
             0 => proof.path.is_empty(),
             _ => proof.verify(&root, &content.root).is_ok(),
@@ -290,10 +276,7 @@ impl Shared {
             return Answer::of(422, "no proof\n");
         }
         state.latest = Some((content.size, content.root));
-        let mut time = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap()
-            .as_secs();
+        let mut time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         if let Conduct::Early(seconds) = conduct {
             time -= seconds;
         }

@@ -97,12 +97,7 @@ fn each_status_of_robots_txt_has_its_meaning() {
         ("reset without an answer", Reply::silent().reset(), Nothing),
     ];
     for (case, reply, access) in cases {
-        check(
-            case,
-            &gate,
-            &Origin::http().on("/robots.txt", [reply]),
-            access,
-        );
+        check(case, &gate, &Origin::http().on("/robots.txt", [reply]), access);
     }
 }
 
@@ -133,10 +128,7 @@ fn an_origin_without_a_listener_or_with_a_bad_certificate_is_unreachable() {
 #[test]
 fn retry_after_is_passed_on_within_bounds_and_spares_the_origin() {
     let gate = CrawlgateProcess::start();
-    let origin = Origin::http().on(
-        "/robots.txt",
-        [Reply::with(503, "Retry-After: 120\r\n", "")],
-    );
+    let origin = Origin::http().on("/robots.txt", [Reply::with(503, "Retry-After: 120\r\n", "")]);
     let answer = gate.get(&origin.url("/"));
     gate.unreachable(&answer);
     let seconds: u64 = answer.field("retry-after").unwrap().parse().unwrap();
@@ -166,15 +158,8 @@ fn an_operator_chooses_other_statuses() {
 fn chain(hops: usize, status: u16) -> Origin {
     let mut origin = Origin::http();
     for hop in 0..hops {
-        let here = if hop == 0 {
-            "/robots.txt".to_owned()
-        } else {
-            format!("/hop{hop}")
-        };
-        origin = origin.on(
-            &here,
-            [Reply::redirect(status, &format!("/hop{}", hop + 1))],
-        );
+        let here = if hop == 0 { "/robots.txt".to_owned() } else { format!("/hop{hop}") };
+        origin = origin.on(&here, [Reply::redirect(status, &format!("/hop{}", hop + 1))]);
     }
     origin.on(&format!("/hop{hops}"), [Reply::ok(RULES)])
 }
@@ -186,12 +171,7 @@ fn five_redirects_are_followed_and_a_sixth_is_not() {
         check(&format!("one {status}"), &gate, &chain(1, status), Rules);
     }
     for hops in 2..=5 {
-        check(
-            &format!("{hops} redirects"),
-            &gate,
-            &chain(hops, 302),
-            Rules,
-        );
+        check(&format!("{hops} redirects"), &gate, &chain(hops, 302), Rules);
     }
     let six = chain(6, 302);
     check("six redirects", &gate, &six, Free);
@@ -236,30 +216,17 @@ fn failed_redirects_of_robots_txt_have_their_meanings() {
 fn a_redirected_robots_txt_binds_the_origin_that_was_asked_and_not_the_one_that_answered() {
     let gate = CrawlgateProcess::start();
     let target = Origin::https().on("/shared/rules", [Reply::ok(RULES)]);
-    let middle = Origin::http().on(
-        "/robots.txt",
-        [Reply::redirect(
-            307,
-            &target.url_as("third.test", "/shared/rules"),
-        )],
-    );
-    let initial = Origin::http().on(
-        "/robots.txt",
-        [Reply::redirect(
-            301,
-            &middle.url_as("other.test", "/robots.txt"),
-        )],
-    );
+    let middle = Origin::http()
+        .on("/robots.txt", [Reply::redirect(307, &target.url_as("third.test", "/shared/rules"))]);
+    let initial = Origin::http()
+        .on("/robots.txt", [Reply::redirect(301, &middle.url_as("other.test", "/robots.txt"))]);
     check("across three origins", &gate, &initial, Rules);
     has!(gate.record_of(&initial.url("/private")), {
         "robots.url": initial.url("/robots.txt"),
         "robots.final_url": target.url_as("third.test", "/shared/rules"),
     });
     let hop = middle.last("/robots.txt").head;
-    assert_eq!(
-        hop.field("host"),
-        Some(format!("other.test:{}", middle.port()))
-    );
+    assert_eq!(hop.field("host"), Some(format!("other.test:{}", middle.port())));
     let sent = hop.field("user-agent").unwrap();
     assert!(sent.starts_with("TestBot crawlgate/"), "{sent}");
     let private = target.url_as("third.test", "/private");

@@ -127,20 +127,10 @@ fn the_proxy_does_not_dial_itself() {
         let gate = CrawlgateProcess::with(|setup| {
             setup.set("listen", "address", &format!("{listens:?}"));
             setup.set("listen", "open", &is_open.to_string());
-            setup.set(
-                "egress",
-                "allow",
-                "[\"0.0.0.0/0\", \"::/0\", \"site.test\"]",
-            );
+            setup.set("egress", "allow", "[\"0.0.0.0/0\", \"::/0\", \"site.test\"]");
         });
         let port = gate.address.port();
-        let mut hosts = vec![
-            "127.0.0.1",
-            "0.0.0.0",
-            "[::ffff:127.0.0.1]",
-            "site.test",
-            "[::]",
-        ];
+        let mut hosts = vec!["127.0.0.1", "0.0.0.0", "[::ffff:127.0.0.1]", "site.test", "[::]"];
         if is_open {
             hosts.push("127.0.0.9");
         }
@@ -264,10 +254,7 @@ fn run_takes_allowed_addresses_on_its_command_line() {
     let script = format!("curl -sS {url}");
     let run = |arguments: &[&str]| {
         let mut command = setup.command("run");
-        let output = command
-            .args(arguments)
-            .args(["--", "sh", "-c", &script])
-            .output();
+        let output = command.args(arguments).args(["--", "sh", "-c", &script]).output();
         String::from_utf8(output.unwrap().stdout).unwrap()
     };
     let said = run(&[]);
@@ -284,9 +271,7 @@ fn what_is_open_to_an_address_ends_when_the_address_becomes_prohibited() {
     let mut wire = gate.tunnels(&authority).tls("bank.test", origin_ca_pem());
     wire.passes_inside(&authority, "/inside");
     let mut socket = gate.connect();
-    socket
-        .exchange(upgrade(&plain.url("/socket"), &plain.authority()))
-        .is(101);
+    socket.exchange(upgrade(&plain.url("/socket"), &plain.authority())).is(101);
     // No name is denied.
     let prohibit = |setup: &mut Setup| setup.set("egress", "deny", "[\"127.0.0.0/8\"]");
     gate.reload(prohibit);

@@ -44,24 +44,13 @@ fn a_rotation_leaves_no_day_on_which_a_client_trusts_neither() {
     let setup = ca(&gate, &["setup", "system"]);
     says!(setup, "ca.next.crt");
 
-    let early = gate
-        .setup
-        .command("ca")
-        .args(["rotate", "--finish"])
-        .output()
-        .unwrap();
+    let early = gate.setup.command("ca").args(["rotate", "--finish"]).output().unwrap();
     let told = String::from_utf8_lossy(&early.stderr).into_owned();
-    assert!(
-        !early.status.success() && told.contains("--force"),
-        "{told}"
-    );
+    assert!(!early.status.success() && told.contains("--force"), "{told}");
     let mut open = gate.intercept(&authority, "site.test");
     ca(&gate, &["rotate", "--finish", "--force"]);
     assert_eq!(file(&gate, "ca.crt"), next);
-    assert!(
-        believes(&gate, &first),
-        "until it is told, the process signs as before"
-    );
+    assert!(believes(&gate, &first), "until it is told, the process signs as before");
     gate.reload_until(|_| (), "the local CA");
     assert!(believes(&gate, &next), "the next one signs");
     assert!(!believes(&gate, &first));
@@ -100,9 +89,8 @@ fn hosts_outside_the_name_constraints_are_tunnelled_or_refused() {
         let mut wire = wire.tls(host, origin_ca_pem());
         wire.passes_inside(&authority, "/page");
         drop(wire);
-        let record = gate.record(host, |record| {
-            record["host"] == host && record["verdict"] == "allow"
-        });
+        let record =
+            gate.record(host, |record| record["host"] == host && record["verdict"] == "allow");
         assert_eq!(record["opaque"], json!(true), "{record}");
     }
     let answer = gate.connect().tunnel(&authority("other.test", &ruled));

@@ -21,18 +21,13 @@ fn only_a_load_balancer_may_name_another_address() {
     let tables = [
         listener("balanced", "proxy_protocol_from = '127.0.0.1'"),
         listener("other", "proxy_protocol_from = '198.51.100.7'"),
-        listener(
-            "tls",
-            "proxy_protocol_from = '127.0.0.1'\ntls = true\nnames = 'localhost'",
-        ),
+        listener("tls", "proxy_protocol_from = '127.0.0.1'\ntls = true\nnames = 'localhost'"),
     ]
     .concat();
     let (gate, places) = gate_in(&tables, 4, |setup| {
         setup.set("limits", "header_timeout", "\"3s\"");
     });
-    let [_, balanced, other, tls] = places.as_slice() else {
-        panic!("four listeners")
-    };
+    let [_, balanced, other, tls] = places.as_slice() else { panic!("four listeners") };
     let origin = Origin::http();
     let v1 = b"PROXY TCP4 192.0.2.7 127.0.0.1 40000 80\r\n".to_vec();
     #[rustfmt::skip] // one row, one case
@@ -111,16 +106,11 @@ fn limits_hold_for_the_clients_behind_a_balancer() {
         wire
     };
     let mut first = from("192.0.2.1");
-    first.send(format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\n\r\n",
-        plain.url("/slow")
-    ));
+    first.send(format!("GET {} HTTP/1.1\r\nHost: x\r\n\r\n", plain.url("/slow")));
     latch.arrivals(1);
     let answer = from("192.0.2.1").get(&plain.url("/2"));
     has!(gate.refused(&answer, 429, "client_limit"), {"client.address": "192.0.2.1:1"});
-    from("192.0.2.2")
-        .get(&plain.url("/3"))
-        .is_origins(200, "page /3");
+    from("192.0.2.2").get(&plain.url("/3")).is_origins(200, "page /3");
     latch.open();
     assert_eq!(first.response("GET").status, 204);
 }

@@ -27,10 +27,7 @@ fn before_rules(head: &str) -> Reply {
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .build()
-        .unwrap()
-        .block_on(future)
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
 /// Passes a text through an encoder, which then has the coded form.
@@ -122,13 +119,8 @@ fn a_partial_or_undecodable_body_is_unreachable_and_never_parsed() {
                 ("content_encoding:", "(Content-Encoding: "),
                 ("transfer_encoding:", "(Transfer-Encoding: "),
             ] {
-                let told = cause
-                    .strip_prefix(code)
-                    .map(|value| format!("{field}{value})"));
-                assert!(
-                    told.is_none_or(|told| detail.contains(&told)),
-                    "{case}: {detail}"
-                );
+                let told = cause.strip_prefix(code).map(|value| format!("{field}{value})"));
+                assert!(told.is_none_or(|told| detail.contains(&told)), "{case}: {detail}");
             }
         }
         assert_eq!(origin.seen_but_robots(), [""; 0], "{case}");
@@ -141,10 +133,7 @@ fn longer_than_they_say() -> Vec<(&'static str, Reply)> {
     let short = format!("200 OK\r\nContent-Length: {}", first.len());
     let chunk = Reply::chunked(first);
     vec![
-        (
-            "a Content-Length in the middle",
-            before_rules(&short).close(),
-        ),
+        ("a Content-Length in the middle", before_rules(&short).close()),
         ("on a connection that stays open", before_rules(&short)),
         (
             "and the rest comes late",
@@ -159,16 +148,10 @@ fn longer_than_they_say() -> Vec<(&'static str, Reply)> {
                 .send(rest)
                 .close(),
         ),
-        (
-            "a Content-Length of 0",
-            before_rules("200 OK\r\nContent-Length: 0"),
-        ),
+        ("a Content-Length of 0", before_rules("200 OK\r\nContent-Length: 0")),
         ("204", before_rules("204 No Content").close()),
         ("octets behind the last chunk", chunk.clone().send(rest)),
-        (
-            "a second answer",
-            chunk.send("HTTP/1.1 200 OK\r\n\r\n").close(),
-        ),
+        ("a second answer", chunk.send("HTTP/1.1 200 OK\r\n\r\n").close()),
     ]
 }
 
@@ -189,10 +172,7 @@ fn a_robots_txt_that_is_longer_than_it_says_is_cut_and_unreachable() {
                 has!(gate.unreachable(&answer), {"robots.unreachable.cause": "length"}, "{case}");
             }
             let pages = origin.seen_but_robots();
-            assert!(
-                pages.iter().all(|line| line == "GET /rules.txt"),
-                "{case}: {pages:?}"
-            );
+            assert!(pages.iter().all(|line| line == "GET /rules.txt"), "{case}: {pages:?}");
         }
     }
 }
@@ -203,10 +183,7 @@ fn line_ends_behind_a_robots_txt_cut_nothing() {
     let length = format!("200 OK\r\nContent-Length: {}", RULES.len());
     for (case, reply) in [
         ("CR LF", before_rules(&length).send("\r\n").close()),
-        (
-            "many, on a connection that stays open",
-            before_rules(&length).send("\r\n\n\r\r\n"),
-        ),
+        ("many, on a connection that stays open", before_rules(&length).send("\r\n\n\r\r\n")),
         ("behind the last chunk", Reply::chunked(RULES).send("\r\n")),
     ] {
         for origin in [Origin::http(), Origin::https()] {
@@ -260,10 +237,7 @@ fn a_body_ended_by_the_connection_is_whole_only_if_tls_says_so() {
     gate.unreachable(&gate.get(&cut.url("/open")));
     let page = Origin::https().on("/page", [open_ended().cut()]);
     let answer = gate.get(&page.url("/page"));
-    assert!(
-        !answer.whole,
-        "a page that was cut short arrived as if whole: {answer:?}"
-    );
+    assert!(!answer.whole, "a page that was cut short arrived as if whole: {answer:?}");
 }
 
 #[test]
@@ -293,11 +267,7 @@ fn content_codings_are_decoded() {
     for (coding, body) in cases {
         let origin = Origin::http().on("/robots.txt", [coded(coding, &body)]);
         let answer = gate.get(&origin.url("/private"));
-        assert_eq!(
-            answer.problem()["reason"],
-            "robots_disallow",
-            "{coding}: {answer:?}"
-        );
+        assert_eq!(answer.problem()["reason"], "robots_disallow", "{coding}: {answer:?}");
         let record = gate.denied(&answer);
         has!(record, {"robots.bytes": RULES.len()}, "{coding}: the length counts decoded");
         gate.passes(&origin.url("/open"));
@@ -308,9 +278,7 @@ fn content_codings_are_decoded() {
 fn block() -> Vec<u8> {
     let mut compress = Compress::new(Compression::best(), false);
     let mut block = Vec::with_capacity(4096);
-    compress
-        .compress_vec(&[b'#'; 65536], &mut block, FlushCompress::Full)
-        .unwrap();
+    compress.compress_vec(&[b'#'; 65536], &mut block, FlushCompress::Full).unwrap();
     block
 }
 
@@ -338,11 +306,7 @@ fn an_endless_robots_txt_or_gzip_bomb_costs_no_more_than_the_limit() {
         let kept = record["robots"]["bytes"].as_u64().unwrap();
         assert!(kept <= 512_000, "{case}: {record}");
         gate.passes(&origin.url("/open"));
-        assert!(
-            origin.sent() < 32 << 20,
-            "{case}: {} octets were taken",
-            origin.sent()
-        );
+        assert!(origin.sent() < 32 << 20, "{case}: {} octets were taken", origin.sent());
     }
     assert!(
         gate.resident() < before + (32 << 20),

@@ -7,15 +7,12 @@ fn an_upload_keeps_the_spelling_of_its_framing() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
     for (framing, body) in [
         ("Content-LENGTH: 4\r\nX-After: 1\r\n", "body"),
-        (
-            "Transfer-ENCODING: chunked\r\nX-After: 1\r\n",
-            "4\r\nbody\r\n0\r\n\r\n",
-        ),
+        ("Transfer-ENCODING: chunked\r\nX-After: 1\r\n", "4\r\nbody\r\n0\r\n\r\n"),
     ] {
         let (url, host) = (origin.url("/upload"), origin.authority());
-        let answer = gate.connect().exchange(format!(
-            "POST {url} HTTP/1.1\r\nHost: {host}\r\n{framing}\r\n{body}"
-        ));
+        let answer = gate
+            .connect()
+            .exchange(format!("POST {url} HTTP/1.1\r\nHost: {host}\r\n{framing}\r\n{body}"));
         answer.is_origins(200, "page /upload");
         let seen = origin.last("/upload");
         assert_eq!(seen.body, b"body");
@@ -41,11 +38,7 @@ fn a_length_is_written_anew_or_refused() {
     for (number, (method, lengths, expected)) in [
         ("GET", "Content-Length: 004\r\n", Some("4")),
         ("GET", "Content-Length: 4, 4\r\n", Some("4")),
-        (
-            "GET",
-            "Content-Length: 4\r\nContent-Length: 04\r\n",
-            Some("4"),
-        ),
+        ("GET", "Content-Length: 4\r\nContent-Length: 04\r\n", Some("4")),
         ("HEAD", "Content-Length: 04\r\n", Some("4")),
         ("HEAD", "Content-Length: 4, 4\r\n", Some("4")),
         ("GET", "Content-Length: +4\r\n", None),
@@ -59,26 +52,17 @@ fn a_length_is_written_anew_or_refused() {
     {
         let path = format!("/{number}");
         let sent = if method == "GET" { "page" } else { "" };
-        origin.script(
-            &path,
-            [Reply::raw(format!("HTTP/1.1 200 OK\r\n{lengths}\r\n{sent}")).close()],
-        );
-        let answer = gate
-            .sends(method, &origin.url(&path), "\r\n")
-            .response(method);
+        origin
+            .script(&path, [Reply::raw(format!("HTTP/1.1 200 OK\r\n{lengths}\r\n{sent}")).close()]);
+        let answer = gate.sends(method, &origin.url(&path), "\r\n").response(method);
         match expected {
             Some(expected) => {
                 answer.is_origins(200, sent);
-                assert_eq!(
-                    answer.head.all("content-length"),
-                    [expected],
-                    "{method} {lengths}"
-                );
+                assert_eq!(answer.head.all("content-length"), [expected], "{method} {lengths}");
             }
-            None => assert!(
-                answer.status == 502 && answer.is_ours(),
-                "{method} {lengths}: {answer:?}"
-            ),
+            None => {
+                assert!(answer.status == 502 && answer.is_ours(), "{method} {lengths}: {answer:?}");
+            }
         }
     }
 }
@@ -99,12 +83,8 @@ fn a_body_passes_with_any_method() {
 #[test]
 fn head_has_the_length_of_the_body_that_it_omits() {
     let gate = CrawlgateProcess::start();
-    let origin = Origin::http().on(
-        "/page",
-        [Reply::raw(
-            "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n",
-        )],
-    );
+    let origin =
+        Origin::http().on("/page", [Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n")]);
     let mut wire = gate.sends("HEAD", &origin.url("/page"), "\r\n");
     let head = wire.response("HEAD");
     assert_eq!(
@@ -122,17 +102,12 @@ fn trailers_pass_both_ways() {
     for origin in [Origin::http(), Origin::https()] {
         let origin = origin.on("/page", [Reply::raw(reply)]);
         let sent = "TE: trailers\r\nConnection: TE\r\nTrailer: X-Sent\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nX-Sent: 7\r\n\r\n";
-        let answer = gate
-            .sends("POST", &origin.url("/page"), sent)
-            .response("POST");
+        let answer = gate.sends("POST", &origin.url("/page"), sent).response("POST");
         answer.is_origins(200, "page");
         answer.trailers.field_is("x-sum", Some("42"));
         let seen = origin.last("/page");
         assert_eq!(
-            (
-                seen.body.as_slice(),
-                seen.trailers.field("x-sent").as_deref()
-            ),
+            (seen.body.as_slice(), seen.trailers.field("x-sent").as_deref()),
             (&b"ab"[..], Some("7")),
             "{seen:?}"
         );
@@ -149,10 +124,7 @@ fn a_trailer_section_carries_what_it_may() {
     );
     let origin = Origin::http().on("/page", [Reply::raw(reply)]);
     let url = origin.url("/page");
-    for (takes, expected) in [
-        ("TE: trailers\r\nConnection: TE\r\n", &["42"][..]),
-        ("", &[]),
-    ] {
+    for (takes, expected) in [("TE: trailers\r\nConnection: TE\r\n", &["42"][..]), ("", &[])] {
         let answer = gate.connect().exchange(format!(
             "POST {url} HTTP/1.1\r\nHost: x\r\n{takes}{names}Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n{trailers}\r\n"
         ));
@@ -166,10 +138,7 @@ fn a_trailer_section_carries_what_it_may() {
         }
         // Each request has its record, and the crawler got its whole answer.
         let whole = |record: &serde_json::Value| record["method"] == "POST";
-        assert_eq!(
-            gate.record("a POST", whole)["error"],
-            serde_json::Value::Null
-        );
+        assert_eq!(gate.record("a POST", whole)["error"], serde_json::Value::Null);
     }
 }
 
@@ -178,10 +147,7 @@ fn an_http_1_0_client_gets_no_chunks() {
     let gate = CrawlgateProcess::start();
     let origin = Origin::http().on("/page", [Reply::chunked("a page in chunks")]);
     let mut wire = gate.connect();
-    let answer = wire.exchange(format!(
-        "GET {} HTTP/1.0\r\nHost: x\r\n\r\n",
-        origin.url("/page")
-    ));
+    let answer = wire.exchange(format!("GET {} HTTP/1.0\r\nHost: x\r\n\r\n", origin.url("/page")));
     answer.is_origins(200, "a page in chunks");
     assert_eq!(answer.field("transfer-encoding"), None, "{answer:?}");
 }
@@ -192,20 +158,14 @@ fn answers_without_a_body_pass_and_leave_the_connection_in_step() {
     let origin = Origin::http()
         .on(
             "/unchanged",
-            [Reply::raw(
-                "HTTP/1.1 304 Not Modified\r\nETag: \"x\"\r\nContent-Length: 9\r\n\r\n",
-            )],
+            [Reply::raw("HTTP/1.1 304 Not Modified\r\nETag: \"x\"\r\nContent-Length: 9\r\n\r\n")],
         )
         .on("/nothing", [Reply::raw("HTTP/1.1 204 No Content\r\n\r\n")])
         .on("/empty", [Reply::ok("")]);
     let mut wire = gate.connect();
     for (path, status) in [("/unchanged", 304), ("/nothing", 204), ("/empty", 200)] {
         let answer = wire.get(&origin.url(path));
-        assert_eq!(
-            (answer.status, answer.body.len()),
-            (status, 0),
-            "{path}: {answer:?}"
-        );
+        assert_eq!((answer.status, answer.body.len()), (status, 0), "{path}: {answer:?}");
         wire.passes(&origin.url("/next"));
     }
 }
@@ -232,16 +192,11 @@ fn an_answer_with_two_framings_has_one_when_it_leaves() {
 #[test]
 fn an_http_1_0_origin_is_served() {
     let gate = CrawlgateProcess::start();
-    let origin = Origin::http().on(
-        "/page",
-        [Reply::raw("HTTP/1.0 200 OK\r\nX-Old: 1\r\n\r\nan old page").close()],
-    );
+    let origin = Origin::http()
+        .on("/page", [Reply::raw("HTTP/1.0 200 OK\r\nX-Old: 1\r\n\r\nan old page").close()]);
     let mut wire = gate.connect();
     let answer = wire.get(&origin.url("/page"));
     answer.is_origins(200, "an old page");
-    assert!(
-        answer.field("via").unwrap().starts_with("1.0 "),
-        "RFC 9110 7.6.3: {answer:?}"
-    );
+    assert!(answer.field("via").unwrap().starts_with("1.0 "), "RFC 9110 7.6.3: {answer:?}");
     answer.field_is("x-old", Some("1"));
 }

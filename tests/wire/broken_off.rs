@@ -8,9 +8,7 @@ use crate::support::{CrawlgateProcess, Latch, Origin, Reply, Response, eventuall
 /// Requests in HTTP/1.0, in which a body may end with the connection.
 fn get_in_http_10(gate: &CrawlgateProcess, origin: &Origin, path: &str) -> Response {
     let (authority, (mut wire, target)) = (origin.authority(), gate.open(&origin.url(path)));
-    wire.exchange(format!(
-        "GET {target} HTTP/1.0\r\nHost: {authority}\r\n\r\n"
-    ))
+    wire.exchange(format!("GET {target} HTTP/1.0\r\nHost: {authority}\r\n\r\n"))
 }
 
 #[test]
@@ -84,11 +82,7 @@ fn an_origin_that_falls_silent_in_the_middle_of_a_body_is_given_up() {
     // Each waits for the time limit.
     thread::scope(|scope| {
         let given_up = &given_up;
-        for head in [
-            "Content-Length: 99",
-            "Transfer-Encoding: chunked",
-            "X-Open: ended",
-        ] {
+        for head in ["Content-Length: 99", "Transfer-Encoding: chunked", "X-Open: ended"] {
             for origin in [Origin::http(), Origin::https()] {
                 scope.spawn(move || given_up(head, origin));
             }
@@ -100,10 +94,8 @@ fn an_origin_that_falls_silent_in_the_middle_of_a_body_is_given_up() {
 #[test]
 fn a_crawler_that_leaves_in_the_middle_is_recorded_once_and_frees_the_origin() {
     let gate = CrawlgateProcess::start();
-    let origin = Origin::http().on(
-        "/big",
-        [Reply::raw("HTTP/1.1 200 OK\r\n\r\n").repeat([b'x'; CHUNK], u64::MAX)],
-    );
+    let origin = Origin::http()
+        .on("/big", [Reply::raw("HTTP/1.1 200 OK\r\n\r\n").repeat([b'x'; CHUNK], u64::MAX)]);
     let url = origin.url("/big");
     let mut wire = gate.sends("GET", &url, "\r\n");
     assert_eq!(wire.response_head().status, 200);
@@ -118,23 +110,16 @@ fn a_crawler_that_leaves_in_the_middle_is_recorded_once_and_frees_the_origin() {
     });
     gate.get(&origin.url("/next"));
     gate.record_of(&origin.url("/next"));
-    assert_eq!(
-        gate.records()
-            .iter()
-            .filter(|record| record["url"] == *url)
-            .count(),
-        1
-    );
+    assert_eq!(gate.records().iter().filter(|record| record["url"] == *url).count(), 1);
 }
 
 #[test]
 fn an_upload_that_breaks_off_breaks_off_for_the_origin_too() {
     let gate = CrawlgateProcess::start();
     for origin in [Origin::http(), Origin::https()] {
-        for framing in [
-            "Content-Length: 100\r\n\r\npart",
-            "Transfer-Encoding: chunked\r\n\r\n4\r\npart\r\n",
-        ] {
+        for framing in
+            ["Content-Length: 100\r\n\r\npart", "Transfer-Encoding: chunked\r\n\r\n4\r\npart\r\n"]
+        {
             let before = origin.seen().len();
             let (mut wire, target) = gate.open(&origin.url("/upload"));
             wire.send(format!(
@@ -149,9 +134,7 @@ fn an_upload_that_breaks_off_breaks_off_for_the_origin_too() {
             });
             let seen = origin.seen().split_off(before);
             assert!(
-                !seen
-                    .iter()
-                    .any(|seen| seen.line().contains("/upload") && seen.whole),
+                !seen.iter().any(|seen| seen.line().contains("/upload") && seen.whole),
                 "{framing:?}: {seen:?}"
             );
         }

@@ -135,24 +135,11 @@ fn an_empty_path_is_the_root() {
     let gate = CrawlgateProcess::start();
     let origin = Origin::with_rules("User-agent: *\nDisallow: /?private\n");
     let root = format!("http://{}", origin.authority());
-    for (url, arrives) in [
-        (root.clone(), "GET /"),
-        (format!("{root}?open"), "GET /?open"),
-    ] {
-        assert_eq!(
-            gate.connect()
-                .exchange(ask("GET", &url, "Host: x\r\n"))
-                .status,
-            200,
-            "{url}"
-        );
+    for (url, arrives) in [(root.clone(), "GET /"), (format!("{root}?open"), "GET /?open")] {
+        assert_eq!(gate.connect().exchange(ask("GET", &url, "Host: x\r\n")).status, 200, "{url}");
         assert_eq!(origin.seen().last().unwrap().line(), arrives);
     }
-    gate.denied(
-        &gate
-            .connect()
-            .exchange(ask("GET", &format!("{root}?private"), "Host: x\r\n")),
-    );
+    gate.denied(&gate.connect().exchange(ask("GET", &format!("{root}?private"), "Host: x\r\n")));
 }
 
 /// The outcome of a spelling.
@@ -292,14 +279,9 @@ fn a_robots_txt_speaks_for_its_own_host_and_port_only() {
     for (version, origin) in VERSIONS {
         let (strict, free) = (origin().robots("User-agent: *\nDisallow: /\n"), origin());
         gate.denied(&gate.get_by(version, &strict.url("/a")));
-        gate.get_by(version, &free.url("/a"))
-            .is_origins(200, "page /a");
+        gate.get_by(version, &free.url("/a")).is_origins(200, "page /a");
         gate.denied(&gate.get_by(version, &strict.url_as("www.site.test", "/a")));
-        assert_eq!(
-            strict.robots_fetches(),
-            2,
-            "www.site.test has a robots.txt of its own"
-        );
+        assert_eq!(strict.robots_fetches(), 2, "www.site.test has a robots.txt of its own");
         assert_eq!(strict.seen_but_robots(), [""; 0]);
     }
 }

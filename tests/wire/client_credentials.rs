@@ -47,10 +47,7 @@ fn credentials_are_asked_for_checked_and_not_passed_on() {
         Some("Basic realm=\"crawlgate\", charset=\"UTF-8\"")
     );
     assert_eq!(origin.seen().len(), 0);
-    let said = gate.succeeds(
-        "log",
-        &["--reason", "unauthenticated", "--origin", &origin.url("")],
-    );
+    let said = gate.succeeds("log", &["--reason", "unauthenticated", "--origin", &origin.url("")]);
     says!(said, "/open");
     // The same connection continues.
     for _ in 0..3 {
@@ -90,9 +87,7 @@ fn credentials_count_only_on_connections_that_are_secret() {
          [[listener]]\nname = 'balanced'\naddress = '127.0.0.1:0'\nallow = '192.0.2.0/24'\n\
          proxy_protocol_from = '127.0.0.1'\n";
     let (gate, places) = listeners::gate_with(&(tables.to_owned() + &entry("news", "")), 3);
-    let [_, tls, balanced] = places.as_slice() else {
-        panic!("three listeners")
-    };
+    let [_, tls, balanced] = places.as_slice() else { panic!("three listeners") };
     let origin = Origin::with_rules(RULES);
     let url = origin.url("/open");
     let right = basic("news", PASSWORD);
@@ -133,20 +128,14 @@ fn wrong_credentials_are_recorded_and_after_a_few_ignored() {
     // Another attempt is free every six seconds, which a busy machine may take.
     let more = began.elapsed().as_secs() / 6;
     let least = 18_u64.saturating_sub(more);
-    assert!(
-        (least..=21).contains(&put_off),
-        "{put_off} were put off, of {least} at least"
-    );
+    assert!((least..=21).contains(&put_off), "{put_off} were put off, of {least} at least");
     // The right credentials are cached, on this connection and on others.
     ask(&mut known, &url, &right).is_origins(200, "page /open");
     ask(&mut gate.connect(), &url, &right).is_origins(200, "page /open");
     assert_eq!(origin.seen_but_robots().len(), 3);
     for malformed in ["Basic !", "Bearer x", "Basic bmV3cw==", ""] {
-        let answer = ask(
-            &mut gate.connect(),
-            &url,
-            &format!("Proxy-Authorization: {malformed}\r\n"),
-        );
+        let answer =
+            ask(&mut gate.connect(), &url, &format!("Proxy-Authorization: {malformed}\r\n"));
         gate.refused(&answer, 407, "unauthenticated");
     }
     assert_eq!(origin.seen_but_robots().len(), 3);

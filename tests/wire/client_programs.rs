@@ -19,11 +19,7 @@ fn entries_are_created_listed_and_checked_by_command() {
         drop(stdin);
         let output = child.wait_with_output().unwrap();
         let text = |octets: Vec<u8>| String::from_utf8(octets).unwrap();
-        (
-            output.status.code(),
-            text(output.stdout),
-            text(output.stderr),
-        )
+        (output.status.code(), text(output.stdout), text(output.stderr))
     };
     let line = format!("{PASSWORD}\n");
     let words = ["add", "news", "--agent", "NewsBot", "--password-stdin"];
@@ -34,10 +30,7 @@ fn entries_are_created_listed_and_checked_by_command() {
             "[[client]]\nname = \"news\"\npassword = \"$argon2id$v=19$m=19456,t=2,p=1$"
         )
     );
-    assert!(
-        !made.contains(PASSWORD) && !said.contains(PASSWORD),
-        "{made}{said}"
-    );
+    assert!(!made.contains(PASSWORD) && !said.contains(PASSWORD), "{made}{said}");
 
     let mut setup = setup;
     setup.tables(&made);
@@ -65,11 +58,7 @@ fn entries_are_created_listed_and_checked_by_command() {
     // The created entry lets the client in.
     let gate = CrawlgateProcess::with(|setup| setup.tables(&made));
     let origin = Origin::with_rules(RULES);
-    let answer = ask(
-        &mut gate.connect(),
-        &origin.url("/open"),
-        &basic("news", PASSWORD),
-    );
+    let answer = ask(&mut gate.connect(), &origin.url("/open"), &basic("news", PASSWORD));
     answer.is_origins(200, "page /open");
     kept_secret(&gate);
 }
@@ -84,18 +73,9 @@ fn a_run_is_unnamed_or_the_named_client() {
     let run = |words: &[&str]| {
         let curl = ["--", "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}"];
         let mut command = setup.command("run");
-        let output = command
-            .args(words)
-            .args(curl)
-            .arg(origin.url("/x"))
-            .output()
-            .unwrap();
+        let output = command.args(words).args(curl).arg(origin.url("/x")).output().unwrap();
         let (out, said) = (output.stdout, output.stderr);
-        format!(
-            "{}{}",
-            String::from_utf8_lossy(&out),
-            String::from_utf8_lossy(&said)
-        )
+        format!("{}{}", String::from_utf8_lossy(&out), String::from_utf8_lossy(&said))
     };
     for (words, told) in [
         (&["-q"][..], "200"),
@@ -151,29 +131,15 @@ fn curl(dance: &str, proxy: &str, ca: &str, url: &str) -> Vec<String> {
     // For a refused CONNECT, curl prints no status of the request.
     let script = "set -- $(curl -s -o /dev/null -w '%{http_code} %{http_connect}' \"$@\"); \
         if [ $1 = 000 ]; then echo $2; else echo $1; fi";
-    let words = [
-        "sh",
-        "-c",
-        script,
-        "sh",
-        dance,
-        "-x",
-        proxy,
-        "--cacert",
-        ca,
-        "-A",
-        "TestBot/1.0",
-        url,
-    ];
+    let words =
+        ["sh", "-c", script, "sh", dance, "-x", proxy, "--cacert", ca, "-A", "TestBot/1.0", url];
     words.map(str::to_owned).to_vec()
 }
 
 #[test]
 fn curl_sends_its_credentials_at_once_or_after_a_407() {
     for dance in ["--proxy-basic", "--proxy-anyauth"] {
-        real_client(&["curl", "--version"], |proxy, ca, url| {
-            curl(dance, proxy, ca, url)
-        });
+        real_client(&["curl", "--version"], |proxy, ca, url| curl(dance, proxy, ca, url));
     }
 }
 
@@ -183,9 +149,7 @@ fn requests_sends_the_credentials_of_its_proxy() {
         try: print(requests.get(url, proxies={'http': proxy, 'https': proxy}, verify=ca, headers={'User-Agent': 'TestBot/1.0'}).status_code)\n\
         except requests.exceptions.ProxyError as error: print(407 if '407' in str(error) else error)\n";
     real_client(&["python3", "-c", "import requests"], |proxy, ca, url| {
-        ["python3", "-c", script, proxy, ca, url]
-            .map(str::to_owned)
-            .to_vec()
+        ["python3", "-c", script, proxy, ca, url].map(str::to_owned).to_vec()
     });
 }
 
@@ -198,8 +162,6 @@ fn urllib_sends_the_credentials_of_its_proxy() {
         except urllib.error.HTTPError as error: print(error.code)\n\
         except OSError as error: print(407 if '407' in str(error) else error)\n";
     real_client(&["python3", "--version"], |proxy, ca, url| {
-        ["python3", "-c", script, proxy, ca, url]
-            .map(str::to_owned)
-            .to_vec()
+        ["python3", "-c", script, proxy, ca, url].map(str::to_owned).to_vec()
     });
 }

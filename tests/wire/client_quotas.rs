@@ -76,8 +76,7 @@ fn a_client_that_is_too_fast_is_held_or_refused() {
     eventually("a request to be held", || {
         let path = format!("/b/{}", pairs.next()?);
         gate.passes(&one.url("/a"));
-        gate.get(&other.url(&path))
-            .is_origins(200, &format!("page {path}"));
+        gate.get(&other.url(&path)).is_origins(200, &format!("page {path}"));
         let record = gate.record_of(&other.url(&path));
         let hold = record["hold_ms"].as_f64();
         hold.is_some_and(|hold| hold > 1.0).then_some(())

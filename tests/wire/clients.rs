@@ -198,14 +198,9 @@ fn an_outage_means_what_the_profile_of_the_client_says() {
     let denied = gate.unreachable(&gate.get(&url));
     let mut wire = gate.connect();
     ask(&mut wire, &url, &basic("archive", PASSWORD)).is_origins(200, "page /x");
-    let allowed = gate.record("the archive", |record| {
-        record["client"]["name"] == "archive"
-    });
+    let allowed = gate.record("the archive", |record| record["client"]["name"] == "archive");
     assert_eq!(allowed["reason"], "robots_unavailable", "{allowed}");
-    assert_ne!(
-        allowed["policy"], denied["policy"],
-        "judged by other settings"
-    );
+    assert_ne!(allowed["policy"], denied["policy"], "judged by other settings");
     assert_eq!(origin.robots_fetches(), 2, "a state for each");
     proven(&gate);
 }

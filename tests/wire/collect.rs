@@ -18,10 +18,7 @@ fn the_logs_of_two_gates_are_collected_and_read_by_name() {
     let first = denied(&one, &origin, "/private/a");
     let second = denied(&two, &origin, "/private/b");
     let collector = Collector::new();
-    let from = [
-        collector.export_of(&one, "one"),
-        collector.export_of(&two, "two"),
-    ];
+    let from = [collector.export_of(&one, "one"), collector.export_of(&two, "two")];
     let from = from.each_ref().map(PathBuf::as_path);
     let keys = [vkey(&one), vkey(&two)];
 
@@ -49,30 +46,16 @@ fn the_logs_of_two_gates_are_collected_and_read_by_name() {
     }
 
     // Each command reads the log that is named.
-    let said = collector
-        .setup
-        .succeeds("log", &["show", &first, "--log", "ams", "--json"]);
+    let said = collector.setup.succeeds("log", &["show", &first, "--log", "ams", "--json"]);
     let (_, own, _) = one.beside("log", &["show", &first, "--json"]);
     assert_eq!(said, own, "the line is the same");
-    let (_, error) = collector
-        .setup
-        .ends(2, "log", &["--log", "ams", "show", &second]);
+    let (_, error) = collector.setup.ends(2, "log", &["--log", "ams", "show", &second]);
     says!(error, "no such decision");
-    let (_, said, _) = collector
-        .setup
-        .run("log", &["--log", "fra", "--reason", "robots_disallow"]);
+    let (_, said, _) = collector.setup.run("log", &["--log", "fra", "--reason", "robots_disallow"]);
     assert!(said.contains(&second) && !said.contains(&first), "{said}");
-    collector
-        .setup
-        .succeeds("audit", &["verify", "--all", "--log", "ams"]);
-    let (code, said, error) = collector
-        .setup
-        .run("audit", &["verify", &first, "--log", "ams"]);
-    assert_eq!(
-        (code, said.contains("proven")),
-        (Some(0), true),
-        "{said}{error}"
-    );
+    collector.setup.succeeds("audit", &["verify", "--all", "--log", "ams"]);
+    let (code, said, error) = collector.setup.run("audit", &["verify", &first, "--log", "ams"]);
+    assert_eq!((code, said.contains("proven")), (Some(0), true), "{said}{error}");
     let evidence = collector.folder.path().join("evidence.json");
     let evidence = evidence.to_str().unwrap();
     let words = ["prove", &second, "--log", "fra-1", "-o", evidence];
@@ -82,31 +65,18 @@ fn the_logs_of_two_gates_are_collected_and_read_by_name() {
     let (code, said, _) = collector.setup.run("audit", &["key", "--log", "ams"]);
     assert_eq!((code, said.trim()), (Some(0), &*keys[0]));
     let query = "SELECT id FROM denials";
-    let (code, said, error) = collector
-        .setup
-        .run("sql", &["--log", "ams", "--format", "csv", query]);
-    assert_eq!(
-        (code, said.contains(&first)),
-        (Some(0), true),
-        "{said}{error}"
-    );
+    let (code, said, error) =
+        collector.setup.run("sql", &["--log", "ams", "--format", "csv", query]);
+    assert_eq!((code, said.contains(&first)), (Some(0), true), "{said}{error}");
     let words = ["--log", "ams", "--since", "1h", "-o", "-"];
     let (code, said, error) = collector.setup.run("report", &words);
-    assert_eq!(
-        (code, said.contains("logs.example/ams")),
-        (Some(0), true),
-        "{error}"
-    );
+    assert_eq!((code, said.contains("logs.example/ams")), (Some(0), true), "{error}");
     let (code, said, _) = collector.setup.run("store", &["check", "--log", "fra-1"]);
     assert_eq!((code, said.contains("in order")), (Some(0), true), "{said}");
     let copy = collector.folder.path().join("copy.db");
     let words = ["backup", "--log", "ams", copy.to_str().unwrap()];
     let (code, said, error) = collector.setup.run("store", &words);
-    assert_eq!(
-        (code, said.contains(".log.vkey")),
-        (Some(0), true),
-        "{said}{error}"
-    );
+    assert_eq!((code, said.contains(".log.vkey")), (Some(0), true), "{said}{error}");
     let said = collector.setup.succeeds("collect", &["--list"]);
     for word in ["logs.example/ams", "logs.example/fra-1", "CHECKPOINT"] {
         says!(said, word);
@@ -139,11 +109,7 @@ fn the_logs_of_two_gates_are_collected_and_read_by_name() {
     let (_, error) = collector.setup.ends(2, "log", &["--log", "par"]);
     says!(error, "there are logs.example/ams, logs.example/fra-1");
     let (code, _, error) = collector.setup.run("log", &["--log", "logs."]);
-    assert_eq!(
-        (code, error.contains("more than one")),
-        (Some(2), true),
-        "{error}"
-    );
+    assert_eq!((code, error.contains("more than one")), (Some(2), true), "{error}");
 
     // The logs go on, and so does the collection.
     denied(&one, &origin, "/private/c");
@@ -153,9 +119,7 @@ fn the_logs_of_two_gates_are_collected_and_read_by_name() {
     let said = collector.collect(&from, &[], 0);
     assert_eq!(said.matches("records filed").count(), 2, "{said}");
     for log in ["ams", "fra-1"] {
-        collector
-            .setup
-            .succeeds("audit", &["verify", "--all", "--log", log]);
+        collector.setup.succeeds("audit", &["verify", "--all", "--log", log]);
     }
 }
 
@@ -186,9 +150,7 @@ fn a_log_with_a_new_key_is_followed_by_its_proof() {
     collector.export_of(&gate, "one");
     let said = collector.collect(&[&from], &[], 0);
     says!(said, "records filed");
-    collector
-        .setup
-        .succeeds("audit", &["verify", "--all", "--log", "/"]);
+    collector.setup.succeeds("audit", &["verify", "--all", "--log", "/"]);
     let (code, said, _) = collector.setup.run("audit", &["key", "--log", "/"]);
     assert_eq!((code, said.trim()), (Some(0), &*new));
     collector.setup.succeeds("store", &["check", "--log", "/"]);
@@ -207,10 +169,7 @@ fn a_faulty_export_leaves_its_copy_and_harms_no_other() {
     denied(&one, &origin, "/private/a");
     denied(&two, &origin, "/private/b");
     let collector = Collector::new();
-    let from = [
-        collector.export_of(&one, "one"),
-        collector.export_of(&two, "two"),
-    ];
+    let from = [collector.export_of(&one, "one"), collector.export_of(&two, "two")];
     let from = from.each_ref().map(PathBuf::as_path);
     collector.collect(&from[..1], &["--trust-new"], 0);
     let before = collector.files();
@@ -226,10 +185,8 @@ fn a_faulty_export_leaves_its_copy_and_harms_no_other() {
     // A part of the newest file, as if it were on its way.
     denied(&one, &origin, "/private/d");
     collector.export_of(&one, "one");
-    let mut names: Vec<PathBuf> = fs::read_dir(from[0].join("entries"))
-        .unwrap()
-        .map(|file| file.unwrap().path())
-        .collect();
+    let mut names: Vec<PathBuf> =
+        fs::read_dir(from[0].join("entries")).unwrap().map(|file| file.unwrap().path()).collect();
     names.sort();
     let last = names.last().unwrap();
     let octets = fs::read(last).unwrap();
@@ -257,11 +214,8 @@ fn a_faulty_export_leaves_its_copy_and_harms_no_other() {
     let head: serde_json::Value = serde_json::from_str(&of(from[0])).unwrap();
     let name = head["log"].as_str().unwrap();
     let other: serde_json::Value = serde_json::from_str(&of(from[1])).unwrap();
-    fs::write(
-        strange.join("log.json"),
-        of(from[1]).replace(other["log"].as_str().unwrap(), name),
-    )
-    .unwrap();
+    fs::write(strange.join("log.json"), of(from[1]).replace(other["log"].as_str().unwrap(), name))
+        .unwrap();
     let said = collector.collect(&[&strange], &["--trust-new"], 1);
     says!(said, "the id of the key must be");
     let another = CrawlgateProcess::with(|setup: &mut Setup| {
@@ -289,27 +243,18 @@ fn a_collector_that_is_killed_goes_on() {
     let from = collector.export_of(&gate, "one");
     let said = collector.collect(&[&from], &["--trust-new"], 0);
     says!(said, "records filed");
-    let whole = collector
-        .setup
-        .run("log", &["--log", "/", "--all", "--json"]);
+    let whole = collector.setup.run("log", &["--log", "/", "--all", "--json"]);
     let again = Collector::new();
     let words = ["--from", from.to_str().unwrap(), "--trust-new"];
     let mut child = again.setup.command("collect").args(words).spawn().unwrap();
     let lock = again.folder.path().join("collection/collect.lock");
-    wait_until("the collector to begin", || {
-        lock.exists() || child.try_wait().unwrap().is_some()
-    });
+    wait_until("the collector to begin", || lock.exists() || child.try_wait().unwrap().is_some());
     let id = rustix::process::Pid::from_child(&child);
     // It may have ended by itself: then nothing is left to do.
     let _ = rustix::process::kill_process(id, Signal::KILL);
     child.wait().unwrap();
     again.collect(&[&from], &["--trust-new"], 0);
-    assert_eq!(
-        again.setup.run("log", &["--log", "/", "--all", "--json"]),
-        whole
-    );
-    again
-        .setup
-        .succeeds("audit", &["verify", "--all", "--log", "/"]);
+    assert_eq!(again.setup.run("log", &["--log", "/", "--all", "--json"]), whole);
+    again.setup.succeeds("audit", &["verify", "--all", "--log", "/"]);
     again.setup.succeeds("store", &["check", "--log", "/"]);
 }

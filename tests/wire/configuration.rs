@@ -29,27 +29,13 @@ fn a_configuration_of_the_working_directory_is_told_of_and_a_strangers_is_refuse
     let here = directory.path();
     let robots = here.join("robots.txt");
     fs::write(&robots, "User-agent: *\nDissallow: /private\n").unwrap();
-    let check = [
-        "check",
-        "http://site.test/private",
-        "--agent",
-        "TestBot",
-        "--robots",
-        "robots.txt",
-    ];
+    let check =
+        ["check", "http://site.test/private", "--agent", "TestBot", "--robots", "robots.txt"];
     let source = || text(&crawlgate(here, &["config", "check"]).stdout);
 
     // Another program's file, with a key that crawlgate would reject.
-    fs::write(
-        here.join("config.toml"),
-        "baseURL = 'https://example.org/'\n",
-    )
-    .unwrap();
-    assert_eq!(
-        source(),
-        "built-in defaults: ok\n",
-        "there is no /etc/crawlgate/config.toml?"
-    );
+    fs::write(here.join("config.toml"), "baseURL = 'https://example.org/'\n").unwrap();
+    assert_eq!(source(), "built-in defaults: ok\n", "there is no /etc/crawlgate/config.toml?");
 
     let at_home = here.join("home/.config/crawlgate/config.toml");
     fs::create_dir_all(at_home.parent().unwrap()).unwrap();
@@ -81,10 +67,7 @@ fn a_configuration_of_the_working_directory_is_told_of_and_a_strangers_is_refuse
     let output = crawlgate(here, &["serve"]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(
-        said.starts_with("crawlgate: the configuration is crawlgate.toml, found"),
-        "{said}"
-    );
+    assert!(said.starts_with("crawlgate: the configuration is crawlgate.toml, found"), "{said}");
     fs::write(&nearby, "[robots]\nlenient = false\n").unwrap();
 
     mode(0o666);
@@ -98,10 +81,7 @@ fn a_configuration_of_the_working_directory_is_told_of_and_a_strangers_is_refuse
     assert!(!here.join("trace").exists());
     let named = [&check[..], &["--config", "crawlgate.toml"]].concat();
     let output = crawlgate(here, &named);
-    assert_eq!(
-        (output.status.code(), text(&output.stderr)),
-        (Some(0), String::new())
-    );
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
 }
 
 #[test]
@@ -115,22 +95,10 @@ fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
     let run = |setup: &Setup, variable: (&str, &str), url: &str| {
         let mut command = setup.command("run");
         command.env(variable.0, variable.1);
-        let command = command.args([
-            "--",
-            "curl",
-            "-s",
-            "-o",
-            "/dev/null",
-            "-w",
-            "%{http_code}",
-            url,
-        ]);
+        let command =
+            command.args(["--", "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", url]);
         let output = command.output().unwrap();
-        (
-            output.status.code(),
-            text(&output.stdout),
-            text(&output.stderr),
-        )
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
     };
 
     let setup = Setup::new();
@@ -146,27 +114,14 @@ fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
 
     let mut configured = Setup::new();
     configured.tables("[[upstream.proxy]]\nhosts = 'other.test'\ndirect = true\n");
-    let (_, status, said) = run(
-        &configured,
-        ("http_proxy", &proxy),
-        &origin.url("/directly"),
-    );
+    let (_, status, said) = run(&configured, ("http_proxy", &proxy), &origin.url("/directly"));
     assert_eq!(status, "200", "{said}");
     says!(said, "http_proxy in the environment is not used");
-    let (code, status, said) = run(
-        &setup,
-        ("https_proxy", "https://proxy.test"),
-        &origin.url("/never"),
-    );
+    let (code, status, said) =
+        run(&setup, ("https_proxy", "https://proxy.test"), &origin.url("/never"));
     assert_eq!((code, status.as_str()), (Some(2), ""), "{said}");
-    says!(
-        said,
-        "https_proxy in the environment: expected the URL of a proxy"
-    );
-    assert_eq!(
-        origin.seen_but_robots(),
-        ["GET /by-the-proxy", "GET /directly"]
-    );
+    says!(said, "https_proxy in the environment: expected the URL of a proxy");
+    assert_eq!(origin.seen_but_robots(), ["GET /by-the-proxy", "GET /directly"]);
     assert_eq!(
         company.records().len(),
         1 + company_robots(&company, &origin),
@@ -178,11 +133,7 @@ fn a_run_goes_out_by_the_proxy_of_the_environment_and_says_so() {
 /// Returns the run's fetches of robots.txt through the other proxy, which records them as requests.
 fn company_robots(company: &CrawlgateProcess, origin: &Origin) -> usize {
     let robots = origin.url_as("far.test", "/robots.txt");
-    company
-        .records()
-        .iter()
-        .filter(|record| record["url"] == *robots)
-        .count()
+    company.records().iter().filter(|record| record["url"] == *robots).count()
 }
 
 #[test]

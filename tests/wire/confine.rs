@@ -70,10 +70,7 @@ fn a_confined_command_reaches_the_proxy_and_nothing_else() {
         let log = std::fs::read_to_string(setup.dir().join("decisions.jsonl")).unwrap();
         let denied = format!("\"url\":\"{}\"", url("/private"));
         let denied: Vec<_> = log.lines().filter(|line| line.contains(&denied)).collect();
-        assert!(
-            denied.len() == 1 && denied[0].contains("robots_disallow"),
-            "{way}: {log}"
-        );
+        assert!(denied.len() == 1 && denied[0].contains("robots_disallow"), "{way}: {log}");
         assert!(!stderr.contains("NO REQUEST"), "{way}: {stderr}");
     }
 }
@@ -104,12 +101,8 @@ fn a_network_of_its_own_has_no_interface_but_loopback() {
         return;
     }
     let table = text(&confined(&setup, "--confine=net", &["cat", "/proc/net/dev"]).stdout);
-    let names: Vec<_> = table
-        .lines()
-        .skip(2)
-        .filter_map(|line| line.split(':').next())
-        .map(str::trim)
-        .collect();
+    let names: Vec<_> =
+        table.lines().skip(2).filter_map(|line| line.split(':').next()).map(str::trim).collect();
     assert_eq!(names.first(), Some(&"lo"), "{table}");
 }
 
@@ -165,11 +158,7 @@ fn no_socket_but_tcp_and_local_ones_is_left_to_a_confined_command() {
     for line in shut.lines() {
         assert!(line.ends_with(" EACCES"), "{said}");
     }
-    assert_eq!(
-        open.lines().filter(|line| line.ends_with(" works")).count(),
-        5,
-        "{said}"
-    );
+    assert_eq!(open.lines().filter(|line| line.ends_with(" works")).count(), 5, "{said}");
     let got = outside.accept().map_err(|error| error.kind());
     assert_eq!(got.err(), Some(ErrorKind::WouldBlock), "{said}");
 }
@@ -207,9 +196,7 @@ fn confinement_keeps_the_user_and_the_files() {
     let script = "id -u; id -g; stat -c %u .; echo \"$http_proxy\"";
     let plain = |command: &mut Command| text(&command.output().unwrap().stdout);
     let outside = plain(
-        Command::new("sh")
-            .args(["-c", "id -u; id -g; stat -c %u ."])
-            .current_dir(setup.dir()),
+        Command::new("sh").args(["-c", "id -u; id -g; stat -c %u ."]).current_dir(setup.dir()),
     );
     for way in offered(&setup) {
         let inside = text(&confined(&setup, way, &["sh", "-c", script]).stdout);
@@ -238,10 +225,7 @@ fn where_the_kernel_refuses_a_network_nothing_is_started() {
         return;
     }
     assert_eq!(output.status.code(), Some(2), "{said}");
-    says!(
-        said,
-        "touch was not started: the kernel does not give it a network of its own"
-    );
+    says!(said, "touch was not started: the kernel does not give it a network of its own");
     says!(said, "user.max_user_namespaces");
     assert!(!trace.exists(), "the command ran");
 }

@@ -127,10 +127,7 @@ fn forwarded_requests_without_a_record_are_counted_at_once_or_shown_as_unknown()
     }
     has!(all, {"days.0.forwarded": 4, "clients.rows.0.forwarded": 4});
     // Their origin is on no record.
-    for list in [
-        &all["origins"]["most_asked"],
-        &all["product_tokens"]["rows"],
-    ] {
+    for list in [&all["origins"]["most_asked"], &all["product_tokens"]["rows"]] {
         let row = &list[0];
         has!(row, {"requests": null, "forwarded": null});
         assert!(row["denied"].as_u64() > Some(0), "{row}");

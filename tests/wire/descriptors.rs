@@ -54,23 +54,13 @@ fn close_gaps(gate: &CrawlgateProcess) -> Vec<Wire> {
 
 fn set_limit(gate: &CrawlgateProcess, current: Option<u64>) {
     let id = Pid::from_raw(i32::try_from(gate.id()).unwrap()).unwrap();
-    let before = prlimit(
-        Some(id),
-        Resource::Nofile,
-        Rlimit {
-            current,
-            maximum: hard_limit(gate),
-        },
-    );
+    let before = prlimit(Some(id), Resource::Nofile, Rlimit { current, maximum: hard_limit(gate) });
     before.unwrap();
 }
 
 fn hard_limit(gate: &CrawlgateProcess) -> Option<u64> {
     let limits = fs::read_to_string(format!("/proc/{}/limits", gate.id())).unwrap();
-    let line = limits
-        .lines()
-        .find(|line| line.starts_with("Max open files"))
-        .unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     line.split_whitespace().nth(4).unwrap().parse().ok()
 }
 
@@ -165,9 +155,7 @@ fn want_of_descriptors_is_no_outage_of_an_origin() {
         gate.denied(&wire_of(first, &mut wire, &known, "/private"));
         assert_eq!((new.robots_fetches(), known.robots_fetches()), (1, 1));
         let unreachable = gate.records();
-        let unreachable = unreachable
-            .iter()
-            .find(|one| one["reason"] == "robots_unreachable");
+        let unreachable = unreachable.iter().find(|one| one["reason"] == "robots_unreachable");
         assert_eq!(unreachable, None);
     }
 }
@@ -186,19 +174,14 @@ fn idle_connections_make_room_where_no_descriptor_is_left() {
     let leaves = |origins: &[&Origin], open: usize| {
         eventually("the gate to close its connections", || {
             let open_still = |origin: &&Origin| origin.connections() - origin.ended();
-            origins
-                .iter()
-                .all(|one| open_still(one) == open)
-                .then_some(())
+            origins.iter().all(|one| open_still(one) == open).then_some(())
         });
     };
     leaves(&old, 1);
     leave_none(&gate, 0);
     // A new origin: its connection replaces the idle ones.
     let new = Origin::http();
-    crowd[0]
-        .get(&new.url("/page"))
-        .is_origins(200, "page /page");
+    crowd[0].get(&new.url("/page")).is_origins(200, "page /page");
     leaves(&old, 0);
     leaves(&[&new], 1);
 
@@ -223,16 +206,8 @@ fn a_listener_without_descriptors_rests_and_comes_back() {
         std::thread::park_timeout(std::time::Duration::from_millis(100));
     }
     let used = ticks(&gate) - before;
-    assert!(
-        used < 40,
-        "{used} hundredths of a second of CPU time in two seconds"
-    );
-    assert_eq!(
-        gate.said()
-            .matches("no connection could be accepted")
-            .count(),
-        1
-    );
+    assert!(used < 40, "{used} hundredths of a second of CPU time in two seconds");
+    assert_eq!(gate.said().matches("no connection could be accepted").count(), 1);
     set_limit(&gate, hard_limit(&gate));
     for wire in &mut waiting {
         wire.passes(&origin.url("/page"));
@@ -259,8 +234,6 @@ fn a_low_limit_is_told_at_the_start_and_kept_within() {
     }
     lacks!(gate.said(), "no connection could be accepted");
     let unreachable = gate.records();
-    let unreachable = unreachable
-        .iter()
-        .find(|one| one["reason"] != "robots_unavailable");
+    let unreachable = unreachable.iter().find(|one| one["reason"] != "robots_unavailable");
     assert_eq!(unreachable, None);
 }

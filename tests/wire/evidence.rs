@@ -23,10 +23,7 @@ fn a_failed_exchange_is_recorded_beside_denials() {
     assert_eq!((answer.status, answer.is_ours()), (502, true), "{answer:?}");
     let problem = answer.problem();
     has!(problem, {"reason": null, "error": "connection_terminated"});
-    answer.field_is(
-        "proxy-status",
-        Some("crawlgate; error=connection_terminated"),
-    );
+    answer.field_is("proxy-status", Some("crawlgate; error=connection_terminated"));
     has!(gate.record("the failure", |record| record["id"] == problem["id"]), {
         "verdict": "allow", "reason": "robots_allow", "error": problem["error"],
         "detail": problem["detail"],
@@ -81,24 +78,12 @@ fn the_id_in_each_answer_of_ours_is_found_with_what_the_crawler_was_told() {
         for accept in ["application/json", "text/plain"] {
             let request = request.replacen("\r\n\r\n", &format!("\r\nAccept: {accept}\r\n\r\n"), 1);
             let answer = gate.connect().exchange(request);
-            assert_eq!(
-                (answer.status, answer.is_ours()),
-                (status, true),
-                "{name}: {answer:?}"
-            );
+            assert_eq!((answer.status, answer.is_ours()), (status, true), "{name}: {answer:?}");
             let text = answer.text();
             // A head that cannot be read asks for nothing.
-            let is_text = answer
-                .field("content-type")
-                .unwrap()
-                .starts_with("text/plain");
+            let is_text = answer.field("content-type").unwrap().starts_with("text/plain");
             let (id, detail) = if is_text {
-                let id = text
-                    .lines()
-                    .last()
-                    .unwrap()
-                    .strip_prefix("decision: ")
-                    .unwrap();
+                let id = text.lines().last().unwrap().strip_prefix("decision: ").unwrap();
                 (id.to_owned(), text.lines().nth(2).unwrap().to_owned())
             } else {
                 let problem = answer.problem();
@@ -107,11 +92,7 @@ fn the_id_in_each_answer_of_ours_is_found_with_what_the_crawler_was_told() {
             };
             let shown = gate.beside_until("log", &["show", &id], |said| said.starts_with(&id));
             assert!(shown.contains(&format!("{status}, ")), "{name}: {shown}");
-            assert_eq!(
-                shown.contains(&detail),
-                has_detail,
-                "{name}: {detail}: {shown}"
-            );
+            assert_eq!(shown.contains(&detail), has_detail, "{name}: {detail}: {shown}");
         }
     }
 }
@@ -131,17 +112,12 @@ fn a_query_is_redacted_where_so_configured() {
 #[test]
 fn foreign_octets_make_no_bad_line() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
-    let mut request = format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: ",
-        origin.url("/private?'{}|")
-    )
-    .into_bytes();
+    let mut request =
+        format!("GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: ", origin.url("/private?'{}|"))
+            .into_bytes();
     request.extend(b"\"\\ \xff\xfe\xc3\xa9 </script>\r\n\r\n");
     gate.connect().exchange(request).is(403);
-    says!(
-        gate.wait_records(1)[0]["user_agent"].as_str().unwrap(),
-        "</script>"
-    );
+    says!(gate.wait_records(1)[0]["user_agent"].as_str().unwrap(), "</script>");
 }
 
 /// Returns the output of a command on a terminal, which `script` provides.
@@ -178,18 +154,13 @@ fn what_cannot_be_seen_is_spelt_out_by_every_command() {
     };
     let id = ask();
     gate.wait_records(1);
-    origin.script(
-        "/robots.txt",
-        [Reply::ok(rules.replace("/private", "/private2"))],
-    );
+    origin.script("/robots.txt", [Reply::ok(rules.replace("/private", "/private2"))]);
     let place = origin.url("");
     gate.beside("origins", &["refresh", &place]);
     let words = ["show", &place, "--json"];
     gate.beside_until("origins", &words, |said| {
         let shown: serde_json::Value = serde_json::from_str(said).unwrap_or_default();
-        shown["history"]
-            .as_array()
-            .is_some_and(|all| all.len() == 2)
+        shown["history"].as_array().is_some_and(|all| all.len() == 2)
     });
     let unseen = UNSEEN.replace(char::is_control, "");
     let asserted = format!("It is{unseen} ours");
@@ -230,11 +201,7 @@ fn what_cannot_be_seen_is_spelt_out_by_every_command() {
         let (_, out, err) = gate.beside(command, words);
         assert!(!(out.is_empty() && err.is_empty()), "{command} {words:?}");
         // A difference written to a file is for programs, octet for octet.
-        let out = if words.contains(&"--diff") {
-            String::new()
-        } else {
-            out
-        };
+        let out = if words.contains(&"--diff") { String::new() } else { out };
         for text in [out, err, gate.said(), on_a_terminal(&gate, command, words)] {
             let shown = text.chars().find(|c| UNSEEN.contains(*c));
             assert_eq!(shown, None, "{command} {words:?}: {text:?}");
@@ -260,11 +227,7 @@ fn after_a_kill_every_line_is_whole_and_earlier_answers_are_recorded() {
     // The end may have come in the middle of a write. The next process moves half a line aside.
     gate.denies(&origin.url("/private/last"));
     let text = std::fs::read_to_string(gate.log_path()).unwrap();
-    assert!(
-        text.ends_with('\n'),
-        "half a line: {:?}",
-        text.lines().last()
-    );
+    assert!(text.ends_with('\n'), "half a line: {:?}", text.lines().last());
     has!(gate.records(), {"0.url": origin.url("/private/first")});
 }
 
@@ -289,17 +252,11 @@ fn a_full_disk_denies_rather_than_loses_and_says_so_once() {
         let origin = Origin::with_rules(RULES);
         if denies {
             let url = origin.url("/open");
-            wait_until("the first refusal", || {
-                gate.get(&url).problem()["reason"] == "log_failed"
-            });
+            wait_until("the first refusal", || gate.get(&url).problem()["reason"] == "log_failed");
             let before = origin.seen_but_robots().len();
             let answer = gate.get(&url);
             assert!(answer.status == 503 && answer.is_ours(), "{answer:?}");
-            assert_eq!(
-                origin.seen_but_robots().len(),
-                before,
-                "sent without a record"
-            );
+            assert_eq!(origin.seen_but_robots().len(), before, "sent without a record");
         } else {
             for n in 0..20 {
                 assert_eq!(gate.get(&origin.url(&format!("/{n}"))).status, 200);

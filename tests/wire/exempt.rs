@@ -235,11 +235,7 @@ fn a_run_takes_no_exemption_and_names_it() {
         let mut run = setup.command("run");
         run.args(["--client", client]).args(options);
         let curl = ["--", "curl", "-sS", "-o", "/dev/null", "-w", "%{http_code}"];
-        let output = run
-            .args(curl)
-            .arg(origin.url("/private/x"))
-            .output()
-            .unwrap();
+        let output = run.args(curl).arg(origin.url("/private/x")).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout), "403", "{output:?}");
         String::from_utf8(output.stderr).unwrap()
     };

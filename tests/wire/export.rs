@@ -49,11 +49,7 @@ fn files(folder: &Path) -> BTreeMap<String, (Vec<u8>, u64, u32)> {
 fn verified(folder: &Path, vkey: &str) -> u64 {
     let files = files(folder);
     let (mut entries, mut at) = (Vec::new(), 0);
-    let of = |place: &'static str| {
-        files
-            .iter()
-            .filter(move |(name, _)| name.starts_with(place))
-    };
+    let of = |place: &'static str| files.iter().filter(move |(name, _)| name.starts_with(place));
     for (name, (content, ..)) in of("entries/") {
         let name = name.strip_prefix("entries/").unwrap();
         let (first, end) = name.strip_suffix(".cgb").unwrap().split_once('-').unwrap();
@@ -100,10 +96,7 @@ fn verified(folder: &Path, vkey: &str) -> u64 {
         }
     }
     assert!(texts > 0);
-    assert!(
-        files.values().all(|(_, _, mode)| *mode == 0o600),
-        "open to others"
-    );
+    assert!(files.values().all(|(_, _, mode)| *mode == 0o600), "open to others");
     at
 }
 
@@ -168,10 +161,7 @@ fn a_directory_of_another_log_is_refused() {
 
     let (code, said) = export(&other, &to);
     assert_eq!(code, Some(2), "{said}");
-    for word in [
-        "this belongs to the log crawlgate/",
-        "name another directory",
-    ] {
+    for word in ["this belongs to the log crawlgate/", "name another directory"] {
         says!(said, word);
     }
     one.signal(Signal::TERM);
@@ -186,11 +176,7 @@ fn a_directory_of_another_log_is_refused() {
 
     // Another log of as many records, under the same key.
     one.start_again();
-    deny(
-        &one,
-        &origin,
-        &["/private/x", "/private/y", "/private/z", "/private/w"],
-    );
+    deny(&one, &origin, &["/private/x", "/private/y", "/private/z", "/private/w"]);
     let (code, said) = export(&one, &to);
     assert_eq!(code, Some(2), "{said}");
     says!(said, "does not continue the one in it");

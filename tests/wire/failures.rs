@@ -44,18 +44,11 @@ fn failures_of_an_origin_get_our_error_answers() {
         for origin in [Origin::http(), Origin::https()] {
             let origin = origin.on("/page", [reply.clone()]);
             let answer = gate.request("POST", &origin.url("/page"), "Content-Length: 0\r\n");
-            assert_eq!(
-                (answer.status, answer.is_ours()),
-                (status, true),
-                "{case}: {answer:?}"
-            );
+            assert_eq!((answer.status, answer.is_ours()), (status, true), "{case}: {answer:?}");
             let said = answer.field("proxy-status").unwrap();
             let other_name =
                 error == "connection_terminated" && said.contains("error=http_response_incomplete");
-            assert!(
-                said.contains(&format!("error={error}")) || other_name,
-                "{case}: {said}"
-            );
+            assert!(said.contains(&format!("error={error}")) || other_name, "{case}: {said}");
             let record = gate.record_of(&origin.url("/page"));
             has!(record, {"verdict": "allow", "status": status}, "{case}");
             let named = record["error"].as_str().unwrap();
@@ -70,22 +63,13 @@ fn failures_of_an_origin_get_our_error_answers() {
 fn an_origin_that_is_gone_is_a_502() {
     let gate = CrawlgateProcess::start();
     let origin = Origin::http()
-        .on(
-            "/robots.txt",
-            [Reply::with(200, "Connection: close\r\n", "").close()],
-        )
-        .on(
-            "/1",
-            [Reply::with(200, "Connection: close\r\n", "page").close()],
-        );
+        .on("/robots.txt", [Reply::with(200, "Connection: close\r\n", "").close()])
+        .on("/1", [Reply::with(200, "Connection: close\r\n", "page").close()]);
     gate.get(&origin.url("/1")).is_origins(200, "page");
     origin.stop();
     let answer = gate.get(&origin.url("/2")).is(502);
     assert!(
-        answer
-            .field("proxy-status")
-            .unwrap()
-            .contains("error=connection_refused"),
+        answer.field("proxy-status").unwrap().contains("error=connection_refused"),
         "{answer:?}"
     );
     has!(gate.record_of(&origin.url("/2")), {"error": "connection_refused"});
@@ -95,9 +79,7 @@ fn an_origin_that_is_gone_is_a_502() {
 fn a_connection_that_dies_in_the_pool_is_no_failure_of_a_request_that_may_be_sent_twice() {
     let gate = CrawlgateProcess::start();
     let dies_once = || [Reply::silent().close(), Reply::ok("page")];
-    let origin = Origin::http()
-        .on("/get", dies_once())
-        .on("/post", dies_once());
+    let origin = Origin::http().on("/get", dies_once()).on("/post", dies_once());
     let idle = || {
         gate.passes(&origin.url("/before"));
         // An origin may close only a connection that was idle for a while in good faith.
@@ -107,29 +89,15 @@ fn a_connection_that_dies_in_the_pool_is_no_failure_of_a_request_that_may_be_sen
     gate.get(&origin.url("/get")).is_origins(200, "page");
     idle();
     let answer = gate.request("POST", &origin.url("/post"), "Content-Length: 0\r\n");
-    assert!(
-        answer.status == 502 && answer.is_ours(),
-        "a POST was sent twice: {answer:?}"
-    );
+    assert!(answer.status == 502 && answer.is_ours(), "a POST was sent twice: {answer:?}");
     gate.get(&origin.url("/post")).is_origins(200, "page");
     let seen = origin.seen_but_robots();
-    assert_eq!(
-        seen.iter().filter(|line| *line == "GET /get").count(),
-        2,
-        "{seen:?}"
-    );
-    assert_eq!(
-        seen.iter().filter(|line| *line == "POST /post").count(),
-        1,
-        "{seen:?}"
-    );
+    assert_eq!(seen.iter().filter(|line| *line == "GET /get").count(), 2, "{seen:?}");
+    assert_eq!(seen.iter().filter(|line| *line == "POST /post").count(), 1, "{seen:?}");
 
     // A connection that fails at its first request is evidence against the origin.
     let fresh = Origin::http()
-        .on(
-            "/robots.txt",
-            [Reply::with(404, "Connection: close\r\n", "").close()],
-        )
+        .on("/robots.txt", [Reply::with(404, "Connection: close\r\n", "").close()])
         .on("/new", dies_once());
     assert_eq!(gate.get(&fresh.url("/new")).status, 502);
     assert_eq!(fresh.seen_but_robots(), ["GET /new"]);
@@ -151,8 +119,7 @@ fn upstream_connections_are_shared_between_crawlers() {
     for origin in [Origin::http(), Origin::https()] {
         for n in 0..10 {
             let path = format!("/{n}");
-            gate.get(&origin.url(&path))
-                .is_origins(200, &format!("page {path}"));
+            gate.get(&origin.url(&path)).is_origins(200, &format!("page {path}"));
         }
         // One for the robots.txt, and one that is used again a moment after each answer.
         assert!(

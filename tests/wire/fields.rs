@@ -34,21 +34,12 @@ fn hop_by_hop_fields_stay_on_their_hop() {
     }
     seen.field_is("x-end", Some("3"));
     for name in ["x-answer", "x-second", "keep-alive"] {
-        assert_eq!(
-            answer.head.all(name),
-            [""; 0],
-            "{name} came back: {answer:?}"
-        );
+        assert_eq!(answer.head.all(name), [""; 0], "{name} came back: {answer:?}");
     }
     answer.field_is("x-end", Some("3"));
     assert_eq!(answer.head.all("set-cookie"), ["a=1", "b=2"]);
     for seen in origin.seen() {
-        assert_eq!(
-            seen.head.field("proxy-authorization"),
-            None,
-            "{}",
-            seen.line()
-        );
+        assert_eq!(seen.head.field("proxy-authorization"), None, "{}", seen.line());
     }
 }
 
@@ -94,10 +85,8 @@ fn fields_that_name_another_target_reach_no_origin() {
 
     let origin = Origin::https();
     let mut asked = crate::support::http2::get(&origin.url("/page"));
-    for (name, value) in PATH_FIELDS
-        .map(|name| (name, "/private"))
-        .into_iter()
-        .chain([("x-original-id", "a.test")])
+    for (name, value) in
+        PATH_FIELDS.map(|name| (name, "/private")).into_iter().chain([("x-original-id", "a.test")])
     {
         let name = http::HeaderName::from_bytes(name.as_bytes()).unwrap();
         asked.headers_mut().append(name, value.parse().unwrap());
@@ -121,12 +110,7 @@ fn proxy_authorization_goes_to_no_origin_also_inside_a_tunnel() {
     wire.exchange(format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\nProxy-Authorization: Basic c2VjcmV0\r\n\r\n"));
     let mut wire = wire.tls("site.test", &gate.ca_pem());
     wire.exchange(format!("GET / HTTP/1.1\r\nHost: {authority}\r\nProxy-Authorization: Basic c2VjcmV0\r\nAuthorization: Basic b3du\r\n\r\n"));
-    assert!(
-        origin
-            .seen()
-            .iter()
-            .all(|seen| seen.head.field("proxy-authorization").is_none())
-    );
+    assert!(origin.seen().iter().all(|seen| seen.head.field("proxy-authorization").is_none()));
     assert_eq!(
         origin.last("/").head.field("authorization").as_deref(),
         Some("Basic b3du"),
@@ -140,31 +124,17 @@ fn end_to_end_fields_arrive_unchanged() {
     let mut wire = gate.connect();
     let url = origin.url("/page");
     let mut request = format!("GET {url} HTTP/1.1\r\nHost: x\r\nX-Twice: a\r\nX-Twice: b\r\nAccept-Encoding: gzip\r\nRange: bytes=0-3\r\nX-Octets: ").into_bytes();
-    request
-        .write_all(b"caf\xc3\xa9 \xff\r\nCache-Control: no-cache\r\n\r\n")
-        .unwrap();
+    request.write_all(b"caf\xc3\xa9 \xff\r\nCache-Control: no-cache\r\n\r\n").unwrap();
     assert_eq!(wire.exchange(request).status, 200);
     let seen = origin.last("/page").head;
     assert_eq!(seen.all("x-twice"), ["a", "b"]);
-    assert!(
-        seen.raw
-            .windows(7)
-            .any(|octets| octets == b"caf\xc3\xa9 \xff"),
-        "{}",
-        seen.text()
-    );
-    for (name, value) in [
-        ("accept-encoding", "gzip"),
-        ("range", "bytes=0-3"),
-        ("cache-control", "no-cache"),
-    ] {
+    assert!(seen.raw.windows(7).any(|octets| octets == b"caf\xc3\xa9 \xff"), "{}", seen.text());
+    for (name, value) in
+        [("accept-encoding", "gzip"), ("range", "bytes=0-3"), ("cache-control", "no-cache")]
+    {
         assert_eq!(seen.all(name), [value], "{name}");
     }
-    assert_eq!(
-        seen.field("user-agent"),
-        None,
-        "no identification is invented"
-    );
+    assert_eq!(seen.field("user-agent"), None, "no identification is invented");
 }
 
 #[test]
@@ -172,14 +142,8 @@ fn via_names_us_and_a_loop_is_refused() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
     let answer = gate.request("GET", &origin.url("/page"), "Via: 1.0 fred\r\n");
     let via = origin.last("/page").head.all("via").join(", ");
-    let ours = via
-        .strip_prefix("1.0 fred, 1.1 ")
-        .unwrap_or_else(|| panic!("{via}"))
-        .to_owned();
-    assert!(
-        answer.field("via").is_some_and(|via| via.contains(&ours)),
-        "{answer:?}"
-    );
+    let ours = via.strip_prefix("1.0 fred, 1.1 ").unwrap_or_else(|| panic!("{via}")).to_owned();
+    assert!(answer.field("via").is_some_and(|via| via.contains(&ours)), "{answer:?}");
     for via in [
         format!("1.1 {ours}"),
         format!("1.0 fred, 1.1 {ours}, 1.1 nowhere"),
@@ -188,10 +152,7 @@ fn via_names_us_and_a_loop_is_refused() {
         let answer = gate.request("GET", &origin.url("/loop"), &format!("Via: {via}\r\n"));
         assert_eq!(answer.status, 502, "{answer:?}");
         assert!(
-            answer
-                .field("proxy-status")
-                .unwrap()
-                .contains("error=proxy_loop_detected"),
+            answer.field("proxy-status").unwrap().contains("error=proxy_loop_detected"),
             "{answer:?}"
         );
     }
@@ -219,18 +180,14 @@ fn unchanged_means_unchanged() {
         for (path, status, before, after) in rows {
             let (mut wire, target) = gate.open(&origin.url(path));
             let host = origin.authority();
-            let answer = wire.exchange(format!(
-                "GET {target} HTTP/1.1\r\nhOST: {host}\r\n{hop}{fields}\r\n"
-            ));
+            let answer = wire
+                .exchange(format!("GET {target} HTTP/1.1\r\nhOST: {host}\r\n{hop}{fields}\r\n"));
             assert_eq!(
                 answer.head.text(),
                 format!("HTTP/1.1 {status}\r\n{before}{answers}{after}")
             );
             let seen = origin.last(path).head;
-            assert_eq!(
-                seen.text(),
-                format!("GET {path} HTTP/1.1\r\nhOST: {host}\r\n{fields}")
-            );
+            assert_eq!(seen.text(), format!("GET {path} HTTP/1.1\r\nhOST: {host}\r\n{fields}"));
         }
     }
 }

@@ -138,10 +138,7 @@ fn a_request_that_is_held_is_refused_when_its_instance_is_cut_off() {
     let key = format!("crawlgate:{{{}}}:turns", origin.url(""));
     let turns = || engine.ask(&["HGET", &key, "last"]);
     let before = turns();
-    assert!(
-        before.starts_with('$') && !before.starts_with("$-1"),
-        "{before}"
-    );
+    assert!(before.starts_with('$') && !before.starts_with("$-1"), "{before}");
     let held = ["/held/1", "/held/2", "/held/3"].map(|path| gate.asks(&origin.url(path)));
     // A turn is in hand.
     wait_until("the turn", || turns() != before);

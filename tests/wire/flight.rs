@@ -6,10 +6,7 @@ use crate::support::{CrawlgateProcess, FullQueue, Latch, Origin, RULES, Reply, W
 /// Returns an origin with a robots.txt that waits at a latch.
 fn slow(origin: Origin, latch: &Latch) -> Origin {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", RULES.len());
-    origin.on(
-        "/robots.txt",
-        [Reply::silent().wait(latch).send(head).send(RULES)],
-    )
+    origin.on("/robots.txt", [Reply::silent().wait(latch).send(head).send(RULES)])
 }
 
 #[test]
@@ -17,32 +14,16 @@ fn two_hundred_first_requests_cause_one_fetch() {
     let (gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let origin = slow(Origin::http(), &latch);
     let urls: Vec<_> = (0..200)
-        .map(|n| {
-            origin.url(&format!(
-                "/{}/{n}",
-                if n % 2 == 0 { "private" } else { "page" }
-            ))
-        })
+        .map(|n| origin.url(&format!("/{}/{n}", if n % 2 == 0 { "private" } else { "page" })))
         .collect();
     let mut wires: Vec<Wire> = urls.iter().map(|url| gate.asks(url)).collect();
     latch.arrivals(1);
-    assert_eq!(
-        origin.seen().len(),
-        1,
-        "something was sent before the rules were known"
-    );
+    assert_eq!(origin.seen().len(), 1, "something was sent before the rules were known");
     latch.open();
     for (n, wire) in wires.iter_mut().enumerate() {
-        assert_eq!(
-            wire.response("GET").status,
-            if n % 2 == 0 { 403 } else { 200 },
-            "request {n}"
-        );
+        assert_eq!(wire.response("GET").status, if n % 2 == 0 { 403 } else { 200 }, "request {n}");
     }
-    assert_eq!(
-        (origin.robots_fetches(), origin.seen_but_robots().len()),
-        (1, 100)
-    );
+    assert_eq!((origin.robots_fetches(), origin.seen_but_robots().len()), (1, 100));
     assert_eq!(gate.wait_records(200).len(), 200);
 }
 
@@ -58,10 +39,7 @@ fn a_crawler_that_hangs_up_does_not_cancel_the_fetch() {
     gate.record_of(&impatient);
     latch.open();
     gate.denies(&origin.url("/private"));
-    assert_eq!(
-        (origin.robots_fetches(), origin.seen_but_robots()),
-        (1, Vec::new())
-    );
+    assert_eq!((origin.robots_fetches(), origin.seen_but_robots()), (1, Vec::new()));
 }
 
 #[test]
@@ -103,9 +81,8 @@ fn every_stall_of_a_fetch_ends_at_its_deadline() {
         ("a redirect to a target that stalls", Reply::redirect(302, "/stalls")),
     ];
     for (case, reply) in cases {
-        let origin = Origin::http()
-            .on("/robots.txt", [reply])
-            .on("/stalls", [Reply::silent().wait(&never)]);
+        let origin =
+            Origin::http().on("/robots.txt", [reply]).on("/stalls", [Reply::silent().wait(&never)]);
         let answer = gate.get(&origin.url("/private/open"));
         assert_eq!(answer.status, 504, "{case}: {answer:?}");
         gate.unreachable(&answer);

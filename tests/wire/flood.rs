@@ -29,10 +29,7 @@ fn denials_beyond_a_number_are_one_record_with_a_count() {
     gate.passes(&origin.url("/open"));
     gate.record_of(&origin.url("/open"));
     let (single, counts) = told(&mut gate, "robots_disallow");
-    let beyond: u64 = counts
-        .iter()
-        .map(|line| line["count"].as_u64().unwrap())
-        .sum();
+    let beyond: u64 = counts.iter().map(|line| line["count"].as_u64().unwrap()).sum();
     // A minute may have ended in between.
     assert!((5..=10).contains(&single), "{single} {counts:?}");
     assert_eq!(single + beyond, 60, "{counts:?}");
@@ -50,8 +47,7 @@ fn no_denial_of_a_client_at_full_speed_lacks_a_record() {
     let mut wire = gate.connect();
     for n in 1..DENIALS {
         let url = origin.url(&format!("/private/{n}"));
-        wire.exchange(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n"))
-            .is(403);
+        wire.exchange(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n")).is(403);
     }
     let (single, counts) = told(&mut gate, "robots_disallow");
     assert_eq!((single, counts), (DENIALS as u64, vec![]));
@@ -82,15 +78,10 @@ fn a_denial_counts_against_the_rate_of_its_client() {
     }
     let (single, counts) = told(&mut gate, "quota_spent");
     let records = gate.log_lines();
-    let early = records
-        .iter()
-        .filter(|record| record["reason"] == "bad_request");
+    let early = records.iter().filter(|record| record["reason"] == "bad_request");
     let early: Vec<_> = early.map(|record| record["event"].is_string()).collect();
     assert!((10..=15).contains(&early.len()), "{records:?}");
-    let beyond: u64 = counts
-        .iter()
-        .map(|line| line["count"].as_u64().unwrap())
-        .sum();
+    let beyond: u64 = counts.iter().map(|line| line["count"].as_u64().unwrap()).sum();
     assert!((10..=20).contains(&single), "{single} {counts:?}");
     assert_eq!(single + beyond, 97, "{counts:?}");
     assert_eq!(counts[0]["client"]["name"], "rest");
@@ -108,11 +99,7 @@ fn a_long_url_is_cut_and_named_by_its_digest() {
     let (start, _) = kept.split_once('…').unwrap();
     assert!(url.starts_with(start), "{kept}");
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, url.as_bytes());
-    let digest: String = digest
-        .as_ref()
-        .iter()
-        .map(|octet| format!("{octet:02x}"))
-        .collect();
+    let digest: String = digest.as_ref().iter().map(|octet| format!("{octet:02x}")).collect();
     assert_eq!(record["url_sha256"], digest);
     assert_eq!(origin.seen_but_robots(), [""; 0]);
     // The rule could match in the part that was cut: the record says so and claims nothing.

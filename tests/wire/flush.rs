@@ -109,9 +109,7 @@ fn a_run_writes_its_decisions_for_a_command_beside_it() {
     let listed = urls(&String::from_utf8(output.stdout).unwrap());
     // The list grows by one each time: 1, then 1 and 2, and so on.
     let wanted = (1..=5).flat_map(|last| 1..=last);
-    let wanted: Vec<String> = wanted
-        .map(|n| origin.url(&format!("/private/{n}")))
-        .collect();
+    let wanted: Vec<String> = wanted.map(|n| origin.url(&format!("/private/{n}"))).collect();
     assert_eq!(listed, wanted);
     assert_eq!(run_sockets(&gate.setup), 0, "the socket of the run is gone");
 }
@@ -120,9 +118,7 @@ fn a_run_writes_its_decisions_for_a_command_beside_it() {
 fn run_sockets(setup: &Setup) -> usize {
     let files = fs::read_dir(setup.dir()).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
-    names
-        .filter(|name| name.contains(".run-") && name.ends_with(".sock"))
-        .count()
+    names.filter(|name| name.contains(".run-") && name.ends_with(".sock")).count()
 }
 
 #[test]
@@ -147,11 +143,7 @@ fn a_stopped_process_leaves_commands_working_with_a_note() {
     gate.signal(Signal::KILL);
     gate.wait();
     assert!(gate.setup.dir().join("crawlgate.sock").exists());
-    assert_eq!(
-        listed(&gate),
-        (vec![url], String::new()),
-        "a killed process"
-    );
+    assert_eq!(listed(&gate), (vec![url], String::new()), "a killed process");
 }
 
 #[test]

@@ -9,18 +9,12 @@ fn refused(gate: &CrawlgateProcess, case: &str, start: &str, rest: &str) {
     let (plain, tls) = (Origin::with_rules(RULES), Origin::https().robots(RULES));
     for origin in [plain, tls] {
         let (mut wire, target) = gate.open(&origin.url("/open"));
-        let start = start
-            .replace("{target}", &target)
-            .replace("{host}", &origin.authority());
+        let start = start.replace("{target}", &target).replace("{host}", &origin.authority());
         let rest = rest.replace("{host}", &origin.authority());
         wire.send(format!("{start}{rest}"));
         let answer = wire.response("POST");
         // The word in place of the version is an unsupported version, or unreadable.
-        let expected: &[u16] = if start.starts_with("POST") {
-            &[400]
-        } else {
-            &[400, 505]
-        };
+        let expected: &[u16] = if start.starts_with("POST") { &[400] } else { &[400, 505] };
         assert!(expected.contains(&answer.status), "{case}: {answer:?}");
         gate.refused(&answer, answer.status, "bad_request");
         assert!(wire.is_closed(), "{case}: the connection stayed open");
@@ -110,13 +104,7 @@ fn invalid_start_lines_are_refused() {
 #[test]
 fn the_record_of_a_malformed_method_names_none() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
-    for (method, recorded) in [
-        ("=CMD", ""),
-        ("<B>", ""),
-        ("P@ST", ""),
-        ("", ""),
-        ("PUT", "PUT"),
-    ] {
+    for (method, recorded) in [("=CMD", ""), ("<B>", ""), ("P@ST", ""), ("", ""), ("PUT", "PUT")] {
         let mut wire = gate.connect();
         let target = origin.url("/open");
         wire.send(format!("{method} {target} HTTP/1.1\r\nHost :\r\n\r\n"));
@@ -145,23 +133,12 @@ fn a_bad_chunk_ends_the_exchange_on_both_sides() {
         wire.send(format!(
             "POST {url} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}"
         ));
-        wire.send(format!(
-            "GET {} HTTP/1.1\r\nHost: x\r\n\r\n",
-            origin.url("/smuggled")
-        ))
-        .half_close();
+        wire.send(format!("GET {} HTTP/1.1\r\nHost: x\r\n\r\n", origin.url("/smuggled")))
+            .half_close();
         wire.drain();
-        let whole = origin
-            .seen()
-            .iter()
-            .any(|seen| seen.line() == "POST /upload" && seen.whole);
+        let whole = origin.seen().iter().any(|seen| seen.line() == "POST /upload" && seen.whole);
         assert!(!whole, "{chunks:?} arrived as if it were a whole body");
-        assert!(
-            !origin
-                .seen_but_robots()
-                .contains(&"GET /smuggled".to_owned()),
-            "{chunks:?}"
-        );
+        assert!(!origin.seen_but_robots().contains(&"GET /smuggled".to_owned()), "{chunks:?}");
     }
 }
 

@@ -11,13 +11,8 @@ use crate::support::ftp::{Act, FtpServer};
 use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Setup};
 
 /// Commands of a session that fetches a robots.txt.
-const ROBOTS: [&str; 5] = [
-    "TYPE I",
-    "SIZE robots.txt",
-    "MDTM robots.txt",
-    "EPSV",
-    "RETR robots.txt",
-];
+const ROBOTS: [&str; 5] =
+    ["TYPE I", "SIZE robots.txt", "MDTM robots.txt", "EPSV", "RETR robots.txt"];
 
 #[test]
 fn a_file_is_served_over_http() {
@@ -42,13 +37,7 @@ fn a_file_is_served_over_http() {
     has!(record, {"upstream_version": null}, "it is no HTTP");
     let robots = format!("ftp://site.test:{}/robots.txt", server.port());
     assert_eq!(record["robots"]["url"], robots, "{record}");
-    let page = [
-        "TYPE I",
-        "SIZE pub/a b.txt",
-        "MDTM pub/a b.txt",
-        "EPSV",
-        "RETR pub/a b.txt",
-    ];
+    let page = ["TYPE I", "SIZE pub/a b.txt", "MDTM pub/a b.txt", "EPSV", "RETR pub/a b.txt"];
     assert_eq!(server.seen(), [ROBOTS, page].concat());
 }
 
@@ -102,8 +91,7 @@ fn a_transfer_type_hides_no_file_from_a_rule_that_ends() {
         gate.denies(&server.url(path));
     }
     assert_eq!(server.named(), [""; 0]);
-    gate.get(&server.url("/pub/y;type=i"))
-        .is_origins(200, "open");
+    gate.get(&server.url("/pub/y;type=i")).is_origins(200, "open");
 }
 
 #[test]
@@ -135,9 +123,7 @@ fn a_request_that_writes_is_refused() {
         answer.field_is("allow", Some("GET, HEAD"));
     }
     let url = server.url("/a");
-    let answer = gate
-        .sends("GET", &url, "Content-Length: 1\r\n\r\nx")
-        .response("GET");
+    let answer = gate.sends("GET", &url, "Content-Length: 1\r\n\r\nx").response("GET");
     let record = gate.refused(&answer, 400, "bad_request");
     assert_eq!(record_origin(&record), server.url(""), "{record}");
     for user in ["u:p@", "@", "u%0d%0a@", "anonymous:p@", "ftp:p@"] {
@@ -180,17 +166,10 @@ fn a_part_of_a_file_is_sent_from_its_octet() {
     for (range, more, status, body, content_range) in cases {
         let answer = gate.request("GET", &url, &format!("Range: {range}\r\n{more}"));
         answer.is_origins(status, body);
-        assert_eq!(
-            answer.field("content-range").as_deref(),
-            content_range,
-            "{range}"
-        );
+        assert_eq!(answer.field("content-range").as_deref(), content_range, "{range}");
     }
-    let without = FtpServer::start()
-        .file("f", "0123456789")
-        .says("REST", "502 no");
-    gate.request("GET", &without.url("/f"), "Range: bytes=2-5\r\n")
-        .is_origins(200, "0123456789");
+    let without = FtpServer::start().file("f", "0123456789").says("REST", "502 no");
+    gate.request("GET", &without.url("/f"), "Range: bytes=2-5\r\n").is_origins(200, "0123456789");
 }
 
 #[test]
@@ -210,23 +189,14 @@ fn a_head_transfers_nothing() {
 #[test]
 fn a_directory_is_a_page_of_links() {
     let gate = CrawlgateProcess::start();
-    for server in [
-        FtpServer::start(),
-        FtpServer::start().says("MLSD", "500 what?"),
-    ] {
-        let server = server
-            .file("pub/a b&c.txt", "hello")
-            .file("pub/deep/x", "")
-            .file("top", "1");
+    for server in [FtpServer::start(), FtpServer::start().says("MLSD", "500 what?")] {
+        let server = server.file("pub/a b&c.txt", "hello").file("pub/deep/x", "").file("top", "1");
         let answer = gate.get(&server.url("/pub/")).is(200);
         answer.field_is("content-type", Some("text/html; charset=utf-8"));
         let text = answer.text();
         says!(text, "<a href=\"a%20b&amp;c.txt\">a b&amp;c.txt</a>  5");
         says!(text, "<a href=\"deep/\">deep/</a>");
-        says!(
-            text,
-            &format!("<title>ftp://site.test:{}/pub/</title>", server.port())
-        );
+        says!(text, &format!("<title>ftp://site.test:{}/pub/</title>", server.port()));
         let root = gate.get(&server.url(""));
         says!(root.text(), "<a href=\"pub/\">", "<a href=\"top\">");
         let moved = gate.get(&server.url("/pub"));
@@ -243,11 +213,7 @@ fn lines_are_asked_for_by_their_type() {
     let server = FtpServer::start().file("f", "a\r\nb\r\n");
     let answer = gate.get(&server.url("/f;type=a"));
     assert_eq!((answer.status, answer.text().as_str()), (200, "a\r\nb\r\n"));
-    assert_eq!(
-        answer.field("content-length"),
-        None,
-        "its length is not known"
-    );
+    assert_eq!(answer.field("content-length"), None, "its length is not known");
     assert!(server.seen().contains(&"TYPE A".to_owned()));
     assert!(!server.seen().contains(&"SIZE f".to_owned()));
 }
@@ -283,9 +249,7 @@ fn replies_become_statuses() {
 #[test]
 fn what_is_forbidden_during_the_login_is_not_named() {
     let mut gate = CrawlgateProcess::start();
-    let server = FtpServer::with_rules(RULES)
-        .file("open", "x")
-        .file("later", "y");
+    let server = FtpServer::with_rules(RULES).file("open", "x").file("later", "y");
     gate.get(&server.url("/open")).is_origins(200, "x");
     let latch = Latch::new();
     let server = server.on("PASS", Act::Wait(latch.clone()));
@@ -300,11 +264,7 @@ fn what_is_forbidden_during_the_login_is_not_named() {
     gate.reload(|setup| setup.tables(&deny));
     latch.open();
     gate.refused(&wire.response("GET"), 403, "operator_deny");
-    assert!(
-        !server.named().iter().any(|line| line.contains("later")),
-        "{:?}",
-        server.named()
-    );
+    assert!(!server.named().iter().any(|line| line.contains("later")), "{:?}", server.named());
 }
 
 #[test]

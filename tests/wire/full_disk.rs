@@ -18,10 +18,7 @@ fn confined() -> AdminGate {
     setup.set("audit", "refusals_per_minute", "10000000");
     setup.set("audit", "max_size", "\"16MiB\"");
     // In units of 512 octets. Without its signal, a write beyond the limit is an error.
-    let limited = format!(
-        "trap '' XFSZ; ulimit -S -f {}; exec \"$0\" \"$@\"",
-        FILE / 512
-    );
+    let limited = format!("trap '' XFSZ; ulimit -S -f {}; exec \"$0\" \"$@\"", FILE / 512);
     let command = setup.command_in(&["sh", "-c", &limited], "serve");
     AdminGate::of(CrawlgateProcess::spawn(setup, command))
 }
@@ -41,8 +38,7 @@ fn a_log_that_cannot_be_carried_over_is_told_and_bounded() {
         assert!(denied < 20_000, "the log has no bound");
     };
     assert_eq!(refused.problem()["reason"], "log_failed", "{refused:?}");
-    gate.process
-        .wait_said("(-wal) cannot be carried over into the database");
+    gate.process.wait_said("(-wal) cannot be carried over into the database");
     let log = gate.process.setup.dir().join("crawlgate.db-wal");
     let length = fs::metadata(&log).unwrap().len();
     assert!(length < FILE - 512 * 1024, "bounded by itself: {length}");
@@ -55,10 +51,7 @@ fn a_log_that_cannot_be_carried_over_is_told_and_bounded() {
 
     // The limit goes, as space returns.
     let id = rustix::process::Pid::from_raw(i32::try_from(gate.process.id()).unwrap());
-    let limit = rustix::process::Rlimit {
-        current: None,
-        maximum: None,
-    };
+    let limit = rustix::process::Rlimit { current: None, maximum: None };
     if rustix::process::prlimit(id, rustix::process::Resource::Fsize, limit).is_err() {
         return;
     }
@@ -88,9 +81,8 @@ fn noise(seed: u64) -> String {
     let mut state = seed;
     let digit = |_| {
         // Numerical Recipes' generator: the upper bits are the random ones.
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         char::from(b"0123456789abcdefghijklmnopqrstuv"[(state >> 59) as usize])
     };
     (0..1_900).map(digit).collect()

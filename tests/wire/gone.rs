@@ -35,9 +35,7 @@ fn a_store_that_is_deleted_is_noticed_and_never_begun_anew_in_silence() {
 
     // No other command begins a new store either.
     let named = origin.url("");
-    let add = [
-        "add", &named, "deny", "--until", "1d", "--by", "Ada", "--reason", "a letter",
-    ];
+    let add = ["add", &named, "deny", "--until", "1d", "--by", "Ada", "--reason", "a letter"];
     for (subcommand, words) in [("log", &[][..]), ("override", &add)] {
         let (code, _, said) = gate.beside(subcommand, words);
         assert_eq!(code, Some(2), "{subcommand}: {said}");
@@ -134,10 +132,7 @@ fn a_young_store_that_lost_its_log_is_never_begun_anew_in_silence() {
     assert_eq!(gate.get(&origin.url("/private/x")).status, 403);
     let (code, said, failed) = verified(&gate);
     assert_eq!(code, Some(0), "{said}{failed}");
-    says!(
-        said,
-        "record 1: here begins a log in the place of crawlgate/"
-    );
+    says!(said, "record 1: here begins a log in the place of crawlgate/");
     says!(said, ": a careless restore");
 }
 
@@ -248,9 +243,7 @@ fn a_store_that_was_rolled_back_goes_on_as_a_new_log_and_earlier_evidence_still_
     };
     refused(&gate);
     let files = || {
-        let names = fs::read_dir(&place)
-            .unwrap()
-            .map(|one| one.unwrap().file_name());
+        let names = fs::read_dir(&place).unwrap().map(|one| one.unwrap().file_name());
         let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
         // The engine's own come and go.
         names.retain(|name| !name.starts_with("crawlgate.db-"));
@@ -259,11 +252,7 @@ fn a_store_that_was_rolled_back_goes_on_as_a_new_log_and_earlier_evidence_still_
     };
     let (before, reason) = (files(), "the backup of Sunday");
     let told = audit(&gate, &["fork", "--reason", reason], 1);
-    for part in [
-        "records 9 to 18 (10)",
-        "of 18 records, root ",
-        "at hand   8 records",
-    ] {
+    for part in ["records 9 to 18 (10)", "of 18 records, root ", "at hand   8 records"] {
         says!(told, part);
     }
     assert_eq!(files(), before, "nothing is changed yet");
@@ -277,10 +266,7 @@ fn a_store_that_was_rolled_back_goes_on_as_a_new_log_and_earlier_evidence_still_
     for file in &before {
         assert!(kept.contains(file), "{file} is gone: {kept:?}");
     }
-    for file in [
-        "crawlgate.log.key.before-fork-",
-        "crawlgate.log.state.before-fork-",
-    ] {
+    for file in ["crawlgate.log.key.before-fork-", "crawlgate.log.state.before-fork-"] {
         assert!(kept.iter().any(|kept| kept.starts_with(file)), "{kept:?}");
     }
 
@@ -296,11 +282,7 @@ fn a_store_that_was_rolled_back_goes_on_as_a_new_log_and_earlier_evidence_still_
     );
     says!(whole, &note);
     let (_, events, _) = gate.beside("log", &["--events", "--json", "--all"]);
-    assert_eq!(
-        events.matches("\"event\":\"forked\"").count(),
-        1,
-        "{events}"
-    );
+    assert_eq!(events.matches("\"event\":\"forked\"").count(), 1, "{events}");
 
     // The old key proves the files from before the fork, and the new key does not.
     for file in ["early.json", "late.json"] {

@@ -14,14 +14,10 @@ fn an_origin_plays_its_replies_in_order_and_remembers_what_it_was_asked() {
         .on("/a", [Reply::ok("first"), Reply::chunked("second")]);
     let mut wire = to(&origin);
     let heads = "Host: x\r\nX-Odd:  two  spaces \r\n";
-    wire.exchange(format!(
-        "POST /a HTTP/1.1\r\n{heads}Content-Length: 3\r\n\r\nabc"
-    ))
-    .is_origins(200, "first");
-    wire.exchange(format!("GET /a?b HTTP/1.1\r\n{heads}\r\n"))
-        .is_origins(200, "second");
-    wire.exchange("GET /robots.txt HTTP/1.1\r\nHost: x\r\n\r\n")
-        .is_origins(200, "User-agent: *\n");
+    wire.exchange(format!("POST /a HTTP/1.1\r\n{heads}Content-Length: 3\r\n\r\nabc"))
+        .is_origins(200, "first");
+    wire.exchange(format!("GET /a?b HTTP/1.1\r\n{heads}\r\n")).is_origins(200, "second");
+    wire.exchange("GET /robots.txt HTTP/1.1\r\nHost: x\r\n\r\n").is_origins(200, "User-agent: *\n");
     assert_eq!(origin.seen_but_robots(), ["POST /a", "GET /a?b"]);
     assert_eq!((origin.robots_fetches(), origin.connections()), (1, 1));
     let first = &origin.seen()[0];
@@ -43,14 +39,8 @@ fn interim_responses_trailers_and_broken_framing_are_told_apart() {
         (204, Some("</s.css>"))
     );
     let trailers = get("/trailers");
-    assert_eq!(
-        (trailers.text().as_str(), trailers.trailers.text().as_str()),
-        ("a", "X-T: 1\r\n")
-    );
-    assert_eq!(
-        (get("/short").whole, get("/short").text().as_str()),
-        (false, "half")
-    );
+    assert_eq!((trailers.text().as_str(), trailers.trailers.text().as_str()), ("a", "X-T: 1\r\n"));
+    assert_eq!((get("/short").whole, get("/short").text().as_str()), (false, "half"));
     assert!(!get("/reset").whole);
 }
 
@@ -70,16 +60,10 @@ fn a_stalled_reply_waits_for_its_latch() {
 #[test]
 fn certificates_have_the_requested_faults() {
     let handshake = |certificate| {
-        to(&Origin::https_with(certificate))
-            .try_tls("any.test", origin_ca_pem())
-            .is_ok()
+        to(&Origin::https_with(certificate)).try_tls("any.test", origin_ca_pem()).is_ok()
     };
     assert!(handshake(Certificate::Trusted));
-    for bad in [
-        Certificate::Untrusted,
-        Certificate::Expired,
-        Certificate::OtherName,
-    ] {
+    for bad in [Certificate::Untrusted, Certificate::Expired, Certificate::OtherName] {
         assert!(!handshake(bad), "{bad:?} was believed");
     }
     let origin = Origin::https();

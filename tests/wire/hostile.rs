@@ -242,10 +242,7 @@ fn fill(text: &str, gate: &CrawlgateProcess, origin: &Origin) -> String {
 
 fn reasons(gate: &CrawlgateProcess) -> Vec<Value> {
     let records = gate.records();
-    records
-        .iter()
-        .map(|record| record["reason"].clone())
-        .collect()
+    records.iter().map(|record| record["reason"].clone()).collect()
 }
 
 fn check(
@@ -306,18 +303,12 @@ fn check(
         }
         Served(lines) => {
             let answer = wire.response("GET");
-            assert!(
-                answer.status == 200 && !answer.is_ours(),
-                "{name}: {answer:?}"
-            );
+            assert!(answer.status == 200 && !answer.is_ours(), "{name}: {answer:?}");
             assert_eq!(seen(), lines, "{name}");
         }
         ServedThenRefused(line, status, reason) => {
             let answer = wire.response("GET");
-            assert!(
-                answer.status == 200 && !answer.is_ours(),
-                "{name}: {answer:?}"
-            );
+            assert!(answer.status == 200 && !answer.is_ours(), "{name}: {answer:?}");
             refused(&mut wire, status, reason);
             assert_eq!(seen(), [line], "{name}");
         }
@@ -337,14 +328,8 @@ fn check_after(gate: &CrawlgateProcess, plain: &Origin, tls: &Origin, whole: usi
     // By now everything on its way has arrived.
     let seen: Vec<Seen> = [plain.seen(), tls.seen()].concat();
     assert!(seen.iter().all(|seen| !seen.line().contains("smuggled")));
-    let uploads = seen
-        .iter()
-        .filter(|seen| seen.whole && seen.line() == "POST /open");
-    assert_eq!(
-        uploads.count(),
-        whole,
-        "a broken body arrived as a whole one"
-    );
+    let uploads = seen.iter().filter(|seen| seen.whole && seen.line() == "POST /open");
+    assert_eq!(uploads.count(), whole, "a broken body arrived as a whole one");
     gate.passes(&plain.url("/still-here"));
 }
 

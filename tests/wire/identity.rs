@@ -30,10 +30,7 @@ fn names(name: &'static str) -> impl Fn(&Head) -> bool + Send {
 /// Returns the fields of a record that name the User-Agent of the fetched robots.txt.
 fn fetched_as(record: &Value) -> (&str, &str) {
     let robots = &record["robots"];
-    (
-        robots["identity"].as_str().unwrap(),
-        robots["user_agent"].as_str().unwrap(),
-    )
+    (robots["identity"].as_str().unwrap(), robots["user_agent"].as_str().unwrap())
 }
 
 #[test]
@@ -59,9 +56,7 @@ fn a_user_agent_of_nine_kilobytes_lifts_no_rule() {
 #[test]
 fn a_bad_request_is_no_missing_file() {
     let gate = CrawlgateProcess::start();
-    for status in [
-        400, 405, 406, 408, 411, 413, 417, 421, 425, 426, 428, 431, 494,
-    ] {
+    for status in [400, 405, 406, 408, 411, 413, 417, 421, 425, 426, 428, 431, 494] {
         let origin = Origin::http().on("/robots.txt", [Reply::status(status, "").close()]);
         let refused = gate.get(&origin.url("/page"));
         gate.unreachable(&refused);
@@ -83,11 +78,7 @@ fn a_firewall_that_refuses_one_name_lifts_nothing() {
     assert_eq!(fetched_as(&record), ("sqlmap", OWN));
     gate.denies(&origin.url("/private"));
     assert_eq!(origin.seen_but_robots(), [""; 0]);
-    let agents = [
-        format!("sqlmap {OWN}"),
-        OWN.to_owned(),
-        format!("TestBot {OWN}"),
-    ];
+    let agents = [format!("sqlmap {OWN}"), OWN.to_owned(), format!("TestBot {OWN}")];
     assert_eq!(origin.robots_agents(), agents);
 }
 
@@ -131,19 +122,12 @@ fn names_by_the_hundred_cause_nine_fetches() {
 #[test]
 fn octets_that_are_no_visible_ascii_never_reach_the_origins_robots_txt() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
-    for sent in [
-        &b"\xff\xfe OddBot/1.0 \x80"[..],
-        b"Odd\tBot/1.0",
-        "\u{fc}berbot/1.0".as_bytes(),
-    ] {
+    for sent in [&b"\xff\xfe OddBot/1.0 \x80"[..], b"Odd\tBot/1.0", "\u{fc}berbot/1.0".as_bytes()] {
         gate.denied(&get_as(&gate, sent, &origin.url("/private")));
     }
     for agent in origin.robots_agents() {
         assert!(agent.ends_with(OWN), "{agent}");
-        assert!(
-            agent.bytes().all(|octet| matches!(octet, b' '..=b'~')),
-            "{agent}"
-        );
+        assert!(agent.bytes().all(|octet| matches!(octet, b' '..=b'~')), "{agent}");
         assert!(agent.len() <= 256, "{agent}");
     }
     assert_eq!(origin.seen_but_robots(), [""; 0]);
@@ -151,10 +135,7 @@ fn octets_that_are_no_visible_ascii_never_reach_the_origins_robots_txt() {
 
 /// Returns an origin that keeps the robots.txt of others, with its own rules.
 fn keeper(rules: &str) -> Origin {
-    Origin::with_rules(rules).on(
-        "/kept/robots.txt",
-        [Reply::ok("User-agent: *\nDisallow: /\n")],
-    )
+    Origin::with_rules(rules).on("/kept/robots.txt", [Reply::ok("User-agent: *\nDisallow: /\n")])
 }
 
 /// Returns an origin with its robots.txt at a path of another one.
@@ -262,32 +243,18 @@ fn a_site_that_keeps_its_robots_txt_elsewhere_stays_shut_when_it_is_fetched_agai
     let gate = CrawlgateProcess::start();
     let origin = Origin::http()
         .on("/robots.txt", [Reply::redirect(301, "/kept/robots.txt")])
-        .on(
-            "/kept/robots.txt",
-            [Reply::ok("User-agent: *\nDisallow: /\n")],
-        );
+        .on("/kept/robots.txt", [Reply::ok("User-agent: *\nDisallow: /\n")]);
     gate.denies(&origin.url("/page"));
     gate.succeeds("origins", &["refresh", &origin.url("")]);
     assert_eq!(origin.robots_fetches(), 2);
     has!(gate.denies(&origin.url("/page")), {"reason": "robots_disallow"});
-    assert_eq!(
-        origin
-            .seen()
-            .iter()
-            .filter(|seen| seen.line() == "GET /page")
-            .count(),
-        0
-    );
+    assert_eq!(origin.seen().iter().filter(|seen| seen.line() == "GET /page").count(), 0);
 }
 
 #[test]
 fn the_operator_names_another_user_agent() {
     let gate = CrawlgateProcess::with(|setup| {
-        setup.set(
-            "robots",
-            "user_agent",
-            "\"Fleet/2.0 (+https://fleet.example)\"",
-        );
+        setup.set("robots", "user_agent", "\"Fleet/2.0 (+https://fleet.example)\"");
     });
     let origin = Origin::with_rules(RULES);
     let record = gate.denies(&origin.url("/private"));

@@ -57,13 +57,8 @@ impl Run {
         let mut proxy = String::new();
         let mut said = BufReader::new(child.stdout.take().unwrap());
         said.read_line(&mut proxy).unwrap();
-        let address = proxy
-            .trim()
-            .trim_start_matches("http://")
-            .trim_end_matches('/');
-        let address = address
-            .parse()
-            .unwrap_or_else(|why| panic!("{why}: {proxy:?}"));
+        let address = proxy.trim().trim_start_matches("http://").trim_end_matches('/');
+        let address = address.parse().unwrap_or_else(|why| panic!("{why}: {proxy:?}"));
         Self { child, address }
     }
 
@@ -152,34 +147,20 @@ fn fifty_kills_under_load_lose_no_denial_that_was_told() {
             );
         }
         for id in told.lock().unwrap().drain(..) {
-            assert!(
-                log.decisions.contains(&id),
-                "round {round}: {id} was told and is not kept"
-            );
+            assert!(log.decisions.contains(&id), "round {round}: {id} was told and is not kept");
         }
         assert_eq!(states(&store), known, "round {round}");
         before = log;
     }
     assert!(before.packed > 0, "no block was made meanwhile");
-    assert_eq!(
-        origin.robots_fetches(),
-        1,
-        "a cached robots.txt was not fetched again"
-    );
+    assert_eq!(origin.robots_fetches(), 1, "a cached robots.txt was not fetched again");
     let (_, said) = gate.ends(2, "store", &["rebuild"]);
     says!(said, "another process has the store open");
     gate.signal(Signal::TERM);
     gate.wait();
     let whole = StoredLog::read(&store);
-    assert_eq!(
-        whole.signed.last(),
-        Some(&whole.size()),
-        "signed at its end"
-    );
-    for (command, words) in [
-        ("store", ["check"].as_slice()),
-        ("audit", &["verify", "--all"]),
-    ] {
+    assert_eq!(whole.signed.last(), Some(&whole.size()), "signed at its end");
+    for (command, words) in [("store", ["check"].as_slice()), ("audit", &["verify", "--all"])] {
         gate.succeeds(command, words);
     }
 }

@@ -78,9 +78,7 @@ fn a_reload_changes_the_settings_and_a_broken_file_does_not() {
     gate.setup.set("limits", "connections", "7");
     gate.setup.write();
     gate.signal(Signal::HUP);
-    wait_until("what needs a restart", || {
-        gate.said()[said..].contains("limits.connections")
-    });
+    wait_until("what needs a restart", || gate.said()[said..].contains("limits.connections"));
 
     let said = gate.said().len();
     gate.setup.set("limits", "connections", "4096");
@@ -88,9 +86,7 @@ fn a_reload_changes_the_settings_and_a_broken_file_does_not() {
     gate.setup.set("robots", "profile", "\"no such profile\"");
     gate.setup.write();
     gate.signal(Signal::HUP);
-    wait_until("the complaint", || {
-        gate.said()[said..].contains("no such profile")
-    });
+    wait_until("the complaint", || gate.said()[said..].contains("no such profile"));
     gate.denies(&url);
     assert!(gate.is_running());
 }
@@ -124,23 +120,14 @@ fn requests_during_reloads_are_judged_as_usual() {
             thread::park_timeout(std::time::Duration::from_millis(2));
         }
     });
-    assert!(
-        origin
-            .seen_but_robots()
-            .iter()
-            .all(|line| line == "GET /open")
-    );
+    assert!(origin.seen_but_robots().iter().all(|line| line == "GET /open"));
 }
 
 /// Returns an origin that stops in the middle of the body of `/slow`.
 fn slow(latch: &Latch) -> Origin {
     Origin::http().on(
         "/slow",
-        [
-            Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\npart")
-                .wait(latch)
-                .send("rest"),
-        ],
+        [Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\npart").wait(latch).send("rest")],
     )
 }
 
@@ -149,17 +136,12 @@ fn sigterm_lets_transfers_end_and_takes_no_new_ones() {
     let (mut gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let origin = slow(&latch);
     let mut wire = gate.connect();
-    wire.send(format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\n\r\n",
-        origin.url("/slow")
-    ));
+    wire.send(format!("GET {} HTTP/1.1\r\nHost: x\r\n\r\n", origin.url("/slow")));
     assert_eq!(wire.response_head().status, 200);
     let mut idle = gate.connect();
     idle.passes(&origin.url("/"));
     gate.signal(Signal::TERM);
-    wait_until("the listener to close", || {
-        TcpStream::connect(gate.address).is_err()
-    });
+    wait_until("the listener to close", || TcpStream::connect(gate.address).is_err());
     assert!(idle.is_closed(), "an idle connection outlives the listener");
     assert!(gate.is_running(), "the gate did not wait for the transfer");
     latch.open();
@@ -178,9 +160,7 @@ fn a_second_signal_or_the_end_of_the_grace_period_ends_at_once() {
         assert_eq!(wire.response_head().status, 200);
         gate.signal(Signal::TERM);
         if grace == "\"10m\"" {
-            wait_until("the listener to close", || {
-                TcpStream::connect(gate.address).is_err()
-            });
+            wait_until("the listener to close", || TcpStream::connect(gate.address).is_err());
             gate.signal(Signal::INT);
         }
         gate.wait();
@@ -195,9 +175,7 @@ fn sigterm_lets_a_websocket_end() {
     let origin = Origin::http().on("/socket", [Reply::raw(SWITCH).echo()]);
     let mut wire = websocket(&gate, &origin);
     gate.signal(Signal::TERM);
-    wait_until("the listener to close", || {
-        TcpStream::connect(gate.address).is_err()
-    });
+    wait_until("the listener to close", || TcpStream::connect(gate.address).is_err());
     wire.send(b"still");
     assert_eq!(wire.read(5), b"still");
     drop(wire);
@@ -210,8 +188,7 @@ fn a_crawler_that_breaks_its_websocket_off_has_hung_up() {
     let gate = CrawlgateProcess::start();
     let origin = Origin::https().on("/socket", [Reply::raw(SWITCH).echo()]);
     let mut wire = gate.intercept(&origin.authority(), "site.test");
-    wire.exchange(upgrade("/socket", &origin.authority()))
-        .is(101);
+    wire.exchange(upgrade("/socket", &origin.authority())).is(101);
     // Without a close of the WebSocket or of the TLS session.
     drop(wire);
     has!(gate.record_of(&origin.url("/socket")), {"error": "client_closed"});
@@ -249,9 +226,8 @@ fn systemd_is_told_of_start_reload_and_end() {
     let hear = |expected: &str| {
         let mut buffer = [0; 4096];
         loop {
-            let count = socket
-                .recv(&mut buffer)
-                .unwrap_or_else(|why| panic!("no {expected}: {why}"));
+            let count =
+                socket.recv(&mut buffer).unwrap_or_else(|why| panic!("no {expected}: {why}"));
             let message = String::from_utf8_lossy(&buffer[..count]).into_owned();
             if message.lines().any(|line| line == expected) {
                 return message;
@@ -263,10 +239,7 @@ fn systemd_is_told_of_start_reload_and_end() {
     let mut gate = CrawlgateProcess::spawn(setup, command);
     hear("READY=1");
     gate.signal(Signal::HUP);
-    assert!(
-        hear("RELOADING=1").contains("MONOTONIC_USEC="),
-        "what Type=notify-reload requires"
-    );
+    assert!(hear("RELOADING=1").contains("MONOTONIC_USEC="), "what Type=notify-reload requires");
     hear("READY=1");
     gate.signal(Signal::TERM);
     hear("STOPPING=1");
@@ -278,10 +251,7 @@ fn the_private_key_is_ours_alone_and_outlives_a_restart() {
     use std::os::unix::fs::PermissionsExt;
     let mut gate = CrawlgateProcess::start();
     let key = gate.setup.dir().join("ca.key");
-    assert_eq!(
-        std::fs::metadata(&key).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
     let before = gate.ca_pem();
     gate.signal(Signal::TERM);
     assert_eq!(gate.wait().code(), Some(0));

@@ -63,9 +63,7 @@ fn the_longest_idle_connection_makes_room() {
     first.passes(&origin.url("/5"));
     // A reload at the limit takes the new number, and ends no connection.
     gate.reload(|setup| setup.set("limits", "connections", "3"));
-    gate.connect()
-        .get(&origin.url("/6"))
-        .is_origins(200, "page /6");
+    gate.connect().get(&origin.url("/6")).is_origins(200, "page /6");
     first.passes(&origin.url("/7"));
     third.passes(&origin.url("/8"));
 }
@@ -113,11 +111,7 @@ fn a_tunnel_keeps_its_connection_slot() {
     tunnel.send(format!("GET /slow HTTP/1.1\r\nHost: {authority}\r\n\r\n"));
     latch.arrivals(1);
     gate.refuses(&plain.url("/2"), 503, "overloaded");
-    assert_eq!(
-        plain.connections(),
-        0,
-        "a request was served beside the tunnel"
-    );
+    assert_eq!(plain.connections(), 0, "a request was served beside the tunnel");
     latch.open();
     assert_eq!(tunnel.response("GET").status, 204);
     // Now no request is in progress in the tunnel.
@@ -184,10 +178,9 @@ fn a_client_has_no_more_connections_than_it_may_have() {
 
 #[test]
 fn no_more_requests_are_in_progress_than_allowed() {
-    for (key, status, reason) in [
-        ("requests", 503, "overloaded"),
-        ("requests_per_client", 429, "client_limit"),
-    ] {
+    for (key, status, reason) in
+        [("requests", 503, "overloaded"), ("requests_per_client", 429, "client_limit")]
+    {
         let gate = CrawlgateProcess::with(|setup| setup.set("limits", key, "1"));
         let latch = Latch::new();
         let (origin, other) = (slow_origin(&latch), Origin::http());
@@ -274,10 +267,7 @@ fn listeners_share_the_connection_slots() {
         .filter_map(|line| line.split("listening on ").nth(1)?.trim().parse().ok())
         .collect();
     let mut first = Wire::connect(addresses[0]);
-    first.send(format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\n\r\n",
-        origin.url("/slow")
-    ));
+    first.send(format!("GET {} HTTP/1.1\r\nHost: x\r\n\r\n", origin.url("/slow")));
     latch.arrivals(1);
     let answer = Wire::connect(addresses[1]).get(&other.url("/page"));
     gate.refused(&answer, 503, "overloaded");
@@ -294,15 +284,10 @@ fn listeners_share_the_connection_slots() {
 fn only_crawlers_of_the_allowed_networks_are_served() {
     // An address of this machine that is not loopback, if there is one. The look-up sends nothing.
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
-    let outward = socket
-        .connect("198.51.100.1:9")
-        .and_then(|()| socket.local_addr());
+    let outward = socket.connect("198.51.100.1:9").and_then(|()| socket.local_addr());
     let own = or_skip!(outward.ok().map(|address| address.ip()));
     let origin = Origin::http();
-    for (allow, served) in [
-        ("198.51.100.0/24", false),
-        (format!("{own}/32").as_str(), true),
-    ] {
+    for (allow, served) in [("198.51.100.0/24", false), (format!("{own}/32").as_str(), true)] {
         let gate = CrawlgateProcess::with(|setup| {
             setup.set("listen", "address", "\"0.0.0.0:0\"");
             setup.set("listen", "allow", &format!("[\"{allow}\"]"));

@@ -23,10 +23,7 @@ fn a_tls_handshake_on_a_listener_without_tls_is_told_apart() {
     let answer = wire.exchange(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03");
     let record = gate.refused(&answer, 400, "bad_request");
     let detail = record["detail"].as_str().unwrap();
-    assert!(
-        detail.starts_with("A TLS handshake came where HTTP is spoken"),
-        "{record}"
-    );
+    assert!(detail.starts_with("A TLS handshake came where HTTP is spoken"), "{record}");
     assert_eq!(answer.problem()["detail"], detail);
     assert!(wire.is_closed());
     gate.wait_said("the crawler begins TLS where HTTP is spoken");
@@ -47,26 +44,14 @@ fn a_proxy_over_https_with_a_certificate_of_the_local_ca() {
         wire.get(&url).is_origins(200, &format!("page /{name}"));
     }
     assert!(
-        at(&places[1])
-            .try_tls("other.test", &gate.ca_pem())
-            .is_err(),
+        at(&places[1]).try_tls("other.test", &gate.ca_pem()).is_err(),
         "a name that it is not for"
     );
     // TLS within TLS, with an independent client.
     let ca = gate.setup.dir().join("ca.crt");
-    for url in [
-        plain.url("/curl"),
-        format!("https://site.test:{}/curl", tls.port()),
-    ] {
+    for url in [plain.url("/curl"), format!("https://site.test:{}/curl", tls.port())] {
         let output = Command::new("curl")
-            .args([
-                "--silent",
-                "--show-error",
-                "--max-time",
-                "20",
-                "--noproxy",
-                "",
-            ])
+            .args(["--silent", "--show-error", "--max-time", "20", "--noproxy", ""])
             .arg("--proxy")
             .arg(format!("https://localhost:{}", port(&places[1])))
             .arg("--proxy-cacert")
@@ -77,18 +62,11 @@ fn a_proxy_over_https_with_a_certificate_of_the_local_ca() {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(
-            String::from_utf8_lossy(&output.stdout),
-            "page /curl",
-            "{said}"
-        );
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "page /curl", "{said}");
     }
     // The listener does not speak plain HTTP, and does not wait for a silent client.
     let mut wrong = at(&places[1]);
-    wrong.send(format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\n\r\n",
-        plain.url("/no")
-    ));
+    wrong.send(format!("GET {} HTTP/1.1\r\nHost: x\r\n\r\n", plain.url("/no")));
     wrong.drain();
     at(&places[1]).drain();
     let mut half = at(&places[1]);
@@ -102,10 +80,7 @@ fn authority() -> (String, Issuer<'static, KeyPair>) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().unwrap();
-    (
-        params.self_signed(&key).unwrap().pem(),
-        Issuer::new(params, key),
-    )
+    (params.self_signed(&key).unwrap().pem(), Issuer::new(params, key))
 }
 
 /// Returns a certificate for a name, and its key.
@@ -113,10 +88,7 @@ fn leaf(name: &str, issuer: &Issuer<'_, KeyPair>) -> (String, String) {
     let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
     params.use_authority_key_identifier_extension = true;
     let key = KeyPair::generate().unwrap();
-    (
-        params.signed_by(&key, issuer).unwrap().pem(),
-        key.serialize_pem(),
-    )
+    (params.signed_by(&key, issuer).unwrap().pem(), key.serialize_pem())
 }
 
 fn keep(dir: &Path, name: &str, text: &str, mode: u32) {
@@ -182,9 +154,7 @@ fn an_unusable_certificate_is_reported_with_its_file() {
 /// Returns a client configuration that trusts the gate's CA and presents this certificate.
 fn shows(ca_pem: &str, shown: Option<&(String, String)>) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
-    roots
-        .add(CertificateDer::from_pem_slice(ca_pem.as_bytes()).unwrap())
-        .unwrap();
+    roots.add(CertificateDer::from_pem_slice(ca_pem.as_bytes()).unwrap()).unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -246,9 +216,7 @@ fn a_client_certificate_is_demanded_or_asked_for_and_known_again() {
             }
             continue;
         };
-        wire.unwrap()
-            .get(&url)
-            .is_origins(200, &format!("page /{number}"));
+        wire.unwrap().get(&url).is_origins(200, &format!("page /{number}"));
         assert_eq!(gate.record_of(&url)["client"]["name"], client, "{case}");
     }
     assert_eq!(origin.seen_but_robots().len(), 4);

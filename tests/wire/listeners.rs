@@ -56,9 +56,7 @@ fn listens_on(gate: &CrawlgateProcess, count: usize) -> Vec<String> {
     eventually("the listeners", || {
         let said = gate.said();
         let whole = said.rfind('\n').map_or("", |end| &said[..end]);
-        let places = whole
-            .lines()
-            .filter_map(|line| line.split("listening on ").nth(1));
+        let places = whole.lines().filter_map(|line| line.split("listening on ").nth(1));
         let places: Vec<String> = places.map(str::to_owned).collect();
         (places.len() == count).then_some(places)
     })
@@ -83,9 +81,7 @@ fn an_option_names_the_addresses_and_holds_after_a_reload() {
     let other = |setup: &mut Setup| setup.set("listen", "address", "\"127.0.0.5:0\"");
     gate.reload(other);
     assert!(!gate.said().contains("need a restart"), "{}", gate.said());
-    at(&places[0])
-        .get(&origin.url("/2"))
-        .is_origins(200, "page /2");
+    at(&places[0]).get(&origin.url("/2")).is_origins(200, "page /2");
 }
 
 #[test]
@@ -109,10 +105,7 @@ fn an_address_of_the_option_is_checked_as_the_files() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let exposed = said("0.0.0.0:0");
-    assert!(
-        exposed.starts_with("crawlgate: --listen: [listen] address"),
-        "{exposed}"
-    );
+    assert!(exposed.starts_with("crawlgate: --listen: [listen] address"), "{exposed}");
     says!(exposed, "allow");
     let none = said("site.example");
     says!(none, "--listen <ADDRESS>");
@@ -139,9 +132,7 @@ fn without_a_simple_address_there_are_only_listeners() {
     let tables = "[[listener]]\nname = 'fleet'\naddress = '127.0.0.1:0'\n";
     let (_gate, places) = gate_in(tables, 1, |setup| setup.set("listen", "address", "[]"));
     let origin = Origin::http();
-    at(&places[0])
-        .get(&origin.url("/"))
-        .is_origins(200, "page /");
+    at(&places[0]).get(&origin.url("/")).is_origins(200, "page /");
 }
 
 fn ask_by(socket: &Path, url: &str) -> Response {
@@ -181,10 +172,7 @@ fn a_unix_socket_serves_the_users_that_its_permissions_admit() {
 fn a_socket_that_systemd_passes_by_name_belongs_to_that_listener() {
     let mut setup = Setup::new();
     setup.tables("[[listener]]\nname = 'local'\nunix = 'unused.sock'\n");
-    let (tcp, path) = (
-        TcpListener::bind("127.0.0.1:0").unwrap(),
-        setup.dir().join("passed.sock"),
-    );
+    let (tcp, path) = (TcpListener::bind("127.0.0.1:0").unwrap(), setup.dir().join("passed.sock"));
     let address = tcp.local_addr().unwrap();
     let unix = UnixListener::bind(&path).unwrap();
     let mut command = Command::new("sh");
@@ -217,9 +205,7 @@ fn all_sockets_that_systemd_passes_by_one_name_belong_to_that_listener() {
     let mut setup = Setup::new();
     setup.tables("[[listener]]\nname = 'local'\nunix = 'unused.sock'\n");
     let paths = ["one.sock", "two.sock"].map(|name| setup.dir().join(name));
-    let [one, two] = paths
-        .each_ref()
-        .map(|path| OwnedFd::from(UnixListener::bind(path).unwrap()));
+    let [one, two] = paths.each_ref().map(|path| OwnedFd::from(UnixListener::bind(path).unwrap()));
     let mut command = Command::new("sh");
     command
         .args([

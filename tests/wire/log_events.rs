@@ -88,10 +88,7 @@ fn a_process_records_its_start_its_settings_and_its_end() {
     assert_ne!(second["policy"], third["policy"], "{third}");
 
     // The store has the same entries, and proves them as all others.
-    let told: Vec<Value> = lines
-        .into_iter()
-        .filter(|line| !line["event"].is_null())
-        .collect();
+    let told: Vec<Value> = lines.into_iter().filter(|line| !line["event"].is_null()).collect();
     assert_eq!(events(&gate), told);
     proven(&gate);
     let (_, said, _) = gate.beside("audit", &["verify", "--all", "--json"]);
@@ -175,10 +172,7 @@ fn a_command_that_only_reads_or_notes_records_no_start() {
         ("check", &[&url, "--allow", "127.0.0.1"]),
     ] {
         let (code, said, error) = gate.beside(command, words);
-        assert!(
-            code == Some(0) || command == "check",
-            "{command}: {said}{error}"
-        );
+        assert!(code == Some(0) || command == "check", "{command}: {said}{error}");
         assert_eq!(events(&gate), before, "{command} {words:?}");
     }
     gate.succeeds("log", &["ack", &id, "--note", "seen", "--by", "Ada"]);
@@ -227,8 +221,7 @@ fn the_list_of_events_has_its_own_form() {
     assert_eq!(rows.len(), 3, "{table}");
     for (row, name) in rows.iter().zip(["EVENT", "settings", "stopped"]) {
         assert_eq!(
-            row.split_whitespace()
-                .nth(if name == "EVENT" { 1 } else { 2 }),
+            row.split_whitespace().nth(if name == "EVENT" { 1 } else { 2 }),
             Some(name),
             "{table}"
         );
@@ -280,9 +273,6 @@ fn the_file_has_the_events_of_the_store_in_the_order_of_the_log() {
         "stopped",
     ];
     assert_eq!(names(&lines), want);
-    let told: Vec<&Value> = lines
-        .iter()
-        .filter(|line| line["event"].is_string())
-        .collect();
+    let told: Vec<&Value> = lines.iter().filter(|line| line["event"].is_string()).collect();
     assert_eq!(events(&gate).iter().collect::<Vec<_>>(), told);
 }

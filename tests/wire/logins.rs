@@ -42,11 +42,7 @@ impl<'a> Visitor<'a> {
             true => gate.intercept(&authority, "site.test"),
             false => gate.connect(),
         };
-        Self {
-            wire,
-            origin,
-            is_inside,
-        }
+        Self { wire, origin, is_inside }
     }
 
     fn request(&self, method: &str, path: &str, rest: &str) -> String {
@@ -74,8 +70,7 @@ fn a_login_serves_no_other_crawler_connection() {
         let origin = LoginOrigin::start(scheme, NEGOTIATE);
         let mut ada = Visitor::new(&gate, &origin);
         assert_eq!(ada.get("/", "").status, 401);
-        ada.get("/page", &credentials("ada"))
-            .is_origins(200, "/page of ada");
+        ada.get("/page", &credentials("ada")).is_origins(200, "/page of ada");
         let hers = origin.last("/page").connection;
         // Ada's connection waits for its next request now, and another crawler asks.
         for path in ["/one", "/two"] {
@@ -87,8 +82,7 @@ fn a_login_serves_no_other_crawler_connection() {
         ada.get("/again", "").is_origins(200, "/again of ada");
         assert_eq!(origin.last("/again").connection, hers);
         let mut bob = Visitor::new(&gate, &origin);
-        bob.get("/page", &credentials("bob"))
-            .is_origins(200, "/page of bob");
+        bob.get("/page", &credentials("bob")).is_origins(200, "/page of bob");
         ada.get("/still", "").is_origins(200, "/still of ada");
         bob.get("/still", "").is_origins(200, "/still of bob");
         has!(gate.record_of(&origin.url("/again")), {"verdict": "allow", "status": 200});
@@ -134,10 +128,7 @@ fn a_connection_without_logins_is_shared_as_before() {
     assert_eq!(gate.get(&origin.url("/basic")).status, 401);
     gate.record_of(&origin.url("/basic"));
     gate.passes(&origin.url("/page"));
-    assert_eq!(
-        origin.last("/basic").connection,
-        origin.last("/page").connection
-    );
+    assert_eq!(origin.last("/basic").connection, origin.last("/page").connection);
 }
 
 #[test]
@@ -145,20 +136,15 @@ fn the_two_connections_of_a_login_end_together() {
     let gate = CrawlgateProcess::start();
     let origin = LoginOrigin::start("http", NEGOTIATE);
     let mut ada = Visitor::new(&gate, &origin);
-    ada.get("/page", &credentials("ada"))
-        .is_origins(200, "/page of ada");
+    ada.get("/page", &credentials("ada")).is_origins(200, "/page of ada");
     origin.wait_ended(1);
     drop(ada);
     // That of robots.txt, and Ada's.
     origin.wait_ended(2);
     let mut bob = Visitor::new(&gate, &origin);
-    bob.get("/ended", &credentials("bob"))
-        .is_origins(200, "/ended of bob");
+    bob.get("/ended", &credentials("bob")).is_origins(200, "/ended of bob");
     origin.wait_ended(3);
-    assert!(
-        bob.wire.is_closed(),
-        "the crawler logs in again on a new one"
-    );
+    assert!(bob.wire.is_closed(), "the crawler logs in again on a new one");
     let mut eve = Visitor::new(&gate, &origin);
     let last = eve.get("/last", &credentials("eve"));
     last.is_origins(200, "the last page");
@@ -173,19 +159,11 @@ fn a_handshake_is_not_continued_on_another_connection() {
     let mut ada = Visitor::new(&gate, &origin);
     assert_eq!(ada.get("/", "").status, 401);
     let challenge = ada.get("/", &type_1());
-    assert!(
-        challenge
-            .field("www-authenticate")
-            .unwrap()
-            .starts_with("NTLM ")
-    );
+    assert!(challenge.field("www-authenticate").unwrap().starts_with("NTLM "));
     ada.get("/lost", &type_1()).is(502);
     let legs = origin.asked();
     assert_eq!(legs.iter().filter(|one| one.path == "/lost").count(), 1);
-    assert!(
-        legs.iter().all(|one| one.connection == legs[0].connection),
-        "{legs:?}"
-    );
+    assert!(legs.iter().all(|one| one.connection == legs[0].connection), "{legs:?}");
     assert!(ada.wire.is_closed());
     has!(gate.record_of(&origin.url("/lost")), {"error": "connection_terminated"});
 }
@@ -195,8 +173,7 @@ fn a_body_goes_by_the_connection_of_its_login_as_the_last_request() {
     let gate = CrawlgateProcess::start();
     let origin = LoginOrigin::start("http", NEGOTIATE);
     let mut ada = Visitor::new(&gate, &origin);
-    ada.get("/page", &credentials("ada"))
-        .is_origins(200, "/page of ada");
+    ada.get("/page", &credentials("ada")).is_origins(200, "/page of ada");
     let form = ada.request("POST", "/form", "Content-Length: 4\r\n\r\nform");
     let answer = ada.wire.exchange(form);
     answer.is_origins(200, "/form of ada");
@@ -213,15 +190,11 @@ fn a_websocket_begins_on_the_connection_of_its_login() {
     let gate = CrawlgateProcess::start();
     let origin = LoginOrigin::start("https", NEGOTIATE);
     let mut ada = Visitor::new(&gate, &origin);
-    ada.get("/page", &credentials("ada"))
-        .is_origins(200, "/page of ada");
+    ada.get("/page", &credentials("ada")).is_origins(200, "/page of ada");
     let handshake = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                      Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     assert_eq!(ada.get("/socket", handshake).status, 101);
-    assert_eq!(
-        origin.last("/socket").connection,
-        origin.last("/page").connection
-    );
+    assert_eq!(origin.last("/socket").connection, origin.last("/page").connection);
     let mut other = Visitor::new(&gate, &origin);
     assert_eq!(other.get("/socket", handshake).status, 401);
 }
@@ -235,28 +208,20 @@ fn the_streams_of_one_crawler_take_turns_on_the_connection_of_its_login() {
     let login = |user: &str, path: &str| {
         let mut request: Request<()> = http2::get(&origin.url(path));
         let value = credentials(user).replace("Authorization: ", "");
-        request
-            .headers_mut()
-            .insert("authorization", value.trim().parse().unwrap());
+        request.headers_mut().insert("authorization", value.trim().parse().unwrap());
         request
     };
     assert_eq!(ada.get(&origin.url("/")).status, 401);
-    ada.exchange(login("ada", "/page"))
-        .is_origins(200, "/page of ada");
-    bob.exchange(login("bob", "/page"))
-        .is_origins(200, "/page of bob");
+    ada.exchange(login("ada", "/page")).is_origins(200, "/page of ada");
+    bob.exchange(login("bob", "/page")).is_origins(200, "/page of bob");
     let streams: Vec<_> = (0..20)
-        .map(|number| {
-            ada.begin(http2::get(&origin.url(&format!("/{number}"))), true)
-                .unwrap()
-        })
+        .map(|number| ada.begin(http2::get(&origin.url(&format!("/{number}"))), true).unwrap())
         .collect();
     for (number, pending) in streams.into_iter().enumerate() {
         let answer = ada.answer(pending).unwrap();
         assert_eq!(answer.text(), format!("/{number} of ada"));
     }
-    bob.get(&origin.url("/still"))
-        .is_origins(200, "/still of bob");
+    bob.get(&origin.url("/still")).is_origins(200, "/still of bob");
     let mut other = gate.intercept_http2(&origin.authority(), "site.test");
     assert_eq!(other.get(&origin.url("/other")).status, 401);
 }
@@ -271,8 +236,7 @@ fn an_http2_origin_that_offers_such_a_login_is_asked_by_http1_for_it() {
         });
     let mut ada = gate.intercept(&origin.authority(), "site.test");
     assert_eq!(ada.get_inside(&origin.authority(), "/").status, 401);
-    ada.get_inside(&origin.authority(), "/page")
-        .is_origins(200, "adas.");
+    ada.get_inside(&origin.authority(), "/page").is_origins(200, "adas.");
     assert_eq!(origin.last("/page").version, "1.1");
     // No other crawler connection is told to.
     gate.passes(&origin.url("/other"));
@@ -292,17 +256,10 @@ fn an_http2_origin_that_offers_such_a_login_is_asked_by_http1_for_it() {
 #[test]
 fn a_crawler_is_told_that_logins_last_as_long_as_its_connection() {
     let gate = CrawlgateProcess::start();
-    for (scheme, expected) in [
-        ("http", Some("Session-Based-Authentication")),
-        ("https", None),
-    ] {
+    for (scheme, expected) in [("http", Some("Session-Based-Authentication")), ("https", None)] {
         let origin = LoginOrigin::start(scheme, NEGOTIATE);
         let answer = Visitor::new(&gate, &origin).get("/", "");
-        assert_eq!(
-            answer.field("proxy-support").as_deref(),
-            expected,
-            "{answer:?}"
-        );
+        assert_eq!(answer.field("proxy-support").as_deref(), expected, "{answer:?}");
         let option = expected.map(|_| "Proxy-Support");
         assert_eq!(answer.field("connection").as_deref(), option);
     }
@@ -313,10 +270,7 @@ fn eight_users_of_curl_log_in_with_ntlm_at_once() {
     let version = Command::new("curl").arg("--version").output();
     let features = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
     if !features.is_ok_and(|features| features.contains("NTLM")) {
-        assert!(
-            std::env::var_os("CRAWLGATE_REQUIRE_CLIENTS").is_none(),
-            "no curl with NTLM"
-        );
+        assert!(std::env::var_os("CRAWLGATE_REQUIRE_CLIENTS").is_none(), "no curl with NTLM");
         eprintln!("skipped: no curl with NTLM");
         return;
     }
@@ -351,10 +305,7 @@ fn eight_users_of_curl_log_in_with_ntlm_at_once() {
         for one in &asked {
             let number = one.path.split('/').nth(1).unwrap();
             let expected = format!("user{number}");
-            assert!(
-                one.user.as_ref().is_none_or(|user| *user == expected),
-                "{one:?}"
-            );
+            assert!(one.user.as_ref().is_none_or(|user| *user == expected), "{one:?}");
         }
         assert!(asked.iter().any(|one| one.has_credentials));
     }

@@ -36,10 +36,9 @@ fn a_loop_ends(via: bool) {
     thread::spawn(move || {
         for stream in door.incoming().flatten() {
             let onward = TcpStream::connect(target).unwrap();
-            for (mut from, mut to) in [
-                (stream.try_clone().unwrap(), onward.try_clone().unwrap()),
-                (onward, stream),
-            ] {
+            for (mut from, mut to) in
+                [(stream.try_clone().unwrap(), onward.try_clone().unwrap()), (onward, stream)]
+            {
                 thread::spawn(move || {
                     // If one side ends, both end.
                     let _ = std::io::copy(&mut from, &mut to);
@@ -55,9 +54,7 @@ fn a_loop_ends(via: bool) {
         let looped = |record: &&Value| record["error"] == "proxy_loop_detected";
         records.iter().filter(looped).count()
     };
-    wait_until("one instance to detect the loop", || {
-        loops(&first) + loops(&second) > 0
-    });
+    wait_until("one instance to detect the loop", || loops(&first) + loops(&second) > 0);
     let connections = |gate: &CrawlgateProcess| gate.records().len();
     assert!(
         connections(&first) + connections(&second) < 10,

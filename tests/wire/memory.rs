@@ -179,11 +179,9 @@ fn the_process_reports_its_status() {
     socket.read_to_string(&mut answer).unwrap();
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     let answer: Value = serde_json::from_str(body).unwrap_or_else(|why| panic!("{why}: {answer}"));
-    for (key, expected) in [
-        ("pid", Value::from(gate.id())),
-        ("mode", "enforce".into()),
-        ("origins", 1.into()),
-    ] {
+    for (key, expected) in
+        [("pid", Value::from(gate.id())), ("mode", "enforce".into()), ("origins", 1.into())]
+    {
         assert_eq!(answer[key], expected, "{key}: {answer}");
     }
 }
@@ -205,9 +203,7 @@ fn a_store_that_cannot_be_opened_stops_the_start_and_says_what_to_do() {
     fs::write(setup.dir().join("file"), "no folder").unwrap();
     setup.set("store", "path", "\"file/crawlgate.db\"");
     for command in [&["serve"][..], &["run", "--", "true"]] {
-        let [subcommand, words @ ..] = command else {
-            unreachable!()
-        };
+        let [subcommand, words @ ..] = command else { unreachable!() };
         let output = setup.command(subcommand).args(words).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{said}");

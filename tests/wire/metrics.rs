@@ -27,9 +27,7 @@ fn scrape(gate: &CrawlgateProcess, accept: &str) -> Response {
     let (address, _) = rest.split_once('/').unwrap();
     let address: SocketAddr = address.parse().unwrap();
     let mut wire = Wire::connect(address);
-    wire.exchange(format!(
-        "GET /metrics HTTP/1.1\r\nHost: {address}\r\n{accept}\r\n"
-    ))
+    wire.exchange(format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n{accept}\r\n"))
 }
 
 /// The value of each sample.
@@ -71,28 +69,21 @@ fn read(text: &str) -> Samples {
 fn samples(gate: &CrawlgateProcess) -> Samples {
     let response = scrape(gate, "");
     assert_eq!(response.status, 200, "{}", response.text());
-    response.field_is(
-        "content-type",
-        Some("text/plain; version=0.0.4; charset=utf-8"),
-    );
+    response.field_is("content-type", Some("text/plain; version=0.0.4; charset=utf-8"));
     read(&response.text())
 }
 
 /// Waits until a series has a value.
 #[track_caller]
 pub(crate) fn wait(gate: &CrawlgateProcess, series: &str, value: f64) {
-    wait_until(&format!("{series} to be {value}"), || {
-        samples(gate).get(series) == Some(&value)
-    });
+    wait_until(&format!("{series} to be {value}"), || samples(gate).get(series) == Some(&value));
 }
 
 /// Waits until a series has this value or a higher one.
 #[track_caller]
 pub(crate) fn wait_least(gate: &CrawlgateProcess, series: &str, value: f64) {
     wait_until(&format!("{series} to be {value} or more"), || {
-        samples(gate)
-            .get(series)
-            .is_some_and(|found| *found >= value)
+        samples(gate).get(series).is_some_and(|found| *found >= value)
     });
 }
 
@@ -117,8 +108,7 @@ fn busy() -> (CrawlgateProcess, Origin, Origin) {
     let https = Origin::https().robots(RULES).on("/page", [Reply::ok("x")]);
     gate.get(&http.url("/page")).is_origins(200, "twelve bytes");
     gate.denies(&http.url("/private/x"));
-    gate.get(&https.url_as("site.test", "/page"))
-        .is_origins(200, "x");
+    gate.get(&https.url_as("site.test", "/page")).is_origins(200, "x");
     (gate, http, https)
 }
 
@@ -174,10 +164,8 @@ fn the_counts_match_the_traffic() {
 fn the_build_is_a_sample() {
     let gate = watched(|_| ());
     let samples = samples(&gate);
-    let builds: Vec<&String> = samples
-        .keys()
-        .filter(|series| series.starts_with("crawlgate_build_info{"))
-        .collect();
+    let builds: Vec<&String> =
+        samples.keys().filter(|series| series.starts_with("crawlgate_build_info{")).collect();
     let [build] = builds[..] else {
         panic!("{builds:?}");
     };
@@ -209,12 +197,8 @@ fn open_connections_are_counted_until_they_close() {
 fn a_request_is_held_while_its_robots_txt_is_fetched_and_that_is_not_added_latency() {
     let latch = crate::support::Latch::new();
     let gate = watched(|_| ());
-    let slow = Reply::silent()
-        .wait(&latch)
-        .send("HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n");
-    let origin = Origin::http()
-        .on("/robots.txt", [slow])
-        .on("/page", [Reply::ok("a page")]);
+    let slow = Reply::silent().wait(&latch).send("HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n");
+    let origin = Origin::http().on("/robots.txt", [slow]).on("/page", [Reply::ok("a page")]);
     let mut wire = gate.sends("GET", &origin.url("/page"), "\r\n");
     latch.arrivals(1);
     wait(&gate, "crawlgate_held_requests", 1.0);
@@ -248,10 +232,7 @@ fn no_series_comes_from_input_of_clients() {
 #[test]
 fn the_format_is_the_requested_one() {
     let (gate, _http, _https) = busy();
-    let open = scrape(
-        &gate,
-        "Accept: application/openmetrics-text;version=1.0.0\r\n",
-    );
+    let open = scrape(&gate, "Accept: application/openmetrics-text;version=1.0.0\r\n");
     open.field_is(
         "content-type",
         Some("application/openmetrics-text; version=1.0.0; charset=utf-8"),
@@ -261,12 +242,8 @@ fn the_format_is_the_requested_one() {
     let protobuf = scrape(&gate, accept);
     let content_type = protobuf.field("content-type").unwrap();
     assert!(content_type.starts_with("application/vnd.google.protobuf"));
-    let found = |name: &str| {
-        protobuf
-            .body
-            .windows(name.len())
-            .any(|window| window == name.as_bytes())
-    };
+    let found =
+        |name: &str| protobuf.body.windows(name.len()).any(|window| window == name.as_bytes());
     assert!(found("crawlgate_added_latency_seconds"));
 }
 
@@ -288,10 +265,8 @@ fn the_dashboard_and_the_alerts_know_only_what_is_counted() {
         let member = watched(|setup| super::fleet::member(setup, &link, "a1"));
         labelled.extend(samples(&member).into_keys());
     }
-    let shown: BTreeSet<String> = labelled
-        .iter()
-        .map(|series| series.split('{').next().unwrap().to_owned())
-        .collect();
+    let shown: BTreeSet<String> =
+        labelled.iter().map(|series| series.split('{').next().unwrap().to_owned()).collect();
     let root = env!("CARGO_MANIFEST_DIR");
     for file in ["docs/grafana-dashboard.json", "docs/alerts.yml"] {
         let text = std::fs::read_to_string(format!("{root}/{file}")).unwrap();
@@ -300,10 +275,7 @@ fn the_dashboard_and_the_alerts_know_only_what_is_counted() {
         used.retain(|name| engine.is_some() || !name.starts_with("crawlgate_fleet_"));
         assert!(used.len() > 5, "{file}: {used:?}");
         for name in &used {
-            assert!(
-                shown.contains(name),
-                "{file} asks for {name}, which no series has"
-            );
+            assert!(shown.contains(name), "{file} asks for {name}, which no series has");
         }
         // Label values in queries exist, too: crawlgate_x{label="value"}.
         for word in text.split("crawlgate_").skip(1) {
@@ -341,10 +313,7 @@ fn the_dashboard_and_the_alerts_know_only_what_is_counted() {
 /// Tells whether a program is installed; fails the test if it must be and is not.
 fn is_there(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
+    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
     let found = command.status().is_ok_and(|status| status.success());
     if !found {
         let required = std::env::var("CRAWLGATE_REQUIRE_CLIENTS").is_ok_and(|value| value == "1");

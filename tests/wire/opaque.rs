@@ -11,18 +11,15 @@ fn tunnelling() -> CrawlgateProcess {
 #[test]
 fn an_opaque_tunnel_is_for_origins_that_disallow_nothing() {
     let gate = tunnelling();
-    for origin in [
-        Origin::https(),
-        Origin::https().robots("User-agent: *\nAllow: /\nDisallow:\n"),
-    ] {
+    for origin in [Origin::https(), Origin::https().robots("User-agent: *\nAllow: /\nDisallow:\n")]
+    {
         let authority = format!("bank.test:{}", origin.port());
         let mut wire = gate.tunnels(&authority).tls("bank.test", origin_ca_pem());
         wire.passes_inside(&authority, "/inside");
         drop(wire);
         let port = origin.port();
-        let record = gate.record("the tunnel", |record| {
-            record["via"] == "tunnel" && record["port"] == port
-        });
+        let record =
+            gate.record("the tunnel", |record| record["via"] == "tunnel" && record["port"] == port);
         has!(record, {"verdict": "allow", "method": "CONNECT"});
         assert!(
             record["bytes_out"].as_u64().unwrap() > 0 && record["bytes_in"].as_u64().unwrap() > 0,
@@ -50,20 +47,12 @@ fn an_opaque_tunnel_is_refused_where_one_rule_disallows_anything_or_nothing_is_k
         assert_eq!(answer.problem()["reason"], reason, "{case}: {answer:?}");
         has!(gate.refused(&answer, status, reason), {"via": "tunnel"});
         wire.send("GET /robots.txt HTTP/1.1\r\nHost: x\r\n\r\n");
-        assert!(
-            wire.is_closed(),
-            "{case}: a refused CONNECT closes the connection"
-        );
+        assert!(wire.is_closed(), "{case}: a refused CONNECT closes the connection");
         assert_eq!(origin.seen_but_robots(), [""; 0], "{case}");
     }
     let named = Origin::https().robots("User-agent: OtherBot\nDisallow: /\n");
-    let answer = gate
-        .connect()
-        .tunnel(&format!("bank.test:{}", named.port()));
-    assert_eq!(
-        answer.status, 200,
-        "the rules of others do not matter: {answer:?}"
-    );
+    let answer = gate.connect().tunnel(&format!("bank.test:{}", named.port()));
+    assert_eq!(answer.status, 200, "the rules of others do not matter: {answer:?}");
 }
 
 #[test]
@@ -78,12 +67,10 @@ fn an_open_tunnel_ends_when_it_would_be_denied() {
     let elsewhere = format!("bank.test:{}", other.port());
     assert_eq!(bystander.tunnel(&elsewhere).status, 200);
     let mut bystander = bystander.tls("bank.test", origin_ca_pem());
-    gate.setup
-        .overrides(&format!("https://{authority}"), "/x", "deny");
+    gate.setup.overrides(&format!("https://{authority}"), "/x", "deny");
     let port = origin.port();
-    let record = gate.record("the tunnel's end", |record| {
-        record["via"] == "tunnel" && record["port"] == port
-    });
+    let record = gate
+        .record("the tunnel's end", |record| record["via"] == "tunnel" && record["port"] == port);
     assert_eq!(record["error"], "http_request_denied", "{record}");
     bystander.passes_inside(&elsewhere, "/inside");
     drop(wire);
@@ -112,9 +99,8 @@ fn an_opaque_tunnel_carries_tls_for_its_host_and_nothing_else() {
             None => assert!(wire.send(plain).is_closed(), "{case}"),
         }
         let port = origin.port();
-        let record = gate.record(case, |record| {
-            record["via"] == "tunnel" && record["port"] == port
-        });
+        let record =
+            gate.record(case, |record| record["via"] == "tunnel" && record["port"] == port);
         has!(record, {
             "verdict": "deny", "reason": reason, "error": error, "opaque": true,
         }, "{case}");
@@ -169,8 +155,7 @@ pub(crate) fn upgrade(target: &str, host: &str) -> String {
 #[track_caller]
 pub(crate) fn websocket(gate: &CrawlgateProcess, origin: &Origin) -> Wire {
     let mut wire = gate.connect();
-    wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()))
-        .is(101);
+    wire.exchange(upgrade(&origin.url("/socket"), &origin.authority())).is(101);
     wire
 }
 
@@ -178,9 +163,7 @@ pub(crate) fn websocket(gate: &CrawlgateProcess, origin: &Origin) -> Wire {
 fn a_websocket_is_judged_then_relayed() {
     let gate = CrawlgateProcess::start();
     for origin in [Origin::http(), Origin::https()] {
-        let origin = origin
-            .robots(RULES)
-            .on("/socket", [Reply::raw(SWITCH).echo()]);
+        let origin = origin.robots(RULES).on("/socket", [Reply::raw(SWITCH).echo()]);
         let host = origin.authority();
         let ask = |path: &str| -> (Wire, _) {
             let (mut wire, target) = gate.open(&origin.url(path));
@@ -195,18 +178,9 @@ fn a_websocket_is_judged_then_relayed() {
         answer.field_is("sec-websocket-accept", Some("x"));
         let seen = origin.last("/socket").head;
         seen.field_is("upgrade", Some("websocket"));
-        assert!(
-            seen.field("connection")
-                .unwrap()
-                .to_ascii_lowercase()
-                .contains("upgrade")
-        );
+        assert!(seen.field("connection").unwrap().to_ascii_lowercase().contains("upgrade"));
         // Text in the form of a request is not a request inside.
-        for message in [
-            &b"\x81\x05hello"[..],
-            b"GET /private HTTP/1.1\r\n\r\n",
-            &[0; 100_000],
-        ] {
+        for message in [&b"\x81\x05hello"[..], b"GET /private HTTP/1.1\r\n\r\n", &[0; 100_000]] {
             wire.send(message);
             assert_eq!(wire.read(message.len()), message);
         }
@@ -284,10 +258,7 @@ fn until_the_origin_switches_what_follows_is_a_request() {
     let mut wire = gate.connect();
     let answer = wire.get(&origin.url("/socket"));
     assert!(answer.status == 502 && answer.is_ours(), "{answer:?}");
-    assert_eq!(
-        origin.seen_but_robots(),
-        ["GET /page", "GET /socket", "GET /socket"]
-    );
+    assert_eq!(origin.seen_but_robots(), ["GET /page", "GET /socket", "GET /socket"]);
 }
 
 #[test]
@@ -297,8 +268,7 @@ fn a_websocket_opens_on_a_connection_that_has_carried_requests() {
     let mut wire = gate.connect();
     wire.passes(&origin.url("/page"));
     gate.denied(&wire.get(&origin.url("/private")));
-    wire.exchange(upgrade(&origin.url("/socket"), &origin.authority()))
-        .is(101);
+    wire.exchange(upgrade(&origin.url("/socket"), &origin.authority())).is(101);
     let message = b"\x81\x05he\nlo";
     wire.send(message);
     assert_eq!(wire.read(message.len()), message);
@@ -323,10 +293,7 @@ fn only_a_get_without_a_body_may_switch_and_only_to_websocket() {
         let url = origin.url("/socket");
         let mut wire = gate.sends(method, &url, &format!("{fields}\r\n{sent}"));
         let answer = wire.response(method);
-        assert!(
-            answer.status == 502 && answer.is_ours(),
-            "{method} {fields}: {answer:?}"
-        );
+        assert!(answer.status == 502 && answer.is_ours(), "{method} {fields}: {answer:?}");
         let head = origin.last("/socket").head;
         assert_eq!(
             head.field("upgrade").is_some(),

@@ -10,10 +10,7 @@ use crate::support::{CrawlgateProcess, Latch, Origin, RULES, Reply};
 fn a_fetch_that_failed_while_the_process_was_stopped_is_begun_anew() {
     let gate = CrawlgateProcess::with(|setup| setup.set("robots", "first_byte_timeout", "\"2s\""));
     let latch = Latch::new();
-    let origin = Origin::http().on(
-        "/robots.txt",
-        [Reply::silent().wait(&latch), Reply::ok(RULES)],
-    );
+    let origin = Origin::http().on("/robots.txt", [Reply::silent().wait(&latch), Reply::ok(RULES)]);
     let mut wire = gate.asks(&origin.url("/private"));
     latch.arrivals(1);
     gate.signal(Signal::STOP);
@@ -45,23 +42,13 @@ fn failures_while_no_origin_is_reached_are_no_origins() {
         assert_eq!(outage["cause"], "refused", "{record}");
         outage["last_failure"].is_string()
     };
-    let counted: Vec<bool> = dead
-        .iter()
-        .map(|origin| last_failure(origin, "/a"))
-        .collect();
-    assert_eq!(
-        counted,
-        [true, true, false, false],
-        "three that fail are the gate's own outage"
-    );
+    let counted: Vec<bool> = dead.iter().map(|origin| last_failure(origin, "/a")).collect();
+    assert_eq!(counted, [true, true, false, false], "three that fail are the gate's own outage");
     let alive = Origin::with_rules(RULES);
     gate.denies(&alive.url("/private"));
     let fifth = Origin::http();
     fifth.stop();
-    assert!(
-        last_failure(&fifth, "/b"),
-        "one is reached: this one's failure is its own"
-    );
+    assert!(last_failure(&fifth, "/b"), "one is reached: this one's failure is its own");
     // An answered page shows as well that the network works; it needs no new robots.txt.
     for origin in &dead {
         let other = origin.url_as("other.test", "/c");

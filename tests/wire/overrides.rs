@@ -18,9 +18,7 @@ fn override_(setup: &Setup, words: &[&str]) -> Output {
 #[track_caller]
 fn add(setup: &Setup, origin: &str, pattern: &str, action: &str) -> String {
     let said = setup.overrides(origin, pattern, action);
-    let number = said
-        .strip_prefix("override ")
-        .and_then(|rest| rest.split(':').next());
+    let number = said.strip_prefix("override ").and_then(|rest| rest.split(':').next());
     number.unwrap_or_else(|| panic!("{said}")).to_owned()
 }
 
@@ -65,17 +63,12 @@ fn an_override_decides_before_robots_txt_which_is_not_fetched_for_it() {
         let allow = add(&gate.setup, &named, "/private/press", "allow");
         let url = origin.url("/open");
         // The running process adopts the override without a signal.
-        wait_until("the override", || {
-            gate.get(&url).problem()["reason"] == "operator_deny"
-        });
+        wait_until("the override", || gate.get(&url).problem()["reason"] == "operator_deny");
         let before = origin.seen_but_robots().len();
         let fetches = origin.robots_fetches();
         let record = denied(&gate, &gate.get(&url), &deny);
         has!(record, {"override.origin": named, "override.pattern": "/open"});
-        assert!(
-            record["decided_at"].as_str().unwrap().ends_with('Z'),
-            "{record}"
-        );
+        assert!(record["decided_at"].as_str().unwrap().ends_with('Z'), "{record}");
         assert_eq!(origin.robots_fetches(), fetches, "it asked for robots.txt");
         assert_eq!(origin.seen_but_robots().len(), before, "it was forwarded");
 
@@ -100,10 +93,7 @@ fn an_unreachable_robots_txt_does_not_delay_a_page_that_an_override_allows() {
     let record = gate.record_of(&url);
     let outage = &record["robots"]["unreachable"];
     has!(outage, {"cause": "status_503", "answers": true, "attempts": 1}, "{record}");
-    assert!(
-        outage["since"].is_string() && outage["next_attempt"].is_string(),
-        "{record}"
-    );
+    assert!(outage["since"].is_string() && outage["next_attempt"].is_string(), "{record}");
     assert!(record["robots"]["fresh_until"].is_null(), "{record}");
     let named = origin_of(&origin);
     gate.reload(|setup| {
@@ -112,9 +102,7 @@ fn an_unreachable_robots_txt_does_not_delay_a_page_that_an_override_allows() {
     });
     gate.get(&url).is_origins(200, "page /press/x");
     gate.unreachable(&gate.get(&origin.url("/x")));
-    let record = gate.record("the allowance", |record| {
-        record["reason"] == "operator_allow"
-    });
+    let record = gate.record("the allowance", |record| record["reason"] == "operator_allow");
     has!(record, {"override.id": "config-1", "override.until": null});
     // The list shows it, and a removal does not change the configuration.
     let listed = text(&override_(&gate.setup, &["list"]).stdout);
@@ -173,10 +161,7 @@ fn a_denied_page_is_never_forwarded_under_any_robots_txt_or_request() {
     }
     for record in gate.records() {
         let reason = record["reason"].as_str().unwrap();
-        assert!(
-            ["operator_deny", "robots_txt"].contains(&reason),
-            "{record}"
-        );
+        assert!(["operator_deny", "robots_txt"].contains(&reason), "{record}");
     }
 }
 
@@ -209,9 +194,7 @@ fn a_removed_or_invalid_override_does_not_hold() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(""));
     let (named, url) = (origin_of(&origin), origin.url("/x"));
     let number = add(&gate.setup, &named, "/", "deny");
-    wait_until("the override", || {
-        gate.get(&url).problem()["reason"] == "operator_deny"
-    });
+    wait_until("the override", || gate.get(&url).problem()["reason"] == "operator_deny");
     // `check`, which sends nothing, reads the overrides, too.
     let check = |format: &[&str]| {
         let output = gate.setup.command("check").arg(&url).args(format).output();
@@ -260,9 +243,7 @@ fn a_removed_or_invalid_override_does_not_hold() {
 #[test]
 fn an_override_decides_about_a_redirect_of_robots_txt() {
     let gate = CrawlgateProcess::start();
-    let keeper = Origin::http()
-        .robots(RULES)
-        .on("/kept/robots.txt", [Reply::ok(RULES)]);
+    let keeper = Origin::http().robots(RULES).on("/kept/robots.txt", [Reply::ok(RULES)]);
     add(&gate.setup, &origin_of(&keeper), "/kept/", "deny");
     wait_until("the override", || {
         gate.get(&keeper.url("/kept/x")).problem()["reason"] == "operator_deny"
@@ -273,8 +254,5 @@ fn an_override_decides_about_a_redirect_of_robots_txt() {
     has!(record, {"robots.unreachable.cause": "denied_hop"});
     assert_eq!(site.seen_but_robots(), [""; 0]);
     let seen = keeper.seen_but_robots();
-    assert!(
-        !seen.contains(&"GET /kept/robots.txt".to_owned()),
-        "{seen:?}"
-    );
+    assert!(!seen.contains(&"GET /kept/robots.txt".to_owned()), "{seen:?}");
 }

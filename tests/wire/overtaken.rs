@@ -54,10 +54,8 @@ fn what_is_forbidden_while_robots_txt_is_fetched_does_not_go_out() {
 fn an_override_that_allows_during_the_fetch_of_robots_txt_lets_the_request_out() {
     let (mut gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", RULES.len());
-    let origin = Origin::http().on(
-        "/robots.txt",
-        [Reply::silent().wait(&latch).send(head).send(RULES)],
-    );
+    let origin =
+        Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(head).send(RULES)]);
     let url = origin.url("/private/x");
     let mut wire = gate.asks(&url);
     latch.arrivals(1);
@@ -158,9 +156,7 @@ fn what_is_forbidden_after_its_connection_was_lost_is_not_sent_again() {
         let mut gate = CrawlgateProcess::with(|setup| setup.tables(NEAR));
         let latch = Latch::new();
         let cut = Reply::silent().wait(&latch).cut();
-        let origin = Origin::http()
-            .robots(OTHERS)
-            .on("/2", [cut, Reply::ok("page /2")]);
+        let origin = Origin::http().robots(OTHERS).on("/2", [cut, Reply::ok("page /2")]);
         gate.passes(&origin.url("/1"));
         rest(&gate, &origin);
         let mut wire = gate.asks(&origin.url("/2"));
@@ -177,9 +173,7 @@ fn what_is_forbidden_after_its_connection_was_lost_is_not_sent_again() {
 fn a_robots_txt_that_lands_before_a_request_is_sent_again_counts() {
     let (gate, latch) = (CrawlgateProcess::start(), Latch::new());
     let lost = Reply::silent().wait(&latch).cut();
-    let origin = Origin::http()
-        .robots(RULES)
-        .on("/2", [lost, Reply::ok("page /2")]);
+    let origin = Origin::http().robots(RULES).on("/2", [lost, Reply::ok("page /2")]);
     gate.passes(&origin.url("/1"));
     rest(&gate, &origin);
     let mut wire = gate.asks(&origin.url("/2"));
@@ -269,10 +263,8 @@ fn what_is_forbidden_before_its_transfer_is_not_transferred() {
     ];
     for (path, status, reason) in cases {
         let mut gate = CrawlgateProcess::start();
-        let server = FtpServer::with_rules(RULES)
-            .file("open", "x")
-            .file("later", "y")
-            .file("pub/z", "z");
+        let server =
+            FtpServer::with_rules(RULES).file("open", "x").file("later", "y").file("pub/z", "z");
         gate.get(&server.url("/open")).is_origins(200, "x");
         let latch = Latch::new();
         let server = server.on("EPSV", Act::Wait(latch.clone()));
@@ -290,9 +282,6 @@ fn what_is_forbidden_before_its_transfer_is_not_transferred() {
         has!(gate.record_of(&url), {"reason": reason, "status": status}, "{path}");
         let transfers = ["RETR later", "MLSD", "LIST"];
         let seen = server.seen();
-        assert!(
-            !seen.iter().any(|line| transfers.contains(&line.as_str())),
-            "{path}: {seen:?}"
-        );
+        assert!(!seen.iter().any(|line| transfers.contains(&line.as_str())), "{path}: {seen:?}");
     }
 }

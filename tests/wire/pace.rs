@@ -64,8 +64,7 @@ fn a_crawl_delay_is_kept_if_honoured_and_otherwise_only_recorded() {
         // The turns count from the first request, that for robots.txt: an answer may be read late, and a record may come later.
         let began = Instant::now();
         for (turns, path) in [(1, "/1"), (2, "/2")] {
-            gate.get(&origin.url(path))
-                .is_origins(200, &format!("page {path}"));
+            gate.get(&origin.url(path)).is_origins(200, &format!("page {path}"));
             // To a tick of the clock.
             let least = Duration::from_millis(turns * waits);
             let least = least.saturating_sub(Duration::from_millis(60));
@@ -121,9 +120,8 @@ fn no_more_requests_are_in_progress_at_an_origin_than_allowed() {
         setup.set("pace", "max_hold", "\"200ms\"");
     });
     let latch = Latch::new();
-    let slow = Reply::silent()
-        .wait(&latch)
-        .send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow");
+    let slow =
+        Reply::silent().wait(&latch).send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow");
     let origin = Origin::with_rules(RULES).on("/slow", [slow]);
     let url = origin.url("/slow");
     thread::scope(|scope| {
@@ -188,20 +186,13 @@ pub(crate) fn held_and_broken_off(gate: &CrawlgateProcess, origin: &Origin, reas
     let before = gate.records().len();
     let is_new = |record: &Value| {
         let records = gate.records();
-        records
-            .iter()
-            .skip(before)
-            .any(|new| new["id"] == record["id"])
+        records.iter().skip(before).any(|new| new["id"] == record["id"])
     };
     let wires = ["/held/1", "/held/2"].map(|path| gate.asks(&origin.url(path)));
     // There was no room for one request, so the other is held.
-    gate.record("one refused", |record| {
-        record["reason"] == reason && is_new(record)
-    });
+    gate.record("one refused", |record| record["reason"] == reason && is_new(record));
     drop(wires);
-    gate.record("one broken off", |record| {
-        record["error"] == "client_closed" && is_new(record)
-    })
+    gate.record("one broken off", |record| record["error"] == "client_closed" && is_new(record))
 }
 
 #[test]
@@ -233,10 +224,6 @@ fn a_repeated_request_waits_for_another_turn() {
     // By now the connection has been idle for long.
     gate.passes(&origin.url("/2"));
     // The turns count from the request for robots.txt: one for the first page, one for the second, and one for its repetition.
-    assert!(
-        began.elapsed() >= Duration::from_millis(1_440),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() >= Duration::from_millis(1_440), "{:?}", began.elapsed());
     assert_eq!(origin.seen_but_robots(), ["GET /1", "GET /2", "GET /2"]);
 }

@@ -137,11 +137,7 @@ fn a_body_that_its_server_takes_for_a_request_is_none() {
         assert_eq!(lines.iter().find(is_smuggled), None, "{lines:?}");
         // One line for each request: two a round, the robots.txt and the last.
         let asked = lines.iter().filter(|line| line.starts_with("GET /page"));
-        assert_eq!(
-            asked.count(),
-            if is_told_apart { 10 } else { 5 },
-            "{lines:?}"
-        );
+        assert_eq!(asked.count(), if is_told_apart { 10 } else { 5 }, "{lines:?}");
         gate.denied(&gate.request("GET", &url("/private"), &login("b")));
         let records = gate.records();
         let pages = records.iter().filter(|one| one["url"] == *url("/page"));
@@ -255,11 +251,7 @@ fn clients_share_no_connection() {
     assert_ne!(a, b);
     assert_eq!((asks("a", "/3"), asks("b", "/4")), (a, b));
     assert_eq!((asks("b", "/5"), asks("a", "/6")), (b, a));
-    assert_eq!(
-        origin.connections(),
-        4,
-        "two connections for pages, two for robots.txt"
-    );
+    assert_eq!(origin.connections(), 4, "two connections for pages, two for robots.txt");
 }
 
 #[test]
@@ -285,11 +277,7 @@ fn octets_that_were_not_asked_for_answer_nothing() {
             let first = gate.request(method, &origin.url(path), "");
             assert!(first.status < 400, "{case}: {first:?}");
             gate.passes(&origin.url("/next"));
-            assert_ne!(
-                connection_of(&origin, "/next"),
-                connection_of(&origin, path),
-                "{case}"
-            );
+            assert_ne!(connection_of(&origin, "/next"), connection_of(&origin, path), "{case}");
         }
         // Some octets come when no request is in progress.
         let latch = Latch::new();
@@ -329,9 +317,7 @@ fn an_answer_before_the_end_of_the_request_is_the_last_of_its_connection() {
             let answer = wire.response("POST");
             if rest_after_answer {
                 wire.send("half");
-                wait_until("the rest of the body", || {
-                    origin.last("/upload").body.len() == 8
-                });
+                wait_until("the rest of the body", || origin.last("/upload").body.len() == 8);
             }
             gate.passes(&origin.url("/next"));
             let is_kept = connection_of(&origin, "/upload") == connection_of(&origin, "/next");

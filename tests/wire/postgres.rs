@@ -40,15 +40,8 @@ impl Postgres {
         // The server refuses root.
         let is_root = rustix::process::getuid().is_root();
         let other = |name: &str| {
-            let output = Command::new("id")
-                .args([name, "postgres"])
-                .output()
-                .unwrap();
-            String::from_utf8(output.stdout)
-                .unwrap()
-                .trim()
-                .parse::<u32>()
-                .ok()
+            let output = Command::new("id").args([name, "postgres"]).output().unwrap();
+            String::from_utf8(output.stdout).unwrap().trim().parse::<u32>().ok()
         };
         let owner = match is_root {
             true => Some((other("-u")?, other("-g")?)),
@@ -88,9 +81,7 @@ impl Postgres {
     /// Sets the variables that lead psql to the server.
     fn leads(&self, command: &mut Command) {
         command.env("PGHOST", self.folder.path());
-        command
-            .env("PGUSER", "looker")
-            .env("PGDATABASE", "postgres");
+        command.env("PGUSER", "looker").env("PGDATABASE", "postgres");
     }
 
     fn psql(&self, text: &str) -> Option<String> {
@@ -160,11 +151,7 @@ fn postgresql_has_each_decision_of_collected_logs_once() {
     let third = denied(&gates[0], &origin, "/private/c");
     collect_again(&collector, &gates);
     run();
-    let want = want.replacen(
-        '\n',
-        &format!("\nlogs.example/ams|{third}|robots_disallow\n"),
-        1,
-    );
+    let want = want.replacen('\n', &format!("\nlogs.example/ams|{third}|robots_disallow\n"), 1);
     assert_eq!(rows(), want);
 }
 

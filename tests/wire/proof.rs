@@ -11,11 +11,7 @@ fn verified(gate: &CrawlgateProcess, ok: bool) -> Value {
     let (code, said, error) = gate.beside("audit", &["verify", "--all", "--json"]);
     let told: Value =
         serde_json::from_str(&said).unwrap_or_else(|why| panic!("{why}: {said}{error}"));
-    assert_eq!(
-        (code, &told["ok"]),
-        (Some(i32::from(!ok)), &ok.into()),
-        "{told:#}"
-    );
+    assert_eq!((code, &told["ok"]), (Some(i32::from(!ok)), &ok.into()), "{told:#}");
     told
 }
 
@@ -76,9 +72,8 @@ fn every_kind_of_decision_is_proven_from_what_the_program_kept() {
     ];
     for (name, url, reason) in &requests {
         gate.get(url);
-        let record = gate.record(name, |record| {
-            record["reason"] == *reason && &record["url"] == url
-        });
+        let record =
+            gate.record(name, |record| record["reason"] == *reason && &record["url"] == url);
         assert!(record["decided_at"].is_string(), "{name}: {record}");
     }
     let mut wire = gate.connect();
@@ -87,16 +82,10 @@ fn every_kind_of_decision_is_proven_from_what_the_program_kept() {
     for (pattern, action) in [("/private", "allow"), ("/closed", "deny")] {
         gate.setup.overrides(&bare.url(""), pattern, action);
     }
-    for (path, reason) in [
-        ("/private/x", "operator_allow"),
-        ("/closed", "operator_deny"),
-    ] {
+    for (path, reason) in [("/private/x", "operator_allow"), ("/closed", "operator_deny")] {
         eventually("the override to hold", || {
             gate.get(&bare.url(path));
-            gate.records()
-                .iter()
-                .any(|record| record["reason"] == reason)
-                .then_some(())
+            gate.records().iter().any(|record| record["reason"] == reason).then_some(())
         });
     }
     // While the program runs, and after its end.
@@ -112,9 +101,7 @@ fn every_kind_of_decision_is_proven_from_what_the_program_kept() {
     // The program's own log and the store hold the same decisions.
     let (_, listed, _) = gate.beside("log", &["--all", "--format", "jsonl"]);
     let log = std::fs::read_to_string(gate.log_path()).unwrap();
-    let decisions = log
-        .split_inclusive('\n')
-        .filter(|line| line.contains("\"verdict\""));
+    let decisions = log.split_inclusive('\n').filter(|line| line.contains("\"verdict\""));
     assert_eq!(listed, decisions.collect::<String>());
     let id = gate.records()[0]["id"].as_str().unwrap().to_owned();
     let said = gate.succeeds("audit", &["verify", &id]);

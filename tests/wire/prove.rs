@@ -29,23 +29,16 @@ impl Case {
             eprintln!("skipped in part: python3 is missing");
         }
         let vkey = key.trim().to_owned();
-        Case {
-            gate,
-            vkey,
-            has_python,
-        }
+        Case { gate, vkey, has_python }
     }
 
     /// Asks for a URL that is denied; returns the identifier of the stored decision.
     fn deny(&self, url: &str) -> String {
         assert_eq!(self.gate.get(url).status, 403);
-        let record = self
-            .gate
-            .record("the denial", |record| record["url"] == url);
+        let record = self.gate.record("the denial", |record| record["url"] == url);
         let id = record["id"].as_str().unwrap().to_owned();
         let show = ["show", &id];
-        self.gate
-            .beside_until("log", &show, |told| !told.is_empty());
+        self.gate.beside_until("log", &show, |told| !told.is_empty());
         id
     }
 
@@ -152,18 +145,12 @@ fn a_denial_is_proven_by_a_file_and_any_altered_octet_is_found() {
     let want = format!("the robots.txt with SHA-256 {sha256} is missing in the store");
     assert!(code == Some(1) && error.contains(&want), "{code:?} {error}");
     let told = case.verified(less.as_bytes(), false);
-    says!(
-        told,
-        &format!("the robots.txt with SHA-256 {sha256} is missing")
-    );
+    says!(told, &format!("the robots.txt with SHA-256 {sha256} is missing"));
     let less: Value = serde_json::from_str(&less).unwrap();
     has!(less, {"robots": null, "record": shown["record"]});
     lose("DELETE FROM object WHERE kind = 1");
     let (code, less, error) = case.prove(&[id]);
-    assert!(
-        code == Some(1) && error.contains("the basis with SHA-256"),
-        "{code:?} {error}"
-    );
+    assert!(code == Some(1) && error.contains("the basis with SHA-256"), "{code:?} {error}");
     let less: Value = serde_json::from_str(&less).unwrap();
     says!(less["record"]["missing"].as_str().unwrap(), "object");
 }
@@ -172,9 +159,8 @@ fn a_denial_is_proven_by_a_file_and_any_altered_octet_is_found() {
 fn the_decisions_about_a_site_are_proven_by_one_file() {
     let case = Case::new();
     let (site, other) = (Origin::with_rules(RULES), Origin::with_rules(RULES));
-    let ids: Vec<String> = (0..5)
-        .map(|nth| case.deny(&site.url(&format!("/private/{nth}"))))
-        .collect();
+    let ids: Vec<String> =
+        (0..5).map(|nth| case.deny(&site.url(&format!("/private/{nth}")))).collect();
     let foreign = case.deny(&other.url("/private"));
     let origin = site.url("").trim_end_matches('/').to_owned();
     let file = case.gate.setup.dir().join("site.jsonl");
@@ -186,29 +172,17 @@ fn the_decisions_about_a_site_are_proven_by_one_file() {
     assert_eq!(mode & 0o777, 0o600);
     let text = fs::read_to_string(&file).unwrap();
     case.verified(text.as_bytes(), true);
-    let lines: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let found: Vec<_> = lines[1..]
-        .iter()
-        .map(|line| line["record"]["id"].as_str().unwrap())
-        .collect();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let found: Vec<_> =
+        lines[1..].iter().map(|line| line["record"]["id"].as_str().unwrap()).collect();
     assert_eq!(found, ids);
     assert!(!text.contains(&foreign));
-    assert_eq!(
-        text.matches("\"kind\":\"terms\"").count(),
-        1,
-        "bodies stand there once"
-    );
+    assert_eq!(text.matches("\"kind\":\"terms\"").count(), 1, "bodies stand there once");
 
     // Nothing to prove leaves the file as it was.
     let before = ["--origin", &origin, "--until", "2020-01-01", "-o", name];
     let (code, _, error) = case.prove(&before);
-    assert!(
-        code == Some(1) && error.contains("no decision that is kept"),
-        "{error}"
-    );
+    assert!(code == Some(1) && error.contains("no decision that is kept"), "{error}");
     assert_eq!(fs::read_to_string(&file).unwrap(), text);
     #[rustfmt::skip] // one row, one case
     let rows: [(&[&str], i32, &str); 5] = [

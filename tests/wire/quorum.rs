@@ -8,10 +8,7 @@ use crate::support::{AdminGate, Origin, RULES, eventually};
 
 #[test]
 fn a_checkpoint_is_witnessed_once_the_quorum_has_cosigned() {
-    let (first, second) = (
-        Witness::start("witness.test/w1"),
-        Witness::start("witness.test/w2"),
-    );
+    let (first, second) = (Witness::start("witness.test/w1"), Witness::start("witness.test/w2"));
     let gate = AdminGate::with(|setup| {
         configure(setup, &first);
         setup.set("audit", "quorum", "2");
@@ -29,21 +26,14 @@ fn a_checkpoint_is_witnessed_once_the_quorum_has_cosigned() {
     says!(told, "witnessed not yet by 2 of 2\n");
     let page = gate.get(&format!("/decisions/{id}")).text();
     says!(page, "This checkpoint is not witnessed: 1 of 2");
-    says!(
-        gate.get("/").text(),
-        "The log is not witnessed yet: fewer than 2 of 2"
-    );
+    says!(gate.get("/").text(), "The log is not witnessed yet: fewer than 2 of 2");
 
     second.trust(&vkey(&gate));
     gate.deny(&origin, "/private/b");
-    let size = eventually("a witnessed checkpoint", || {
-        gate.api("/status")["witnessed_size"].as_u64()
-    });
+    let size =
+        eventually("a witnessed checkpoint", || gate.api("/status")["witnessed_size"].as_u64());
     let (note, error) = gate.ends(0, "audit", &["checkpoint", "--cosigned"]);
-    assert!(
-        note.contains(&format!("\n{size}\n")) || size < first.latest().unwrap().0,
-        "{note}"
-    );
+    assert!(note.contains(&format!("\n{size}\n")) || size < first.latest().unwrap().0, "{note}");
     for name in ["notary", "second"] {
         says!(error, &format!("cosigned by {name} at 20"));
     }

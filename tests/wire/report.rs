@@ -45,14 +45,8 @@ fn a_request_that_would_be_denied_goes_out_and_its_record_has_the_denial() {
             reason == "robots_disallow" || reason == "path_guard"
         );
         let policy = record["policy"].as_str().unwrap();
-        assert!(
-            policy.len() == 64 && policy.bytes().all(|b| b.is_ascii_hexdigit()),
-            "{record}"
-        );
-        assert!(
-            record["decided_at"].as_str() >= record["time"].as_str(),
-            "{record}"
-        );
+        assert!(policy.len() == 64 && policy.bytes().all(|b| b.is_ascii_hexdigit()), "{record}");
+        assert!(record["decided_at"].as_str() >= record["time"].as_str(), "{record}");
     }
     proven(&gate);
 }
@@ -80,12 +74,7 @@ fn an_origin_or_a_client_may_be_in_report_mode_alone() {
     });
     gate.wait_said("report mode for some");
     gate.passes(&observed.url("/private"));
-    reported(
-        &gate.record_of(&observed.url("/private")),
-        "deny",
-        "robots_disallow",
-        200,
-    );
+    reported(&gate.record_of(&observed.url("/private")), "deny", "robots_disallow", 200);
     has!(gate.denies(&enforced.url("/private")), {"mode": "enforce"});
     assert_eq!(enforced.seen_but_robots(), [""; 0]);
 
@@ -121,12 +110,7 @@ fn a_pending_or_paced_request_goes_out_all_the_same() {
     gate.passes(&origin.url("/private"));
     gate.get(&url(2)).is_origins(200, "page /open/2");
     reported(&gate.record_of(&url(1)), "allow", "robots_allow", 200);
-    reported(
-        &gate.record_of(&origin.url("/private")),
-        "deny",
-        "robots_disallow",
-        200,
-    );
+    reported(&gate.record_of(&origin.url("/private")), "deny", "robots_disallow", 200);
     reported(&gate.record_of(&url(2)), "defer", "paced", 200);
 }
 
@@ -138,9 +122,7 @@ fn a_tunnel_that_cannot_be_judged_opens_all_the_same() {
     });
     let origin = Origin::https().robots(RULES);
     let authority = format!("bank.test:{}", origin.port());
-    let mut wire = gate
-        .tunnels(&authority)
-        .tls("bank.test", crate::support::origin_ca_pem());
+    let mut wire = gate.tunnels(&authority).tls("bank.test", crate::support::origin_ca_pem());
     wire.passes_inside(&authority, "/private");
     drop(wire);
     let record = gate.record("the tunnel", |record| record["via"] == "tunnel");
@@ -184,15 +166,8 @@ fn a_run_in_report_mode_denies_nothing_and_summarises_the_denials() {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout),
-        "page /private",
-        "{said}"
-    );
-    says!(
-        said,
-        "reported           1  robots_disallow 1 (sent all the same: report mode)"
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "page /private", "{said}");
+    says!(said, "reported           1  robots_disallow 1 (sent all the same: report mode)");
     says!(said, "Disallow: /private");
     assert_eq!(origin.seen_but_robots(), ["GET /private"]);
 }

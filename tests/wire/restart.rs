@@ -107,9 +107,7 @@ fn restarts_under_socket_activation_break_no_connection() {
     for _ in 0..RESTARTS {
         let before = served.load(Ordering::Relaxed);
         // The gate must be in the middle of some work when the signal comes.
-        crate::support::wait_until("some load", || {
-            served.load(Ordering::Relaxed) >= before + 60
-        });
+        crate::support::wait_until("some load", || served.load(Ordering::Relaxed) >= before + 60);
         gate.signal(Signal::TERM);
         assert_eq!(gate.wait().code(), Some(0), "{}", gate.said());
         let setup = std::mem::replace(&mut gate.setup, Setup::new());
@@ -121,11 +119,7 @@ fn restarts_under_socket_activation_break_no_connection() {
     }
     let broken: Vec<String> = std::mem::take(&mut *broken.lock().unwrap());
     let served = served.load(Ordering::Relaxed);
-    assert!(
-        broken.is_empty(),
-        "{} of {served}: {broken:#?}",
-        broken.len()
-    );
+    assert!(broken.is_empty(), "{} of {served}: {broken:#?}", broken.len());
 }
 
 /// A client that counts the failures that it could not retry.
@@ -237,11 +231,7 @@ fn ask(stream: &mut (impl Read + Write), target: &str, fields: &str) -> End {
     };
     let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n");
     // An error here shows in the answer, too.
-    drop(
-        stream
-            .write_all(request.as_bytes())
-            .and_then(|()| stream.flush()),
-    );
+    drop(stream.write_all(request.as_bytes()).and_then(|()| stream.flush()));
     let mut first = [0];
     match stream.read(&mut first) {
         Ok(0) => return End::Nothing,
@@ -263,8 +253,5 @@ fn ask(stream: &mut (impl Read + Write), target: &str, fields: &str) -> End {
 
 fn is_an_end(why: &std::io::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    matches!(
-        why.kind(),
-        BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof
-    )
+    matches!(why.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }

@@ -21,11 +21,7 @@ fn audit(gate: &CrawlgateProcess, words: &[&str], want: i32) -> String {
 fn rotate(gate: &CrawlgateProcess) -> String {
     let words = ["key", "rotate", "--reason", "yearly", "--by", "Grace"];
     let told = audit(gate, &words, 0);
-    for want in [
-        "new key   ",
-        "signs beside the new one until 20",
-        "signed by both",
-    ] {
+    for want in ["new key   ", "signs beside the new one until 20", "signed by both"] {
         says!(told, want);
     }
     vkey(gate)
@@ -36,15 +32,9 @@ fn proves(gate: &CrawlgateProcess, id: &str, key: &str, is_proven: bool) {
     let file = gate.setup.dir().join("evidence.json");
     fs::write(&file, audit(gate, &["prove", id], 0)).unwrap();
     let file = file.to_str().unwrap();
-    audit(
-        gate,
-        &["verify-evidence", file, "--key", key],
-        i32::from(!is_proven),
-    );
+    audit(gate, &["verify-evidence", file, "--key", key], i32::from(!is_proven));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/verify-evidence.py");
-    let python = Command::new("python3")
-        .args([script.to_str().unwrap(), file, key])
-        .output();
+    let python = Command::new("python3").args([script.to_str().unwrap(), file, key]).output();
     if let Ok(output) = python {
         assert_eq!(output.status.success(), is_proven, "{output:?}");
     }
@@ -75,10 +65,7 @@ fn a_running_gate_takes_a_new_key_over() {
     let signers: Vec<&str> = lines.filter_map(|line| line.split(' ').nth(1)).collect();
     assert_eq!(signers, [&*name(&new), &*name(&old), "witness.test/w1"]);
     let before = witness.asked();
-    assert!(
-        before.iter().any(|one| one.1 >= size && one.2 == 200),
-        "{before:?}"
-    );
+    assert!(before.iter().any(|one| one.1 >= size && one.2 == 200), "{before:?}");
     assert!(before.iter().all(|one| one.2 != 403), "{before:?}");
 
     // An auditor who knows one of the keys needs no other.
@@ -142,21 +129,9 @@ fn cut_short(from: &Setup, step: &str, nth: usize) -> Option<Setup> {
     for file in ["crawlgate.db", "crawlgate.log.key", "crawlgate.log.state"] {
         fs::copy(from.dir().join(file), setup.dir().join(file)).unwrap();
     }
-    let (trace, kill) = (
-        format!("trace={step}"),
-        format!("inject={step}:signal=SIGKILL:when={nth}"),
-    );
-    let strace = [
-        "strace",
-        "-f",
-        "-qq",
-        "-o",
-        "/dev/null",
-        "-e",
-        &trace,
-        "-e",
-        &kill,
-    ];
+    let (trace, kill) =
+        (format!("trace={step}"), format!("inject={step}:signal=SIGKILL:when={nth}"));
+    let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &kill];
     let mut rotate = setup.command_in(&strace, "audit");
     rotate.args(["key", "rotate", "--reason", "yearly", "--by", "Grace"]);
     let output = rotate.output().unwrap();

@@ -9,12 +9,7 @@ use crate::support::{CrawlgateProcess, Origin, RULES, Setup, program};
 
 /// Runs `crawlgate run -- COMMAND…`.
 fn run(setup: &Setup, command: &[&str]) -> Output {
-    setup
-        .command("run")
-        .arg("--")
-        .args(command)
-        .output()
-        .unwrap()
+    setup.command("run").arg("--").args(command).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -33,12 +28,7 @@ fn the_exit_code_is_that_of_the_command() {
     ];
     for (command, code) in cases {
         let output = run(&setup, &command);
-        assert_eq!(
-            output.status.code(),
-            Some(code),
-            "{command:?}: {}",
-            text(&output.stderr)
-        );
+        assert_eq!(output.status.code(), Some(code), "{command:?}: {}", text(&output.stderr));
     }
 }
 
@@ -67,16 +57,7 @@ fn the_command_finds_proxy_and_certificates_in_its_environment() {
 #[test]
 fn placeholders_are_filled_in() {
     let setup = Setup::new();
-    let output = run(
-        &setup,
-        &[
-            "echo",
-            "--proxy={proxy}",
-            "--ca={ca}",
-            "--spki={spki}",
-            "{other}",
-        ],
-    );
+    let output = run(&setup, &["echo", "--proxy={proxy}", "--ca={ca}", "--spki={spki}", "{other}"]);
     let said = text(&output.stdout);
     let words: Vec<_> = said.split_whitespace().collect();
     assert!(words[0].starts_with("--proxy=http://127.0.0.1:"), "{said}");
@@ -165,14 +146,8 @@ fn a_run_beside_a_proxy_keeps_a_log_of_its_own() {
         .find_map(|line| line.strip_prefix("the denials stand in "))
         .unwrap_or_else(|| panic!("{said}"));
     let log = std::fs::read_to_string(name).unwrap();
-    let decisions: Vec<&str> = log
-        .lines()
-        .filter(|line| !line.contains("\"event\":"))
-        .collect();
-    assert!(
-        matches!(decisions[..], [one] if one.contains("robots_disallow")),
-        "{log}"
-    );
+    let decisions: Vec<&str> = log.lines().filter(|line| !line.contains("\"event\":")).collect();
+    assert!(matches!(decisions[..], [one] if one.contains("robots_disallow")), "{log}");
     assert!(gate.records().is_empty(), "the proxy's log is its own");
 }
 
@@ -199,11 +174,7 @@ fn a_run_that_saw_no_request_says_so_and_may_be_made_to_fail() {
         let output = run.args(options).arg("--").args(command).output().unwrap();
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{name}: {said}");
-        assert_eq!(
-            said.contains("NO REQUEST CAME THROUGH THE PROXY"),
-            is_told,
-            "{name}: {said}"
-        );
+        assert_eq!(said.contains("NO REQUEST CAME THROUGH THE PROXY"), is_told, "{name}: {said}");
     }
     assert_eq!(origin.seen_but_robots(), ["GET /open"]);
 }
@@ -269,11 +240,7 @@ fn a_run_writes_its_summary_for_programs() {
     });
     // The id leads to the record.
     let id = first["id"].as_str().unwrap();
-    let shown = setup
-        .command("log")
-        .args(["show", id, "--json"])
-        .output()
-        .unwrap();
+    let shown = setup.command("log").args(["show", id, "--json"]).output().unwrap();
     has!(json(&text(&shown.stdout)), {"id": first["id"], "url": first["url"]});
 
     let file = setup.dir().join("summary.json");
@@ -292,19 +259,13 @@ fn a_summary_comes_for_a_command_that_does_not_start_and_not_where_it_cannot_be_
     let file = setup.dir().join("summary.json");
     let summed = |place: &str, command: &str| {
         let mut run = setup.command("run");
-        let output = run
-            .args(["--quiet", "--summary", place, "--", command])
-            .output()
-            .unwrap();
+        let output = run.args(["--quiet", "--summary", place, "--", command]).output().unwrap();
         (output.status.code(), text(&output.stderr))
     };
     let (code, said) = summed(file.to_str().unwrap(), "no-such-command-anywhere");
     assert_eq!(code, Some(127), "{said}");
     let facts = std::fs::read_to_string(&file).unwrap();
-    says!(
-        facts,
-        "\"exit_code\":127,\"refused_without_record\":0,\"requests\":0,"
-    );
+    says!(facts, "\"exit_code\":127,\"refused_without_record\":0,\"requests\":0,");
     let touched = setup.dir().join("touched");
     for place in ["/none/summary.json", "/tmp"] {
         let mut run = setup.command("run");
@@ -328,41 +289,17 @@ fn a_run_is_judged_as_the_agent_that_it_names() {
     let statuses = |options: &[&str]| {
         let mut run = setup.command("run");
         let urls = [origin.url("/other"), origin.url("/all")];
-        let curl = [
-            "--",
-            "curl",
-            "-s",
-            "-o",
-            "/dev/null",
-            "-o",
-            "/dev/null",
-            "-w",
-            "%{http_code} ",
-        ];
-        let output = run
-            .arg("-q")
-            .args(options)
-            .args(curl)
-            .args(urls)
-            .output()
-            .unwrap();
+        let curl =
+            ["--", "curl", "-s", "-o", "/dev/null", "-o", "/dev/null", "-w", "%{http_code} "];
+        let output = run.arg("-q").args(options).args(curl).args(urls).output().unwrap();
         text(&output.stdout)
     };
     assert_eq!(statuses(&[]), "200 403 ");
     assert_eq!(statuses(&["--agent", "OtherBot"]), "403 200 ");
-    assert_eq!(
-        statuses(&["--client", "news", "--agent", "OtherBot"]),
-        "403 200 "
-    );
-    assert_eq!(
-        statuses(&["--agent", "OtherBot-News", "--agent", "OtherBot"]),
-        "403 200 "
-    );
+    assert_eq!(statuses(&["--client", "news", "--agent", "OtherBot"]), "403 200 ");
+    assert_eq!(statuses(&["--agent", "OtherBot-News", "--agent", "OtherBot"]), "403 200 ");
     let mut run = setup.command("run");
-    let output = run
-        .args(["--agent", "Other Bot/1", "--", "true"])
-        .output()
-        .unwrap();
+    let output = run.args(["--agent", "Other Bot/1", "--", "true"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     says!(text(&output.stderr), "--agent");
 }

@@ -44,18 +44,13 @@ fn spellings() -> Vec<Vec<u8>> {
         let text = text.trim_end_matches('=');
         text.as_bytes()[4..text.len() - 2].to_vec()
     });
-    std::iter::once(SECRET.as_bytes().to_vec())
-        .chain(coded)
-        .collect()
+    std::iter::once(SECRET.as_bytes().to_vec()).chain(coded).collect()
 }
 
 #[track_caller]
 fn assert_tells_nothing(what: &str, said: &[u8]) {
     for spelling in spellings() {
-        if let Some(at) = said
-            .windows(spelling.len())
-            .position(|window| window == spelling)
-        {
+        if let Some(at) = said.windows(spelling.len()).position(|window| window == spelling) {
             let around = &said[at.saturating_sub(120)..(at + 80).min(said.len())];
             panic!("{what}: {}", String::from_utf8_lossy(around));
         }
@@ -79,25 +74,16 @@ fn kept(gate: &CrawlgateProcess) -> Vec<(String, Vec<u8>)> {
 /// Searches all output and files of the program. `control` must be found in the log and in the store.
 fn search(gate: &CrawlgateProcess, control: &str) {
     let said = gate.said();
-    assert!(
-        said.contains("TRACE") || said.contains("DEBUG"),
-        "the log is not verbose enough"
-    );
+    assert!(said.contains("TRACE") || said.contains("DEBUG"), "the log is not verbose enough");
     assert_tells_nothing("standard error", gate.said().as_bytes());
     let mut holding = BTreeSet::new();
     for (name, octets) in kept(gate) {
         assert_tells_nothing(&name, &octets);
-        if octets
-            .windows(control.len())
-            .any(|window| window == control.as_bytes())
-        {
+        if octets.windows(control.len()).any(|window| window == control.as_bytes()) {
             holding.insert(name);
         }
     }
-    assert!(
-        holding.contains("decisions.jsonl"),
-        "the search finds nothing: {holding:?}"
-    );
+    assert!(holding.contains("decisions.jsonl"), "the search finds nothing: {holding:?}");
     assert!(
         holding.iter().any(|name| name.starts_with("crawlgate.db")),
         "the search finds nothing in the store: {holding:?}"
@@ -114,12 +100,7 @@ fn search(gate: &CrawlgateProcess, control: &str) {
         &["store", "size"],
     ] {
         // The configuration is named behind the subcommand.
-        let output = gate
-            .setup
-            .command(words[0])
-            .args(&words[1..])
-            .output()
-            .unwrap();
+        let output = gate.setup.command(words[0]).args(&words[1..]).output().unwrap();
         let what = words.join(" ");
         assert_tells_nothing(&what, &output.stdout);
         assert_tells_nothing(&what, &output.stderr);
@@ -196,18 +177,9 @@ fn what_is_confided_stands_in_no_answer_message_record_or_file() {
         format!("GET http:/user:{SECRET}@site.test/x HTTP/1.1\r\nHost: {host}\r\n\r\n"),
         format!("TRACE {url} HTTP/1.1\r\nHost: {host}\r\nCookie: {SECRET}\r\n\r\n"),
         format!("CONNECT user:{SECRET}@{host} HTTP/1.1\r\nHost: {host}\r\n\r\n"),
-        format!(
-            "CONNECT site.test:0 HTTP/1.1\r\nHost: {host}\r\n{}\r\n",
-            confiding("connect")
-        ),
-        format!(
-            "GET http://far.test/x HTTP/1.1\r\nHost: far.test\r\n{}\r\n",
-            confiding("far")
-        ),
-        format!(
-            "GET http://site.test:1/x HTTP/1.1\r\nHost: x\r\n{}\r\n",
-            confiding("refused")
-        ),
+        format!("CONNECT site.test:0 HTTP/1.1\r\nHost: {host}\r\n{}\r\n", confiding("connect")),
+        format!("GET http://far.test/x HTTP/1.1\r\nHost: far.test\r\n{}\r\n", confiding("far")),
+        format!("GET http://site.test:1/x HTTP/1.1\r\nHost: x\r\n{}\r\n", confiding("refused")),
     ];
     for request in odd {
         let answer = gate.connect().send(&request).response("GET");
@@ -219,19 +191,14 @@ fn what_is_confided_stands_in_no_answer_message_record_or_file() {
     let strays = format!("GET /open HTTP/1.1\r\nHost: user:{SECRET}-stray@{authority}\r\n\r\n");
     answers.push((strays.clone(), wire.exchange(&strays)));
     let mut wire = gate.connect();
-    let connect = format!(
-        "CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{}\r\n",
-        confiding("opaque")
-    );
+    let connect =
+        format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{}\r\n", confiding("opaque"));
     assert_eq!(wire.exchange(connect).status, 200);
     wire.send(format!("\x05{SECRET}-opaque")).drain();
     // A robots.txt behind redirects with user information.
     for (number, location) in ["http://", "//"].into_iter().enumerate() {
         let led = Origin::http();
-        let to = format!(
-            "{location}user:{SECRET}-location@{}/robots.txt",
-            plain.authority()
-        );
+        let to = format!("{location}user:{SECRET}-location@{}/robots.txt", plain.authority());
         let fields = format!("Location: {to}\r\nSet-Cookie: {SECRET}\r\n");
         led.script("/robots.txt", [Reply::with(302, &fields, SECRET)]);
         gate.denies(&led.url(&format!("/private/{number}")));
@@ -322,8 +289,7 @@ fn the_password_of_a_client_stays_its_own() {
 fn the_keys_of_leaves_never_reach_the_disk() {
     let (mut gate, origin) = (CrawlgateProcess::start(), Origin::https());
     for host in ["site.test", "other.test", "www.site.test"] {
-        gate.get(&origin.url_as(host, "/page"))
-            .is_origins(200, "page /page");
+        gate.get(&origin.url_as(host, "/page")).is_origins(200, "page /page");
     }
     let look = |gate: &CrawlgateProcess| {
         let kept = kept(gate);
@@ -354,16 +320,13 @@ fn the_keys_of_leaves_never_reach_the_disk() {
             "decisions.jsonl",
             "origin-ca.pem",
         ];
-        let unknown: Vec<&String> = names
-            .iter()
-            .filter(|name| !known.contains(&name.as_str()))
-            .collect();
+        let unknown: Vec<&String> =
+            names.iter().filter(|name| !known.contains(&name.as_str())).collect();
         assert!(unknown.is_empty(), "unknown files: {unknown:?}");
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         assert!(keys.contains(&"ca.key"), "the search finds no key at all");
         assert!(
-            keys.iter()
-                .all(|name| ["ca.key", "crawlgate.log.key"].contains(name)),
+            keys.iter().all(|name| ["ca.key", "crawlgate.log.key"].contains(name)),
             "a key in {keys:?}"
         );
     }

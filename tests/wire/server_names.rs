@@ -53,10 +53,7 @@ fn a_server_name_that_is_none_gets_no_certificate() {
         wire.send(client_hello(name));
         let answer = wire.read_all();
         // No octets, or an alert: a ServerHello would be a handshake record.
-        assert!(
-            matches!(answer.first(), None | Some(0x15)),
-            "{case}: {answer:?}"
-        );
+        assert!(matches!(answer.first(), None | Some(0x15)), "{case}: {answer:?}");
     }
     // The check can succeed, too.
     let mut wire = gate.tunnels(&origin.authority());

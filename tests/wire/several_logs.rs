@@ -27,12 +27,7 @@ impl Fleet {
             denied(&gates[1], &origin, "/private/b"),
             denied(&gates[0], &origin, "/private/c"),
         ];
-        let fleet = Self {
-            collector: Collector::new(),
-            gates,
-            origin,
-            ids,
-        };
+        let fleet = Self { collector: Collector::new(), gates, origin, ids };
         fleet.collector.collect_of(&fleet.gates);
         fleet
     }
@@ -163,10 +158,7 @@ fn each_log_is_verified_and_all_are_reported_together() {
     let words = ["verify", "--all", "--json", "--log", "*", "--key", &keys[0]];
     let words = [&words[..], &["--key", &keys[1]]].concat();
     let (said, _) = fleet.run("audit", &words, 0);
-    let lines: Vec<Value> = said
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 2);
     has!(lines, {
         "0.log": "logs.example/ams", "1.log": "logs.example/fra-1", "0.proven": 2, "1.proven": 1,
@@ -252,18 +244,12 @@ fn a_damaged_copy_is_named_and_the_others_are_read() {
     says!(error, "logs.example/fra-1: ");
     says!(error, "the list lacks these logs: logs.example/fra-1");
     let (said, error) = fleet.run("log", &["show", a, "--log", "*"], 0);
-    assert!(
-        said.contains(a.as_str()) && error.contains("fra-1: "),
-        "{said}{error}"
-    );
+    assert!(said.contains(a.as_str()) && error.contains("fra-1: "), "{said}{error}");
     let (_, error) = fleet.run("log", &["show", b, "--log", "*"], 2);
     says!(error, "fra-1: ", "no such decision");
     let (said, error) = fleet.run("audit", &["verify", "--all", "--log", "*"], 2);
     says!(said, "log       ", ", whole");
-    says!(
-        error,
-        "these logs could not be verified: logs.example/fra-1"
-    );
+    says!(error, "these logs could not be verified: logs.example/fra-1");
     let words = ["--log", "*", "--since", "1h", "--json", "-"];
     let (said, error) = fleet.run("report", &words, 1);
     says!(error, "logs.example/fra-1: ");
@@ -273,10 +259,7 @@ fn a_damaged_copy_is_named_and_the_others_are_read() {
     let file = fleet.collector.folder.path().join("all.db");
     let words = ["--log", "*", "--format", "sqlite", "-o"];
     fleet.run("log", &[&words[..], &[file.to_str().unwrap()]].concat(), 2);
-    assert!(
-        !file.exists(),
-        "a file would not tell that a log is missing"
-    );
+    assert!(!file.exists(), "a file would not tell that a log is missing");
 }
 
 #[test]
@@ -284,20 +267,13 @@ fn the_own_log_of_a_gate_stands_among_the_collected_ones() {
     let fleet = Fleet::new();
     let mut own = named("par");
     let id = denied(&own, &fleet.origin, "/private/own");
-    own.setup.set(
-        "audit",
-        "collection",
-        &format!("{:?}", fleet.collector.place()),
-    );
+    own.setup.set("audit", "collection", &format!("{:?}", fleet.collector.place()));
     let said = own.succeeds("log", &["--log", "*", "--json"]);
     let want = [&fleet.ids[..], std::slice::from_ref(&id)].concat();
     let ids: Vec<String> = listed(&said).into_iter().map(|(_, id)| id).collect();
     assert_eq!(ids, want);
     let (_, said, _) = own.beside("log", &["--log", "par", "--json"]);
-    assert!(
-        said.starts_with("{\"time\":") && said.contains(&id),
-        "{said}"
-    );
+    assert!(said.starts_with("{\"time\":") && said.contains(&id), "{said}");
 
     // Its own log may be collected, too: it is there once.
     let from = fleet.collector.export_of(&own, "three");

@@ -89,9 +89,8 @@ pub(crate) fn equals_an_export_by_hand(gate: &mut CrawlgateProcess, there: &Path
 #[test]
 fn kills_in_the_middle_leave_a_log_that_is_continued() {
     const ROUNDS: usize = 10;
-    let origins: Vec<Origin> = (0..ROUNDS)
-        .map(|n| Origin::with_rules(&format!("{RULES}\nDisallow: /{n}\n")))
-        .collect();
+    let origins: Vec<Origin> =
+        (0..ROUNDS).map(|n| Origin::with_rules(&format!("{RULES}\nDisallow: /{n}\n"))).collect();
     let mut gate = CrawlgateProcess::with(|setup| {
         let there = setup.dir().join("there");
         fs::create_dir(&there).unwrap();
@@ -109,10 +108,7 @@ fn kills_in_the_middle_leave_a_log_that_is_continued() {
     }
     for leftover in names(&there) {
         let name = leftover.file_name().unwrap().to_string_lossy().into_owned();
-        assert!(
-            !name.starts_with(".crawlgate-") || name.ends_with(".partial"),
-            "{name}"
-        );
+        assert!(!name.starts_with(".crawlgate-") || name.ends_with(".partial"), "{name}");
     }
     equals_an_export_by_hand(&mut gate, &there);
 }
@@ -136,10 +132,7 @@ fn a_place_that_is_away_holds_no_request_up_and_loses_nothing() {
     says!(gate.get("/metrics").text(), "\ncrawlgate_ship_failing 1\n");
     let said = gate.succeeds("store", &["size"]);
     assert!(said.ends_with("shipped    up to record 0\n"), "{said}");
-    assert!(
-        !there.exists(),
-        "a directory that may be a mount is not made"
-    );
+    assert!(!there.exists(), "a directory that may be a mount is not made");
     fs::create_dir(&there).unwrap();
     wait_until("the log to be shipped", || shipped(&there) > 0);
     wait_until("the end of the failure to be told", || {
@@ -166,9 +159,7 @@ fn a_place_that_is_away_holds_no_request_up_and_loses_nothing() {
     let away = gate.setup.dir().join("away");
     fs::rename(&there, &away).unwrap();
     deny(&gate, &origin, &["/private/c"]);
-    wait_until("the second failure to be told", || {
-        gate.said().matches(told).count() == 2
-    });
+    wait_until("the second failure to be told", || gate.said().matches(told).count() == 2);
     fs::rename(&away, &there).unwrap();
     equals_an_export_by_hand(&mut gate.process, &there);
 }
@@ -263,15 +254,9 @@ fn three_gates_ship_to_one_service_and_the_collection_has_the_sum_of_their_store
         })
     };
     let origin = Origin::with_rules(RULES);
-    let mut gates: Vec<CrawlgateProcess> = tokens
-        .iter()
-        .map(|(name, token)| start(name, token))
-        .collect();
-    let there = |name: &str| {
-        peer.dir()
-            .join("ship")
-            .join(format!("logs.example%2F{name}"))
-    };
+    let mut gates: Vec<CrawlgateProcess> =
+        tokens.iter().map(|(name, token)| start(name, token)).collect();
+    let there = |name: &str| peer.dir().join("ship").join(format!("logs.example%2F{name}"));
     for (number, gate) in gates.iter().enumerate() {
         for n in 0..=number {
             gate.denies(&origin.url(&format!("/private/{number}/{n}")));
@@ -312,31 +297,19 @@ fn three_gates_ship_to_one_service_and_the_collection_has_the_sum_of_their_store
         ids.collect::<BTreeSet<_>>()
     };
     // The collector's configuration names a store that is not there.
-    let collected = all(
-        &collector.setup,
-        &["--log", "logs.example/a,logs.example/b,logs.example/c"],
-    );
-    let stored: BTreeSet<String> = gates
-        .iter()
-        .flat_map(|gate| all(&gate.setup, &[]))
-        .collect();
+    let collected =
+        all(&collector.setup, &["--log", "logs.example/a,logs.example/b,logs.example/c"]);
+    let stored: BTreeSet<String> = gates.iter().flat_map(|gate| all(&gate.setup, &[])).collect();
     assert_eq!(collected, stored);
     assert_eq!(stored.len(), 1 + 2 + 3 + 1);
-    let words = [
-        "verify",
-        "--all",
-        "--log",
-        "logs.example/a,logs.example/b,logs.example/c",
-    ];
+    let words = ["verify", "--all", "--log", "logs.example/a,logs.example/b,logs.example/c"];
     collector.setup.succeeds("audit", &words);
 
     // A checkpoint that is lost there: what the store still has is shipped again, and no file is put over another one.
     let lost = there("a");
     fs::remove_dir_all(lost.join("checkpoints")).unwrap();
     let entries = names(&lost);
-    let file = entries
-        .iter()
-        .find(|path| path.extension().is_some_and(|end| end == "cgb"));
+    let file = entries.iter().find(|path| path.extension().is_some_and(|end| end == "cgb"));
     let file = file.unwrap().clone();
     fs::remove_file(&file).unwrap();
     gates[0].start_again();

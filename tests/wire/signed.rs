@@ -40,22 +40,10 @@ fn another_program_verifies_the_signatures() {
     // What is signed is what is sent: another path, method or host does not verify.
     let page = all[1].clone();
     let altered = [
-        Sent {
-            url: page.url.replace("x=1", "x=2"),
-            ..page.clone()
-        },
-        Sent {
-            url: page.url.replace("/a/", "/b/"),
-            ..page.clone()
-        },
-        Sent {
-            url: page.url.replace("://", "://x."),
-            ..page.clone()
-        },
-        Sent {
-            method: "PUT".to_owned(),
-            ..page.clone()
-        },
+        Sent { url: page.url.replace("x=1", "x=2"), ..page.clone() },
+        Sent { url: page.url.replace("/a/", "/b/"), ..page.clone() },
+        Sent { url: page.url.replace("://", "://x."), ..page.clone() },
+        Sent { method: "PUT".to_owned(), ..page.clone() },
     ];
     let messages: Vec<Value> = all.iter().chain(&altered).map(message).collect();
     let verdicts = or_skip!(verdicts(&[&key], &messages));
@@ -120,13 +108,7 @@ fn without_an_identity_and_without_tls_the_octets_are_those_of_before() {
     }
     let http = Origin::with_rules(RULES);
     signing.passes(&http.url("/page"));
-    assert_eq!(
-        by_http1(&http)
-            .iter()
-            .filter(|sent| sent.is_signed())
-            .count(),
-        0
-    );
+    assert_eq!(by_http1(&http).iter().filter(|sent| sent.is_signed()).count(), 0);
     for sent in &by_http1(&origin)[2..] {
         is_signed_by(sent, &key);
     }
@@ -150,8 +132,7 @@ fn the_crawlers_own_signature_is_left_alone() {
     let origin = Origin::https();
     for name in FIELDS {
         let own = format!("{name}: its=own\r\n");
-        gate.request("GET", &origin.url("/page"), &own)
-            .is_origins(200, "page /page");
+        gate.request("GET", &origin.url("/page"), &own).is_origins(200, "page /page");
         let all = by_http1(&origin);
         let sent = all.last().unwrap();
         let found = FIELDS.map(|name| sent.field(name));
@@ -179,10 +160,7 @@ fn a_request_that_is_sent_again_has_a_signature_of_its_own() {
     gate.record_of(&origin.url("/first"));
     gate.get(&origin.url("/again")).is_origins(200, "again");
     let all = by_http1(&origin);
-    let attempts: Vec<&Sent> = all
-        .iter()
-        .filter(|sent| sent.url.ends_with("/again"))
-        .collect();
+    let attempts: Vec<&Sent> = all.iter().filter(|sent| sent.url.ends_with("/again")).collect();
     let [first, second] = attempts.as_slice() else {
         panic!("{all:?}");
     };
@@ -222,17 +200,9 @@ fn a_stream_that_was_refused_is_signed_anew() {
 fn each_hop_of_a_robots_txt_is_signed_for_its_own_authority() {
     let (gate, key) = signing_gate("");
     let (last, plain) = (Origin::https().robots(RULES), Origin::http());
-    let plain = plain.on(
-        "/to-last",
-        [Reply::redirect(
-            301,
-            &last.url_as("other.test", "/robots.txt"),
-        )],
-    );
-    let origin = Origin::https().on(
-        "/robots.txt",
-        [Reply::redirect(302, &plain.url("/to-last"))],
-    );
+    let plain =
+        plain.on("/to-last", [Reply::redirect(301, &last.url_as("other.test", "/robots.txt"))]);
+    let origin = Origin::https().on("/robots.txt", [Reply::redirect(302, &plain.url("/to-last"))]);
     gate.passes(&origin.url("/page"));
     let hops = [&origin, &plain, &last].map(|origin| by_http1(origin)[0].clone());
     let [first, unsigned, signed] = &hops;
@@ -252,11 +222,7 @@ fn a_client_is_signed_with_its_own_identity_and_so_is_its_robots_txt() {
             tables.push_str(&section);
             keys.push(key);
         }
-        for (name, more) in [
-            ("a", "signing = 'shop'"),
-            ("b", "signing = 'shop'"),
-            ("c", ""),
-        ] {
+        for (name, more) in [("a", "signing = 'shop'"), ("b", "signing = 'shop'"), ("c", "")] {
             tables.push_str(&entry(name, more));
         }
         setup.set("agent", "signing", "\"news\"");
@@ -279,19 +245,12 @@ fn a_client_is_signed_with_its_own_identity_and_so_is_its_robots_txt() {
     let [news, shop] = keys.as_slice() else {
         panic!();
     };
-    for (client, key, fetches) in [
-        ("a", shop, 1),
-        ("c", news, 2),
-        ("b", shop, 3),
-        ("a", shop, 3),
-    ] {
+    for (client, key, fetches) in [("a", shop, 1), ("c", news, 2), ("b", shop, 3), ("a", shop, 3)] {
         ask_as(client).is_origins(200, &format!("page /of-{client}"));
         let all = by_http1(&origin);
         is_signed_by(all.last().unwrap(), key);
-        let robots: Vec<&Sent> = all
-            .iter()
-            .filter(|sent| sent.url.ends_with("robots.txt"))
-            .collect();
+        let robots: Vec<&Sent> =
+            all.iter().filter(|sent| sent.url.ends_with("robots.txt")).collect();
         assert_eq!(robots.len(), fetches, "{client}");
         let owners = [shop, news, shop];
         for (sent, key) in robots.iter().zip(owners) {
@@ -347,10 +306,7 @@ fn a_reload_takes_another_key_and_keeps_the_old_one_for_a_bad_one() {
 
 #[test]
 fn a_bad_key_is_no_start() {
-    for (text, why) in [
-        ("nonsense", "this is no Ed25519 key"),
-        ("", "there is no such file"),
-    ] {
+    for (text, why) in [("nonsense", "this is no Ed25519 key"), ("", "there is no such file")] {
         let mut setup = Setup::new();
         let (_, section) = identity(&setup, "news", "");
         let path = setup.dir().join("news.key");

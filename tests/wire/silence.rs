@@ -25,10 +25,7 @@ fn says(wire: &mut Wire) {
 #[track_caller]
 fn tunnel(gate: &CrawlgateProcess, origin: &Origin) -> Wire {
     let mut wire = gate.connect();
-    assert_eq!(
-        wire.tunnel(&format!("bank.test:{}", origin.port())).status,
-        200
-    );
+    assert_eq!(wire.tunnel(&format!("bank.test:{}", origin.port())).status, 200);
     let mut wire = wire.tls("bank.test", crate::support::origin_ca_pem());
     wire.exchange(upgrade("/socket", "bank.test")).is(101);
     says(&mut wire);
@@ -53,11 +50,8 @@ fn what_says_nothing_ends() {
     let gate = gate(&[("tunnel_idle_timeout", "\"4s\"")]);
     let (plain, tls) = (echo(Origin::http()), echo(Origin::https()));
     let began = Instant::now();
-    let mut all = [
-        socket(&gate, &plain, "/socket"),
-        socket(&gate, &tls, "/socket"),
-        tunnel(&gate, &tls),
-    ];
+    let mut all =
+        [socket(&gate, &plain, "/socket"), socket(&gate, &tls, "/socket"), tunnel(&gate, &tls)];
     for wire in &mut all {
         assert!(wire.is_closed());
     }
@@ -66,16 +60,12 @@ fn what_says_nothing_ends() {
     for record in [
         gate.record_of(&plain.url("/socket")),
         gate.record_of(&tls.url("/socket")),
-        gate.record("the tunnel", |record| {
-            record["via"] == "tunnel" && record["port"] == port
-        }),
+        gate.record("the tunnel", |record| record["via"] == "tunnel" && record["port"] == port),
     ] {
         has!(record, {"error": "connection_read_timeout", "verdict": "allow"});
     }
     // The origins' connections end, too: those of each robots.txt, and the silent ones.
-    wait_until("the connections to end", || {
-        plain.ended() == 2 && tls.ended() >= 3
-    });
+    wait_until("the connections to end", || plain.ended() == 2 && tls.ended() >= 3);
 }
 
 #[test]

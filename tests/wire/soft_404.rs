@@ -49,12 +49,7 @@ fn a_5xx_is_no_missing_robots_txt_without_evidence() {
     for (case, robots, missing, access, looks) in cases {
         let origin = site(robots, missing);
         check(case, &gate, &origin, access);
-        assert_eq!(
-            probes(&origin).len(),
-            looks,
-            "{case}: {:?}",
-            probes(&origin)
-        );
+        assert_eq!(probes(&origin).len(), looks, "{case}: {:?}", probes(&origin));
         let fetches = if access == Free { 2 } else { 1 };
         assert_eq!(origin.robots_fetches(), fetches, "{case}");
     }
@@ -66,24 +61,15 @@ fn the_probe_is_a_fetch_like_that_of_robots_txt_and_leaves_its_trace() {
     let origin = site(Reply::status(500, MISSING), Reply::status(500, MISSING));
     // For a crawler without a name, the gate probes only under crawlgate's name, once.
     gate.connect()
-        .exchange(format!(
-            "GET {} HTTP/1.1\r\nHost: x\r\nCookie: a=b\r\n\r\n",
-            origin.url("/open")
-        ))
+        .exchange(format!("GET {} HTTP/1.1\r\nHost: x\r\nCookie: a=b\r\n\r\n", origin.url("/open")))
         .is(200);
     let probes = probes(&origin);
     let [probe] = &probes[..] else {
         panic!("{probes:?}");
     };
     let target = probe.strip_prefix("GET ").unwrap();
-    let name = target
-        .strip_prefix('/')
-        .and_then(|name| name.strip_suffix(".txt"))
-        .unwrap();
-    assert!(
-        name.len() == 32 && name.bytes().all(|octet| octet.is_ascii_hexdigit()),
-        "{probe}"
-    );
+    let name = target.strip_prefix('/').and_then(|name| name.strip_suffix(".txt")).unwrap();
+    assert!(name.len() == 32 && name.bytes().all(|octet| octet.is_ascii_hexdigit()), "{probe}");
     let (probe, robots) = (origin.last(target).head, origin.last("/robots.txt").head);
     for field in "user-agent accept accept-encoding host cookie connection".split(' ') {
         assert_eq!(probe.field(field), robots.field(field), "{field}");
@@ -123,12 +109,7 @@ fn another_origins_error_page_is_not_looked_into() {
     let other = site(Reply::status(500, MISSING), Reply::status(500, MISSING));
     let hop = Reply::redirect(301, &other.url_as("other.test", "/robots.txt"));
     let origin = Origin::http().on("/robots.txt", [hop]);
-    check(
-        "an error page behind a redirect",
-        &gate,
-        &origin,
-        Access::Nothing,
-    );
+    check("an error page behind a redirect", &gate, &origin, Access::Nothing);
     assert_eq!(probes(&other), [""; 0]);
     assert_eq!(probes(&origin), [""; 0]);
 }
@@ -139,19 +120,9 @@ fn an_operator_names_the_phrases_and_switches_it_off() {
         setup.set("robots", "soft_404_phrases", "[\"nothing here\"]");
     });
     let ours = || Reply::status(500, "Nothing\nhere.");
-    check(
-        "a phrase of the operator's",
-        &gate,
-        &site(ours(), ours()),
-        Access::Free,
-    );
+    check("a phrase of the operator's", &gate, &site(ours(), ours()), Access::Free);
     let theirs = || Reply::status(500, MISSING);
-    check(
-        "one of the built-in ones",
-        &gate,
-        &site(theirs(), theirs()),
-        Access::Nothing,
-    );
+    check("one of the built-in ones", &gate, &site(theirs(), theirs()), Access::Nothing);
     let gate = CrawlgateProcess::with(|setup| setup.set("robots", "soft_404", "false"));
     let origin = site(theirs(), theirs());
     check("switched off", &gate, &origin, Access::Nothing);

@@ -13,10 +13,8 @@ const HUNDRED_MEGABYTES: u64 = 1600 * CHUNK as u64;
 pub const ROOM: u64 = 48 << 20;
 
 fn big() -> Reply {
-    Reply::raw(format!(
-        "HTTP/1.1 200 OK\r\nContent-Length: {HUNDRED_MEGABYTES}\r\n\r\n"
-    ))
-    .repeat([b'x'; CHUNK], 1600)
+    Reply::raw(format!("HTTP/1.1 200 OK\r\nContent-Length: {HUNDRED_MEGABYTES}\r\n\r\n"))
+        .repeat([b'x'; CHUNK], 1600)
 }
 
 /// Waits until the other side sends no more octets. Returns the number that it has sent.
@@ -34,10 +32,7 @@ pub fn at_rest(sent: impl Fn() -> u64) -> u64 {
 #[test]
 fn a_big_download_streams_in_bounded_memory() {
     let gate = CrawlgateProcess::start();
-    for origin in [
-        Origin::http().on("/big", [big()]),
-        Origin::https().on("/big", [big()]),
-    ] {
+    for origin in [Origin::http().on("/big", [big()]), Origin::https().on("/big", [big()])] {
         let before = gate.resident();
         let (mut wire, target) = gate.open(&origin.url("/big"));
         wire.send(format!(
@@ -55,20 +50,12 @@ fn a_big_download_streams_in_bounded_memory() {
 #[test]
 fn a_big_upload_streams_in_bounded_memory() {
     let (gate, latch) = (CrawlgateProcess::start(), Latch::new());
-    let origin = Origin::http().on(
-        "/big",
-        [Reply::silent()
-            .wait(&latch)
-            .read_body()
-            .send("HTTP/1.1 204 No\r\n\r\n")],
-    );
+    let origin = Origin::http()
+        .on("/big", [Reply::silent().wait(&latch).read_body().send("HTTP/1.1 204 No\r\n\r\n")]);
     let before = gate.resident();
     let url = origin.url("/big");
-    let mut wire = gate.sends(
-        "POST",
-        &url,
-        &format!("Content-Length: {HUNDRED_MEGABYTES}\r\n\r\n"),
-    );
+    let mut wire =
+        gate.sends("POST", &url, &format!("Content-Length: {HUNDRED_MEGABYTES}\r\n\r\n"));
     let upload = thread::spawn(move || {
         for _ in 0..1600 {
             wire.send([b'y'; CHUNK]);
@@ -93,10 +80,7 @@ fn a_crawler_that_does_not_read_holds_the_origin_back() {
     let mut wire = gate.sends("GET", &origin.url("/endless"), "\r\n");
     assert_eq!(wire.response_head().status, 200);
     let sent = at_rest(|| origin.sent());
-    assert!(
-        sent < ROOM,
-        "{sent} octets were taken for a crawler that read none"
-    );
+    assert!(sent < ROOM, "{sent} octets were taken for a crawler that read none");
     drop(wire);
     gate.record_of(&origin.url("/endless"));
 }
@@ -106,19 +90,13 @@ fn held_for_each(origin: Origin, crawlers: u64) -> u64 {
     let gate = CrawlgateProcess::start();
     // What the first exchange takes stays.
     let (mut wire, target) = gate.open(&origin.url("/page"));
-    wire.send(format!(
-        "GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n",
-        origin.authority()
-    ));
+    wire.send(format!("GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.authority()));
     assert_eq!(wire.response("GET").status, 200);
     let before = gate.resident();
     let stopped: Vec<Wire> = (0..crawlers)
         .map(|_| {
             let (mut wire, target) = gate.open(&origin.url("/endless"));
-            wire.send(format!(
-                "GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n",
-                origin.authority()
-            ));
+            wire.send(format!("GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.authority()));
             assert_eq!(wire.response_head().status, 200);
             wire
         })
@@ -140,9 +118,8 @@ fn a_crawler_that_does_not_read_takes_little_memory() {
 #[test]
 fn the_first_octets_do_not_wait_for_the_last() {
     let (gate, latch) = (CrawlgateProcess::start(), Latch::new());
-    let reply = Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\npart")
-        .wait(&latch)
-        .send("rest");
+    let reply =
+        Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\npart").wait(&latch).send("rest");
     let origin = Origin::http().on("/page", [reply]);
     let mut wire = gate.sends("GET", &origin.url("/page"), "\r\n");
     assert_eq!(wire.response_head().status, 200);
@@ -155,10 +132,9 @@ fn the_first_octets_do_not_wait_for_the_last() {
 fn an_answer_that_comes_before_the_end_of_the_upload_is_passed_on() {
     let gate = CrawlgateProcess::start();
     let early = || Reply::status(413, "too much").ignoring_body().close();
-    for origin in [
-        Origin::http().on("/upload", [early()]),
-        Origin::https().on("/upload", [early()]),
-    ] {
+    for origin in
+        [Origin::http().on("/upload", [early()]), Origin::https().on("/upload", [early()])]
+    {
         let (mut wire, target) = gate.open(&origin.url("/upload"));
         wire.send(format!(
             "POST {target} HTTP/1.1\r\nHost: {}\r\nContent-Length: 1000000\r\n\r\n",
@@ -172,10 +148,7 @@ fn an_answer_that_comes_before_the_end_of_the_upload_is_passed_on() {
 fn interim_responses_without_end_are_a_502_and_cost_no_memory() {
     let gate = CrawlgateProcess::start();
     let short = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
-    let long = format!(
-        "HTTP/1.1 103 Early Hints\r\nLink: {}\r\n\r\n",
-        "x".repeat(16_000)
-    );
+    let long = format!("HTTP/1.1 103 Early Hints\r\nLink: {}\r\n\r\n", "x".repeat(16_000));
     let last = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npage";
     let before = gate.resident();
     #[rustfmt::skip] // one row, one case
@@ -200,17 +173,9 @@ fn interim_responses_without_end_are_a_502_and_cost_no_memory() {
             if status == 502 {
                 assert!(answer.is_ours(), "{case}: {answer:?}");
                 assert_eq!(record["error"], "http_protocol_error", "{case}: {record}");
-                assert!(
-                    answer.interim.len() <= 64,
-                    "{case}: {}",
-                    answer.interim.len()
-                );
+                assert!(answer.interim.len() <= 64, "{case}: {}", answer.interim.len());
             }
-            assert!(
-                most - before < ROOM,
-                "memory grew by {} octets",
-                most - before
-            );
+            assert!(most - before < ROOM, "memory grew by {} octets", most - before);
         }
         // A robots.txt behind such responses is not read either, and a crawler of HTTP/1.0 is not held.
         let origin = Origin::http().on("/robots.txt", [reply]);

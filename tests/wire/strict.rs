@@ -27,29 +27,20 @@ fn the_record_is_in_place_when_the_denial_arrives() {
         let answer = wire.get(&url);
         // Read at once, without waiting.
         let records = gate.records();
-        let found: Vec<_> = records
-            .iter()
-            .filter(|record| record["url"] == url)
-            .collect();
+        let found: Vec<_> = records.iter().filter(|record| record["url"] == url).collect();
         assert_eq!(found.len(), 1, "{url}: {records:?}");
         assert_eq!(found[0]["id"], answer.problem()["id"], "{url}");
         has!(found, {"0.status": 403, "0.bytes_out": answer.text().len()}, "{url}");
         assert!(found[0]["error"] == "http_request_denied", "{}", found[0]);
     }
     // Other refusals are denials, too; forwarded requests do not wait for their record.
-    let answer = gate
-        .connect()
-        .exchange("GET /origin-form HTTP/1.1\r\nHost: x\r\n\r\n");
+    let answer = gate.connect().exchange("GET /origin-form HTTP/1.1\r\nHost: x\r\n\r\n");
     let id = answer.problem()["id"].clone();
     assert!(gate.records().iter().any(|record| record["id"] == id));
     let url = origin.url("/open");
     gate.get(&url).is_origins(200, "page /open");
     gate.record_of(&url);
-    let ids: HashSet<_> = gate
-        .records()
-        .iter()
-        .map(|record| record["id"].to_string())
-        .collect();
+    let ids: HashSet<_> = gate.records().iter().map(|record| record["id"].to_string()).collect();
     assert_eq!(ids.len(), gate.records().len(), "one was recorded twice");
 }
 
@@ -65,10 +56,9 @@ fn a_head_request_is_denied_without_a_body_and_recorded_so() {
 
 #[test]
 fn a_denial_that_cannot_be_stored_is_not_answered_unless_configured() {
-    for (on_failure, status, reason) in [
-        ("\"deny\"", 503, "log_failed"),
-        ("\"continue\"", 403, "robots_disallow"),
-    ] {
+    for (on_failure, status, reason) in
+        [("\"deny\"", 503, "log_failed"), ("\"continue\"", 403, "robots_disallow")]
+    {
         let gate = strict(|setup| {
             setup.set("log", "file", "\"/dev/full\"");
             setup.set("log", "decisions", "\"denied\"");
@@ -163,14 +153,11 @@ fn octets_that_follow_an_early_record_are_counted() {
     let page = Reply::ok("x".repeat(1_000)).read_body();
     let origin = Origin::with_rules(RULES).on("/private/up", [page]);
     let right = basic("helper", PASSWORD);
-    let head = format!(
-        "Host: {}\r\nUser-Agent: TestBot/1.0\r\n{right}",
-        origin.authority()
-    );
+    let head = format!("Host: {}\r\nUser-Agent: TestBot/1.0\r\n{right}", origin.authority());
     let url = origin.url("/private/up");
-    let answer = gate.connect().exchange(format!(
-        "POST {url} HTTP/1.1\r\n{head}Content-Length: 10\r\n\r\n0123456789"
-    ));
+    let answer = gate
+        .connect()
+        .exchange(format!("POST {url} HTTP/1.1\r\n{head}Content-Length: 10\r\n\r\n0123456789"));
     assert_eq!((answer.status, answer.text().len()), (200, 1_000));
     for (direction, octets) in [("upstream", 10.0), ("downstream", 1_000.0)] {
         let series = format!("crawlgate_bytes_total{{direction=\"{direction}\"}}");
@@ -191,11 +178,7 @@ fn a_page_that_an_exemption_lets_out_does_not_leave_without_its_record() {
         let origin = Origin::with_rules(RULES).on("/private/x", [page]);
         let answer = gate.request("GET", &origin.url("/private/x"), &basic("helper", PASSWORD));
         assert_eq!(answer.status, status, "{on_failure}: {answer:?}");
-        assert_eq!(
-            answer.text().contains("SECRET"),
-            status == 200,
-            "{answer:?}"
-        );
+        assert_eq!(answer.text().contains("SECRET"), status == 200, "{answer:?}");
         assert_eq!(answer.is_ours(), status == 503, "{answer:?}");
     }
 }
@@ -213,10 +196,7 @@ fn an_exempt_request_that_has_gone_out_stays_on_record_whatever_its_client_was_a
     let url = origin.url("/private/x");
     let mut wire = gate.connect();
     let right = basic("helper", PASSWORD);
-    let fields = format!(
-        "Host: {}\r\nUser-Agent: TestBot/1.0\r\n{right}",
-        origin.authority()
-    );
+    let fields = format!("Host: {}\r\nUser-Agent: TestBot/1.0\r\n{right}", origin.authority());
     wire.send(format!("GET {url} HTTP/1.1\r\n{fields}\r\n"));
     latch.arrivals(1);
     let store = gate.setup.dir().join("crawlgate.db");
@@ -228,11 +208,7 @@ fn an_exempt_request_that_has_gone_out_stays_on_record_whatever_its_client_was_a
     assert_eq!(answer.problem()["reason"], "log_failed", "{answer:?}");
     assert!(!answer.text().contains("SECRET"), "{answer:?}");
     // An attempt that began after the answer has failed, too.
-    metrics::wait_least(
-        &gate,
-        "crawlgate_store_failures_total{place=\"store\"}",
-        2.0,
-    );
+    metrics::wait_least(&gate, "crawlgate_store_failures_total{place=\"store\"}", 2.0);
     other.execute_batch("ROLLBACK").unwrap();
     drop(other);
     gate.signal(Signal::TERM);

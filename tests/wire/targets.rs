@@ -17,24 +17,13 @@ fn options(gate: &CrawlgateProcess, origin: &Origin, target: &str, fields: &str)
 
 #[test]
 fn an_options_without_a_path_asks_for_the_whole_server() {
-    for (is_tls, targets) in [
-        (false, &["{url}", "{url}#part"][..]),
-        (true, &["*", "{url}"]),
-    ] {
+    for (is_tls, targets) in [(false, &["{url}", "{url}#part"][..]), (true, &["*", "{url}"])] {
         let gate = CrawlgateProcess::start();
-        let origin = if is_tls {
-            Origin::https()
-        } else {
-            Origin::http()
-        };
+        let origin = if is_tls { Origin::https() } else { Origin::http() };
         for target in targets {
             let target = target.replace("{url}", &origin.url(""));
             assert_eq!(options(&gate, &origin, &target, ""), 200, "{target}");
-            assert_eq!(
-                origin.seen_but_robots().last().unwrap(),
-                "OPTIONS *",
-                "{target}"
-            );
+            assert_eq!(origin.seen_but_robots().last().unwrap(), "OPTIONS *", "{target}");
         }
         // The root is a path, and no server as a whole.
         assert_eq!(options(&gate, &origin, &origin.url("/"), ""), 200);
@@ -50,10 +39,7 @@ fn an_options_without_a_path_asks_for_the_whole_server() {
 
 #[test]
 fn an_options_for_the_whole_server_is_judged_as_its_root() {
-    for rules in [
-        "User-agent: *\nDisallow: /\n",
-        "User-agent: *\nDisallow: /$\n",
-    ] {
+    for rules in ["User-agent: *\nDisallow: /\n", "User-agent: *\nDisallow: /$\n"] {
         let gate = CrawlgateProcess::start();
         let (plain, tls) = (Origin::with_rules(rules), Origin::https().robots(rules));
         assert_eq!(options(&gate, &plain, &plain.url(""), ""), 403);
@@ -64,38 +50,23 @@ fn an_options_for_the_whole_server_is_judged_as_its_root() {
         assert_eq!(http2.exchange(request.body(()).unwrap()).status, 403);
         assert!(plain.seen_but_robots().is_empty() && tls.seen_but_robots().is_empty());
         let records = gate.wait_records(3);
-        assert!(
-            records.iter().all(|one| one["reason"] == "robots_disallow"),
-            "{records:?}"
-        );
+        assert!(records.iter().all(|one| one["reason"] == "robots_disallow"), "{records:?}");
     }
 }
 
 #[test]
 fn forwards_are_counted_and_the_last_recipient_answers() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::http());
-    assert_eq!(
-        options(&gate, &origin, &origin.url("/page"), "Max-Forwards: 3\r\n"),
-        200
-    );
+    assert_eq!(options(&gate, &origin, &origin.url("/page"), "Max-Forwards: 3\r\n"), 200);
     let seen = origin.last("/page");
     seen.head.field_is("max-forwards", Some("2"));
-    let last = gate
-        .request("OPTIONS", &origin.url("/last"), "Max-Forwards: 0\r\n")
-        .is(200);
-    assert!(
-        last.is_ours() && last.field("allow").unwrap().contains("OPTIONS"),
-        "{last:?}"
-    );
+    let last = gate.request("OPTIONS", &origin.url("/last"), "Max-Forwards: 0\r\n").is(200);
+    assert!(last.is_ours() && last.field("allow").unwrap().contains("OPTIONS"), "{last:?}");
     assert_eq!(origin.seen_but_robots(), ["OPTIONS /page"]);
     has!(gate.record_of(&origin.url("/last")), {"verdict": "allow", "status": 200});
     // Only OPTIONS and TRACE are counted.
-    gate.request("GET", &origin.url("/get"), "Max-Forwards: 0\r\n")
-        .is_origins(200, "page /get");
-    assert_eq!(
-        origin.last("/get").head.field("max-forwards").as_deref(),
-        Some("0")
-    );
+    gate.request("GET", &origin.url("/get"), "Max-Forwards: 0\r\n").is_origins(200, "page /get");
+    assert_eq!(origin.last("/get").head.field("max-forwards").as_deref(), Some("0"));
 }
 
 #[test]
@@ -105,10 +76,9 @@ fn every_visible_character_passes_in_path_and_query() {
     let mut wire = gate.connect();
     for octet in (b'!'..=b'~').filter(|octet| !b"#?".contains(octet)) {
         let character = char::from(octet);
-        for (target, escapes) in [
-            (format!("/a{character}b"), "<>`"),
-            (format!("/a?b{character}c"), "<>\""),
-        ] {
+        for (target, escapes) in
+            [(format!("/a{character}b"), "<>`"), (format!("/a?b{character}c"), "<>\"")]
+        {
             let answer = wire.get(&origin.url(&target));
             assert_eq!(answer.status, 200, "{target}: {answer:?}");
             let expected = match escapes.contains(character) {
@@ -131,10 +101,7 @@ fn every_visible_character_passes_in_path_and_query() {
     wire.send(pipelined);
     assert_eq!(wire.response("GET").status, 403);
     assert_eq!(wire.response("GET").status, 200);
-    assert_eq!(
-        origin.seen_but_robots().last().unwrap(),
-        "GET /open%60%3C%3E"
-    );
+    assert_eq!(origin.seen_but_robots().last().unwrap(), "GET /open%60%3C%3E");
 }
 
 #[test]
@@ -180,11 +147,6 @@ fn a_reason_phrase_above_ascii_passes() {
     let latin = b"HTTP/1.1 404 Introuvable \xe9\r\nContent-Length: 0\r\n\r\n";
     let origin = Origin::http().on("/page", [Reply::raw(latin)]);
     let answer = gate.get(&origin.url("/page"));
-    let line = answer
-        .head
-        .raw
-        .split(|octet| *octet == b'\r')
-        .next()
-        .unwrap();
+    let line = answer.head.raw.split(|octet| *octet == b'\r').next().unwrap();
     assert_eq!(line, b"HTTP/1.1 404 Introuvable \xe9");
 }

@@ -60,9 +60,7 @@ fn inside(message: &[u8], path: &[u64]) -> Vec<Vec<u8>> {
 
 fn text(message: &[u8], path: &[u64]) -> Vec<String> {
     let texts = inside(message, path).into_iter();
-    texts
-        .map(|octets| String::from_utf8(octets).unwrap())
-        .collect()
+    texts.map(|octets| String::from_utf8(octets).unwrap()).collect()
 }
 
 /// Returns a collector that accepts everything.
@@ -90,9 +88,7 @@ fn traced(collector: &Origin, configure: impl FnOnce(&mut Setup)) -> CrawlgatePr
 /// Returns the delivered spans.
 fn spans(collector: &Origin) -> Vec<Vec<u8>> {
     let batches = delivered(collector, "/v1/traces").into_iter();
-    batches
-        .flat_map(|batch| inside(&batch, &[1, 2, 2]))
-        .collect()
+    batches.flat_map(|batch| inside(&batch, &[1, 2, 2])).collect()
 }
 
 /// Returns the text of a span's attribute.
@@ -114,8 +110,7 @@ fn an_exchange_is_a_span_under_the_crawlers_own_and_says_nothing_secret() {
     let origin = Origin::with_rules(RULES).on("/page?key=s3cret", [Reply::ok("a page")]);
     let parent = format!("00-{TRACE}-{PARENT}-01");
     let fields = format!("traceparent: {parent}\r\nAuthorization: Bearer s3cret\r\n");
-    gate.request("GET", &origin.url("/page?key=s3cret"), &fields)
-        .is_origins(200, "a page");
+    gate.request("GET", &origin.url("/page?key=s3cret"), &fields).is_origins(200, "a page");
     gate.denies(&origin.url("/private/x?key=s3cret"));
     gate.record_of(&origin.url("/page?key=s3cret"));
     // The crawler of this request has decided not to trace it.
@@ -130,10 +125,7 @@ fn an_exchange_is_a_span_under_the_crawlers_own_and_says_nothing_secret() {
 
     let spans = spans(&collector);
     let named = |name: &str| -> Vec<&Vec<u8>> {
-        spans
-            .iter()
-            .filter(|span| text(span, &[5]) == [name])
-            .collect()
+        spans.iter().filter(|span| text(span, &[5]) == [name]).collect()
     };
     let of = |reason: &str| {
         let mut spans = named("GET").into_iter();
@@ -142,64 +134,34 @@ fn an_exchange_is_a_span_under_the_crawlers_own_and_says_nothing_secret() {
         found.unwrap_or_else(|| panic!("no span of {reason}"))
     };
     let allowed = of("robots_allow");
-    assert_eq!(
-        inside(allowed, &[1]),
-        [octets(TRACE)],
-        "the trace is the crawler's"
-    );
-    assert_eq!(
-        inside(allowed, &[4]),
-        [octets(PARENT)],
-        "and so is the parent"
-    );
+    assert_eq!(inside(allowed, &[1]), [octets(TRACE)], "the trace is the crawler's");
+    assert_eq!(inside(allowed, &[4]), [octets(PARENT)], "and so is the parent");
     assert_eq!(attribute(allowed, "url.path").as_deref(), Some("/page"));
-    assert_eq!(
-        attribute(allowed, "crawlgate.verdict").as_deref(),
-        Some("allow")
-    );
+    assert_eq!(attribute(allowed, "crawlgate.verdict").as_deref(), Some("allow"));
     let other = [octets(&other)];
     assert!(spans.iter().all(|span| inside(span, &[1]) != other));
     let denied = of("robots_disallow");
     assert_ne!(inside(denied, &[1]), [octets(TRACE)]);
     assert_eq!(attribute(denied, "url.path").as_deref(), Some("/private/x"));
     // The origin's part is a child of the exchange; a denied request has none.
-    let [origins] = named("origin")[..] else {
-        panic!("{} spans", spans.len())
-    };
+    let [origins] = named("origin")[..] else { panic!("{} spans", spans.len()) };
     assert_eq!(inside(origins, &[4]), inside(allowed, &[2]));
     assert_eq!(inside(origins, &[1]), [octets(TRACE)]);
 
     let all = collector.seen();
-    assert!(
-        all.iter()
-            .all(|seen| seen.head.field("x-api-key").as_deref() == Some("of-ours"))
-    );
+    assert!(all.iter().all(|seen| seen.head.field("x-api-key").as_deref() == Some("of-ours")));
     for seen in &all {
         let secret = b"s3cret";
-        assert!(
-            !seen
-                .body
-                .windows(secret.len())
-                .any(|window| window == secret)
-        );
+        assert!(!seen.body.windows(secret.len()).any(|window| window == secret));
     }
     let resources = delivered(&collector, "/v1/traces");
-    let names: Vec<String> = resources
-        .iter()
-        .flat_map(|batch| text(batch, &[1, 1, 1, 2, 1]))
-        .collect();
+    let names: Vec<String> =
+        resources.iter().flat_map(|batch| text(batch, &[1, 1, 1, 2, 1])).collect();
     assert!(names.contains(&"gate-7".to_owned()), "{names:?}");
     let logs = delivered(&collector, "/v1/logs");
-    let messages: Vec<String> = logs
-        .iter()
-        .flat_map(|batch| text(batch, &[1, 2, 2, 5, 1]))
-        .collect();
-    assert!(
-        messages
-            .iter()
-            .any(|message| message.contains("listening on")),
-        "{messages:?}"
-    );
+    let messages: Vec<String> =
+        logs.iter().flat_map(|batch| text(batch, &[1, 2, 2, 5, 1])).collect();
+    assert!(messages.iter().any(|message| message.contains("listening on")), "{messages:?}");
 }
 
 #[test]
@@ -215,11 +177,7 @@ fn a_collector_over_tls_is_verified() {
         gate.denies(&origin.url("/private/x"));
         gate.signal(Signal::TERM);
         assert!(gate.wait().success(), "{}", gate.said());
-        assert_eq!(
-            spans(&collector).len(),
-            usize::from(is_trusted),
-            "{certificate:?}"
-        );
+        assert_eq!(spans(&collector).len(), usize::from(is_trusted), "{certificate:?}");
         let is_said = gate.said().contains("traces cannot be delivered");
         assert_eq!(is_said, !is_trusted, "{}", gate.said());
     }
@@ -234,8 +192,7 @@ fn a_sampling_share_of_zero_traces_nothing_and_messages_can_stay() {
     });
     let origin = Origin::with_rules(RULES).on("/page", [Reply::ok("a page")]);
     let fields = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n");
-    gate.request("GET", &origin.url("/page"), &fields)
-        .is_origins(200, "a page");
+    gate.request("GET", &origin.url("/page"), &fields).is_origins(200, "a page");
     gate.signal(Signal::TERM);
     assert!(gate.wait().success());
     assert_eq!(collector.connections(), 0);
@@ -271,13 +228,7 @@ fn messages_are_json_if_configured() {
     });
     let line: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(line["level"], "INFO", "{line}");
-    assert!(
-        line["message"]
-            .as_str()
-            .unwrap()
-            .starts_with("listening on"),
-        "{line}"
-    );
+    assert!(line["message"].as_str().unwrap().starts_with("listening on"), "{line}");
     assert!(line["timestamp"].is_string(), "{line}");
     let said = gate.said();
     for line in said.lines() {
@@ -292,10 +243,8 @@ fn an_invalid_file_of_headers_is_reported_at_once() {
     setup.set("telemetry", "otlp_endpoint", "\"http://127.0.0.1:4318\"");
     setup.set("telemetry", "headers_file", "\"otlp.fields\"");
     let fields = setup.dir().join("otlp.fields");
-    for (content, why) in [
-        (None, "No such file"),
-        (Some("just-a-key\n"), "line 1 is not a field"),
-    ] {
+    for (content, why) in [(None, "No such file"), (Some("just-a-key\n"), "line 1 is not a field")]
+    {
         if let Some(content) = content {
             std::fs::write(&fields, content).unwrap();
         }

@@ -40,10 +40,7 @@ fn a_head_and_an_idle_connection_have_time_limits() {
     });
     let origin = Origin::http();
     let mut slow = gate.connect();
-    slow.send(format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\nX-Slow: ",
-        origin.url("/")
-    ));
+    slow.send(format!("GET {} HTTP/1.1\r\nHost: x\r\nX-Slow: ", origin.url("/")));
     let answer = slow.response("GET");
     assert!(answer.status == 408 && answer.is_ours(), "{answer:?}");
     assert!(slow.is_closed());
@@ -137,10 +134,8 @@ fn a_body_that_comes_too_slowly_is_given_up() {
 fn an_answer_that_the_client_does_not_read_is_cut_and_recorded_so() {
     let gate = CrawlgateProcess::with(|setup| setup.set("limits", "body_timeout", "\"3s\""));
     let length = 64 << 20;
-    let large = Reply::raw(format!(
-        "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"
-    ))
-    .repeat([b'x'; 65_536], length / 65_536);
+    let large = Reply::raw(format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n"))
+        .repeat([b'x'; 65_536], length / 65_536);
     let plain = Origin::http().on("/large", [large.clone()]);
     let tls = Origin::https().on("/large", [large]);
     let url = plain.url("/large");
@@ -159,10 +154,7 @@ fn an_answer_that_the_client_does_not_read_is_cut_and_recorded_so() {
 fn thousands_of_silent_or_slow_connections_stop_no_crawler() {
     // Each connection takes two descriptors here; the tests beside this one need some, too.
     let most = getrlimit(Resource::Nofile);
-    let raised = rustix::process::Rlimit {
-        current: most.maximum,
-        ..most
-    };
+    let raised = rustix::process::Rlimit { current: most.maximum, ..most };
     setrlimit(Resource::Nofile, raised).unwrap();
     let crowd = usize::try_from(most.maximum.unwrap_or(1 << 20)).unwrap_or(1 << 20);
     let crowd = (crowd.saturating_sub(4000) / 2).min(7_000);
@@ -177,10 +169,7 @@ fn thousands_of_silent_or_slow_connections_stop_no_crawler() {
     let starts = [
         String::new(),
         "G".to_owned(),
-        format!(
-            "GET {} HTTP/1.1\r\nHost: x\r\nX-Slow: ",
-            origin.url("/slow")
-        ),
+        format!("GET {} HTTP/1.1\r\nHost: x\r\nX-Slow: ", origin.url("/slow")),
         format!("CONNECT {} HTTP/1.1\r\nHost: x\r\n\r\n", origin.authority()),
     ];
     let mut many = Vec::new();
@@ -191,11 +180,8 @@ fn thousands_of_silent_or_slow_connections_stop_no_crawler() {
         if number % 250 == 0 {
             let path = format!("/{number}");
             // On a used connection, and on a new one.
-            crawler
-                .get(&origin.url(&path))
-                .is_origins(200, &format!("page {path}"));
-            gate.get(&origin.url(&path))
-                .is_origins(200, &format!("page {path}"));
+            crawler.get(&origin.url(&path)).is_origins(200, &format!("page {path}"));
+            gate.get(&origin.url(&path)).is_origins(200, &format!("page {path}"));
         }
     }
     gate.denies(&origin.url("/private"));

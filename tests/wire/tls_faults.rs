@@ -70,9 +70,7 @@ fn a_robots_txt_that_no_tls_session_fetches_is_unreachable_for_a_cause_that_is_t
 fn an_origin_that_shows_another_certificate_later_is_a_502_with_the_fault() {
     let gate = CrawlgateProcess::start();
     let last = || Reply::with(200, "Connection: close\r\n", "").close();
-    let origin = Origin::https()
-        .on("/robots.txt", [last()])
-        .on("/before", [last()]);
+    let origin = Origin::https().on("/robots.txt", [last()]).on("/before", [last()]);
     gate.get(&origin.url("/before"));
     #[rustfmt::skip] // one row, one case
     let cases = [
@@ -102,10 +100,7 @@ fn a_self_signed_certificate_in_extra_roots_is_trusted_though_it_is_made_as_a_ca
     let origin = Origin::https_with(Certificate::SelfSigned).robots(RULES);
     let answer = CrawlgateProcess::start().get(&origin.url("/page"));
     let detail = answer.problem()["detail"].as_str().unwrap().to_owned();
-    says!(
-        detail,
-        "signed itself ([tls] extra_roots can name this certificate)"
-    );
+    says!(detail, "signed itself ([tls] extra_roots can name this certificate)");
     assert_eq!(origin.seen().len(), 0);
     let gate = CrawlgateProcess::with(|setup| {
         let (pem, _) = self_signed_pem();
@@ -117,10 +112,7 @@ fn a_self_signed_certificate_in_extra_roots_is_trusted_though_it_is_made_as_a_ca
     // Its name still counts.
     let answer = gate.get(&origin.url_as("other.test", "/page"));
     let detail = answer.problem()["detail"].as_str().unwrap().to_owned();
-    says!(
-        detail,
-        "its certificate is for 127.0.0.1, localhost, site.test, not for it"
-    );
+    says!(detail, "its certificate is for 127.0.0.1, localhost, site.test, not for it");
     assert_eq!(origin.seen_but_robots(), ["GET /page"]);
 }
 
@@ -143,9 +135,7 @@ fn a_host_that_no_tls_session_can_name_is_refused_with_that_cause() {
     }
     assert_eq!(origin.connections(), 0);
     // An underscore fits.
-    gate.connect()
-        .tunnel(&format!("a_b.test:{}", origin.port()))
-        .is(200);
+    gate.connect().tunnel(&format!("a_b.test:{}", origin.port())).is(200);
 }
 
 #[test]
@@ -167,10 +157,7 @@ fn an_override_opens_a_tunnel_to_a_host_that_no_tls_session_can_name() {
         "a contract",
     ];
     gate.succeeds("override", &words);
-    for (name, reason) in [
-        ("-site.test", "operator_allow"),
-        ("other.test", "misdirected"),
-    ] {
+    for (name, reason) in [("-site.test", "operator_allow"), ("other.test", "misdirected")] {
         let mut wire = gate.connect();
         eventually("the override", || {
             wire = gate.connect();
@@ -182,9 +169,8 @@ fn an_override_opens_a_tunnel_to_a_host_that_no_tls_session_can_name() {
         let answer = wire.read_all();
         assert_eq!(answer.first(), Some(&0x15), "{answer:?}");
         drop(wire);
-        let record = gate.record(name, |record| {
-            record["via"] == "tunnel" && record["reason"] == reason
-        });
+        let record =
+            gate.record(name, |record| record["via"] == "tunnel" && record["reason"] == reason);
         assert_eq!(record["opaque"], true, "{record}");
         let is_sent = record["bytes_in"] == json!(hello.len());
         assert_eq!(is_sent, reason == "operator_allow", "{record}");
@@ -209,11 +195,7 @@ fn clients_that_do_not_trust_the_local_ca_are_named_by_the_summary_of_a_run() {
     let said = String::from_utf8(output.unwrap().stderr).unwrap();
     says!(said, "NO REQUEST CAME THROUGH THE PROXY");
     let named = origin.url("");
-    says!(
-        said,
-        &format!("{named} alert unknown_ca 1"),
-        "crawlgate ca setup"
-    );
+    says!(said, &format!("{named} alert unknown_ca 1"), "crawlgate ca setup");
     let sessions = &read()["ended_sessions"];
     assert_eq!(
         *sessions,

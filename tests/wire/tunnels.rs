@@ -48,10 +48,7 @@ fn a_connect_that_cannot_be_read_is_refused_and_closed() {
         let mut wire = gate.connect();
         let answer = wire.exchange(format!("CONNECT {authority} HTTP/1.1\r\nHost: x\r\n\r\n"));
         assert_eq!(answer.status, 400, "{authority}: {answer:?}");
-        assert!(
-            wire.is_closed(),
-            "{authority}: optimistic octets would become a request"
-        );
+        assert!(wire.is_closed(), "{authority}: optimistic octets would become a request");
     }
 }
 
@@ -74,10 +71,7 @@ fn a_crawler_that_offers_http_2_only_causes_one_warning_if_that_is_off() {
     let origin = Origin::https();
     for offered in [&["h2"][..], &["h2"], &["h2", "http/1.1"]] {
         let mut config = Arc::unwrap_or_clone(client_config(&gate.ca_pem()));
-        config.alpn_protocols = offered
-            .iter()
-            .map(|name| name.as_bytes().to_vec())
-            .collect();
+        config.alpn_protocols = offered.iter().map(|name| name.as_bytes().to_vec()).collect();
         let wire = gate.tunnels(&origin.authority());
         let shaken = wire.handshake("site.test", Arc::new(config));
         assert_eq!(shaken.is_ok(), offered.len() == 2, "{offered:?}");
@@ -126,18 +120,10 @@ fn connect_authority_server_name_and_inner_host_must_agree() {
     if let Ok(mut wire) = connect("other.test") {
         gate.refused(&wire.get_inside("other.test", "/open"), 421, "misdirected");
     } else {
-        gate.record("a handshake for another name", |record| {
-            record["reason"] == "misdirected"
-        });
+        gate.record("a handshake for another name", |record| record["reason"] == "misdirected");
     }
     let other_port = b.authority();
-    for host in [
-        "other.test",
-        &other_port,
-        "other.test:443",
-        "",
-        "site.test:1",
-    ] {
+    for host in ["other.test", &other_port, "other.test:443", "", "site.test:1"] {
         let mut wire = connect("site.test").unwrap();
         let answer = wire.get_inside(host, "/open");
         if host.is_empty() {
@@ -147,11 +133,9 @@ fn connect_authority_server_name_and_inner_host_must_agree() {
             gate.refused(&answer, 421, "misdirected");
         }
     }
-    for target in [
-        b.url("/open"),
-        a.url("/open").replace("https", "http"),
-        a.url_as("other.test", "/open"),
-    ] {
+    for target in
+        [b.url("/open"), a.url("/open").replace("https", "http"), a.url_as("other.test", "/open")]
+    {
         let mut wire = connect("site.test").unwrap();
         let fields = format!("Host: {}\r\nUser-Agent: TestBot/1.0\r\n", a.authority());
         let answer = wire.exchange(format!("GET {target} HTTP/1.1\r\n{fields}\r\n"));
@@ -165,23 +149,13 @@ fn connect_authority_server_name_and_inner_host_must_agree() {
 fn spellings_of_the_same_host_agree() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::https());
     let mut wire = gate.connect();
-    assert_eq!(
-        wire.tunnel(&format!("SITE.test.:{}", origin.port())).status,
-        200
-    );
+    assert_eq!(wire.tunnel(&format!("SITE.test.:{}", origin.port())).status, 200);
     let mut wire = wire.tls_as("Site.Test").unwrap();
-    wire.get_inside(&origin.authority().to_uppercase(), "/a")
-        .is_origins(200, "page /a");
+    wire.get_inside(&origin.authority().to_uppercase(), "/a").is_origins(200, "page /a");
     let url = origin.url("/b");
-    wire.exchange(format!(
-        "GET {url} HTTP/1.1\r\nHost: {}\r\n\r\n",
-        origin.authority()
-    ))
-    .is_origins(200, "page /b");
-    assert_eq!(
-        origin.last("/b").head.field("host"),
-        Some(origin.authority())
-    );
+    wire.exchange(format!("GET {url} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.authority()))
+        .is_origins(200, "page /b");
+    assert_eq!(origin.last("/b").head.field("host"), Some(origin.authority()));
     // Without its port, the field is that of a client of the default port; here it names another origin.
     assert_eq!(wire.get_inside("site.test", "/c").status, 421);
 }
@@ -190,8 +164,7 @@ fn spellings_of_the_same_host_agree() {
 fn plain_http_inside_a_connect_is_judged_as_http() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::with_rules(RULES));
     let mut wire = gate.tunnels(&origin.authority());
-    wire.get_inside(&origin.authority(), "/open")
-        .is_origins(200, "page /open");
+    wire.get_inside(&origin.authority(), "/open").is_origins(200, "page /open");
     let record = gate.denied(&wire.get_inside(&origin.authority(), "/private"));
     has!(record, {"scheme": "http", "url": origin.url("/private")});
     gate.refused(&wire.get_inside("other.test", "/open"), 421, "misdirected");
@@ -223,10 +196,7 @@ fn anything_else_inside_a_connect_is_refused() {
     let mut nested = gate.connect();
     nested.tunnel(&origin.authority());
     let answer = nested.tunnel(&origin.authority());
-    assert!(
-        answer.status >= 400,
-        "a CONNECT inside a CONNECT: {answer:?}"
-    );
+    assert!(answer.status >= 400, "a CONNECT inside a CONNECT: {answer:?}");
     assert_eq!(origin.seen_but_robots(), [""; 0]);
 }
 
@@ -240,12 +210,7 @@ fn a_protocol_of_lines_is_refused_after_its_first_line() {
     let origin = Origin::http();
     // A port that CONNECT may reach, and one that it may not.
     for authority in [origin.authority(), "site.test:25".to_owned()] {
-        for line in [
-            "SSH-2.0-OpenSSH_9.6\r\n",
-            "EHLO x\r\n",
-            "USER x\r\n",
-            "a1 CAPABILITY\r\n",
-        ] {
+        for line in ["SSH-2.0-OpenSSH_9.6\r\n", "EHLO x\r\n", "USER x\r\n", "a1 CAPABILITY\r\n"] {
             let mut wire = gate.tunnels(&authority);
             // The client waits for the server to speak first.
             let answer = wire.exchange(line);
@@ -256,9 +221,7 @@ fn a_protocol_of_lines_is_refused_after_its_first_line() {
     // On such a port, a client that waits for the server to speak first does not wait for long.
     let mut silent = gate.tunnels("site.test:25");
     silent.drain();
-    let record = gate.record("the silent one", |record| {
-        record["reason"] == "address_prohibited"
-    });
+    let record = gate.record("the silent one", |record| record["reason"] == "address_prohibited");
     has!(record, {"port": 25, "verdict": "deny"});
     assert_eq!(origin.connections(), 0);
 }
@@ -268,15 +231,9 @@ fn an_upstream_that_cannot_prove_its_name_is_a_502_in_the_tunnel() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::https());
     gate.passes(&origin.url("/before"));
     let last = || Reply::with(200, "Connection: close\r\n", "").close();
-    let pages = Origin::https()
-        .on("/robots.txt", [last()])
-        .on("/before", [last()]);
+    let pages = Origin::https().on("/robots.txt", [last()]).on("/before", [last()]);
     gate.get(&pages.url("/before"));
-    for certificate in [
-        Certificate::Untrusted,
-        Certificate::Expired,
-        Certificate::OtherName,
-    ] {
+    for certificate in [Certificate::Untrusted, Certificate::Expired, Certificate::OtherName] {
         pages.change_certificate(certificate);
         let answer = gate.get(&pages.url("/after"));
         assert_eq!(answer.status, 502, "{certificate:?}: {answer:?}");

@@ -10,9 +10,7 @@ const UPLOAD: usize = 8 << 20;
 /// Sends a POST whole before it reads the answer, as most HTTP clients do.
 #[track_caller]
 fn post(case: &str, wire: &mut Wire, target: &str, fields: &str) -> Response {
-    wire.send(format!(
-        "POST {target} HTTP/1.1\r\n{fields}Content-Length: {UPLOAD}\r\n\r\n"
-    ));
+    wire.send(format!("POST {target} HTTP/1.1\r\n{fields}Content-Length: {UPLOAD}\r\n\r\n"));
     for _ in 0..UPLOAD >> 16 {
         let sent = wire.try_send(vec![b'x'; 1 << 16]);
         sent.unwrap_or_else(|why| panic!("{case}: the upload broke off: {why}"));
@@ -139,17 +137,12 @@ fn a_small_body_that_is_denied_leaves_its_connection_open() {
 fn an_upload_that_is_never_ended_counts_and_makes_room() {
     let gate = CrawlgateProcess::with(|setup| setup.set("limits", "connections", "1"));
     let origin = Origin::with_rules(RULES);
-    let mut stuck = gate.sends(
-        "POST",
-        &origin.url("/private"),
-        "Content-Length: 1000000\r\n\r\nabc",
-    );
+    let mut stuck =
+        gate.sends("POST", &origin.url("/private"), "Content-Length: 1000000\r\n\r\nabc");
     let answer = stuck.response("POST");
     gate.denied(&answer);
     // The upload holds the only slot, and loses it to a client with a request.
-    gate.connect()
-        .get(&origin.url("/open"))
-        .is_origins(200, "page /open");
+    gate.connect().get(&origin.url("/open")).is_origins(200, "page /open");
     assert!(stuck.is_closed());
 }
 

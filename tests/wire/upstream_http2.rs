@@ -13,15 +13,9 @@ const SLOW: Duration = Duration::from_secs(2);
 /// Asks for these URLs at once, each on a new connection, and calls `meanwhile`; returns the answers in order.
 fn at_once(gate: &CrawlgateProcess, urls: &[String], meanwhile: impl FnOnce()) -> Vec<Response> {
     thread::scope(|scope| {
-        let asking: Vec<_> = urls
-            .iter()
-            .map(|url| scope.spawn(|| gate.get(url)))
-            .collect();
+        let asking: Vec<_> = urls.iter().map(|url| scope.spawn(|| gate.get(url))).collect();
         meanwhile();
-        asking
-            .into_iter()
-            .map(|asking| asking.join().unwrap())
-            .collect()
+        asking.into_iter().map(|asking| asking.join().unwrap()).collect()
     })
 }
 
@@ -82,10 +76,7 @@ fn requests_above_the_origins_limit_get_a_second_connection() {
     are_pages(&answers);
     let on = |number| {
         let pages = origin.pages();
-        pages
-            .iter()
-            .filter(|page| page.connection == number)
-            .count()
+        pages.iter().filter(|page| page.connection == number).count()
     };
     assert_eq!((on(1), on(2), origin.connections()), (4, 3, 2));
 }
@@ -131,9 +122,7 @@ fn requests_that_find_no_place_in_time_are_refused_and_slow_nothing() {
     let holds = Holds::new();
     let (origin, urls) = holding(Http2Origin::start(), &holds, 1);
     // Three failures in a row of the origin would slow its pace.
-    let late: Vec<_> = (0..4)
-        .map(|number| origin.url(&format!("/late{number}")))
-        .collect();
+    let late: Vec<_> = (0..4).map(|number| origin.url(&format!("/late{number}"))).collect();
     thread::scope(|scope| {
         let first = scope.spawn(|| gate.get(&urls[0]));
         origin.wait_pages(1);
@@ -158,9 +147,7 @@ fn answers_that_had_to_wait_for_a_place_are_not_slow() {
         gate.answers(&origin.url(&format!("/fast{number}")), 200);
     }
     // Four slow answers in a row would slow the origin's pace.
-    let late: Vec<_> = (0..6)
-        .map(|number| origin.url(&format!("/late{number}")))
-        .collect();
+    let late: Vec<_> = (0..6).map(|number| origin.url(&format!("/late{number}"))).collect();
     let answers = thread::scope(|scope| {
         scope.spawn(|| gate.get(&urls[0]));
         origin.wait_pages(21);
@@ -183,24 +170,14 @@ fn an_origin_without_http2_is_asked_as_ever() {
         answer.is_origins(200, &format!("page {path}"));
         has!(gate.record_of(&origin.url(path)), {"upstream_version": "1.1"});
     }
-    assert_eq!(
-        origin.last("/one").connection,
-        origin.last("/two").connection
-    );
-    assert_ne!(
-        origin.last("/robots.txt").connection,
-        origin.last("/one").connection
-    );
+    assert_eq!(origin.last("/one").connection, origin.last("/two").connection);
+    assert_ne!(origin.last("/robots.txt").connection, origin.last("/one").connection);
     // At once, each has a connection.
     let latch = crate::support::Latch::new();
     let wait = Reply::silent().wait(&latch);
-    let urls: Vec<_> = (0..6)
-        .map(|number| origin.url(&format!("/{number}")))
-        .collect();
+    let urls: Vec<_> = (0..6).map(|number| origin.url(&format!("/{number}"))).collect();
     for number in 0..6 {
-        let reply = wait
-            .clone()
-            .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+        let reply = wait.clone().send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
         origin.script(&format!("/{number}"), [reply]);
     }
     let answers = at_once(&gate, &urls, || {
@@ -239,18 +216,8 @@ fn a_denial_by_a_robots_txt_that_came_by_http2_reaches_no_origin() {
     let origin = Http2Origin::start().robots(RULES);
     has!(gate.denies(&origin.url("/private/page")), {"upstream_version": null});
     gate.passes(&origin.url("/private/open"));
-    let paths: Vec<_> = origin
-        .seen()
-        .into_iter()
-        .map(|seen| (seen.version, seen.path))
-        .collect();
-    assert_eq!(
-        paths,
-        [
-            ("2", "/robots.txt".to_owned()),
-            ("2", "/private/open".to_owned())
-        ]
-    );
+    let paths: Vec<_> = origin.seen().into_iter().map(|seen| (seen.version, seen.path)).collect();
+    assert_eq!(paths, [("2", "/robots.txt".to_owned()), ("2", "/private/open".to_owned())]);
 }
 
 #[test]
@@ -282,10 +249,7 @@ fn no_connection_serves_two_origins() {
     };
     let (site, other) = (ask("site.test", "/1"), ask("other.test", "/2"));
     assert_ne!(site, other);
-    assert_eq!(
-        (ask("site.test", "/3"), ask("other.test", "/4")),
-        (site, other)
-    );
+    assert_eq!((ask("site.test", "/3"), ask("other.test", "/4")), (site, other));
 }
 
 #[test]
@@ -303,8 +267,7 @@ fn clients_share_no_http2_connection() {
             "CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: TestBot/1.0\r\n{login}\r\n"
         )).is(200);
         let mut wire = wire.tls("site.test", &gate.ca_pem());
-        wire.get_inside(&authority, path)
-            .is_origins(200, &format!("page {path}"));
+        wire.get_inside(&authority, path).is_origins(200, &format!("page {path}"));
         origin.last(path).connection
     };
     let (a, b) = (ask("a", "/a"), ask("b", "/b"));

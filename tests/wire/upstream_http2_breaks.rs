@@ -39,9 +39,7 @@ fn a_body_that_the_origin_resets_is_never_whole() {
             has!(record, {"error": "http_response_incomplete"}, "{case}");
             // To a crawler that speaks HTTP/2, too, the reset says that something is missing.
             let mut crawler = gate.intercept_http2(&origin.authority(), "site.test");
-            let pending = crawler
-                .begin(http2::get(&origin.url("/half")), true)
-                .unwrap();
+            let pending = crawler.begin(http2::get(&origin.url("/half")), true).unwrap();
             let mut body = crawler.head(pending).unwrap().into_body();
             let error = crawler.run(async {
                 loop {
@@ -65,25 +63,13 @@ fn a_response_that_breaks_the_protocol_is_none() {
     type Frames = fn(u32) -> Vec<Vec<u8>>;
     const OK: (&str, &str) = (":status", "200");
     let cases: [(&str, Frames); 7] = [
-        ("a connection field", |id| {
-            vec![head(id, &[OK, ("connection", "close")], true)]
-        }),
-        ("a transfer coding", |id| {
-            vec![head(id, &[OK, ("transfer-encoding", "chunked")], true)]
-        }),
-        ("a keep-alive", |id| {
-            vec![head(id, &[OK, ("keep-alive", "timeout=5")], true)]
-        }),
-        ("an upgrade", |id| {
-            vec![head(id, &[OK, ("upgrade", "h2c")], true)]
-        }),
-        ("an upper-case name", |id| {
-            vec![head(id, &[OK, ("X-Upper", "1")], true)]
-        }),
+        ("a connection field", |id| vec![head(id, &[OK, ("connection", "close")], true)]),
+        ("a transfer coding", |id| vec![head(id, &[OK, ("transfer-encoding", "chunked")], true)]),
+        ("a keep-alive", |id| vec![head(id, &[OK, ("keep-alive", "timeout=5")], true)]),
+        ("an upgrade", |id| vec![head(id, &[OK, ("upgrade", "h2c")], true)]),
+        ("an upper-case name", |id| vec![head(id, &[OK, ("X-Upper", "1")], true)]),
         ("no status", |id| vec![head(id, &[("x-one", "1")], true)]),
-        ("a length without a body", |id| {
-            vec![head(id, &[OK, ("content-length", "4")], true)]
-        }),
+        ("a length without a body", |id| vec![head(id, &[OK, ("content-length", "4")], true)]),
     ];
     for (case, frames) in cases {
         let gate = CrawlgateProcess::start();
@@ -97,10 +83,9 @@ fn a_response_that_breaks_the_protocol_is_none() {
 
 #[test]
 fn a_length_that_is_not_that_of_the_body_breaks_the_answer_off() {
-    for (case, length, parts) in [
-        ("too short", "9", &["half"][..]),
-        ("too long", "4", &["half", "other half"][..]),
-    ] {
+    for (case, length, parts) in
+        [("too short", "9", &["half"][..]), ("too long", "4", &["half", "other half"][..])]
+    {
         let gate = CrawlgateProcess::start();
         let origin = FrameOrigin::start(move |_, stream| {
             let fields = [(":status", "200"), ("content-length", length)];
@@ -113,10 +98,7 @@ fn a_length_that_is_not_that_of_the_body_breaks_the_answer_off() {
         let answer = gate.get(&origin.url("/page"));
         let is_broken = answer.status == 502 || !answer.whole;
         // What is too long may follow a whole answer.
-        assert!(
-            is_broken || (case == "too long" && answer.text() == "half"),
-            "{case}: {answer:?}"
-        );
+        assert!(is_broken || (case == "too long" && answer.text() == "half"), "{case}: {answer:?}");
         let record = gate.record_of(&origin.url("/page"));
         if is_broken {
             assert!(record["error"].is_string(), "{case}: {record}");
@@ -146,12 +128,8 @@ fn frames_that_no_response_has_make_no_whole_response() {
             frames.extend(frame_origin::page(id, "page"));
             frames
         }),
-        ("a switch of protocols that ends", |id| {
-            vec![head(id, &[(":status", "101")], true)]
-        }),
-        ("an interim response that ends", |id| {
-            vec![head(id, &[(":status", "103")], true)]
-        }),
+        ("a switch of protocols that ends", |id| vec![head(id, &[(":status", "101")], true)]),
+        ("an interim response that ends", |id| vec![head(id, &[(":status", "103")], true)]),
         ("a body without a head", |id| vec![data(id, "page", true)]),
         ("a promise", |id| {
             let promise = [&2_u32.to_be_bytes()[..], &[0x82, 0x87, 0x84, 0x01, 1, b'a']].concat();
@@ -173,15 +151,8 @@ fn frames_that_no_response_has_make_no_whole_response() {
             "{case}: {answer:?}"
         );
         let record = gate.record_of(&origin.url("/page"));
-        let errors = [
-            "http_protocol_error",
-            "http_response_incomplete",
-            "connection_terminated",
-        ];
-        assert!(
-            errors.iter().any(|error| record["error"] == *error),
-            "{case}: {record}"
-        );
+        let errors = ["http_protocol_error", "http_response_incomplete", "connection_terminated"];
+        assert!(errors.iter().any(|error| record["error"] == *error), "{case}: {record}");
         assert_eq!(origin.pages().len(), 1, "{case}: it is not sent again");
         gate.get(&origin.url("/next")).is_origins(200, "next");
     }
@@ -210,11 +181,7 @@ fn trailers(stream: u32, block: &[u8]) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let mut of = (kind::HEADERS, END_STREAM);
     while let Some(part) = parts.next() {
-        let last = if parts.peek().is_none() {
-            END_HEADERS
-        } else {
-            0
-        };
+        let last = if parts.peek().is_none() { END_HEADERS } else { 0 };
         frames.push(frame(of.0, of.1 | last, stream, part));
         of = (kind::CONTINUATION, 0);
     }
@@ -242,21 +209,15 @@ fn trailers_that_are_too_long_make_no_whole_response() {
         let gate = CrawlgateProcess::start();
         let origin = FrameOrigin::start(move |connection, stream| match (connection, stream) {
             (1, 3) => {
-                let mut frames = vec![
-                    head(stream, &[(":status", "200")], false),
-                    data(stream, "page", false),
-                ];
+                let mut frames =
+                    vec![head(stream, &[(":status", "200")], false), data(stream, "page", false)];
                 frames.extend(trailers(stream, &block));
                 frames
             }
             _ => frame_origin::page(stream, "next"),
         });
         let answer = gate.get(&origin.url("/page"));
-        assert_eq!(
-            (answer.status, answer.whole),
-            (200, is_whole),
-            "{case}: {answer:?}"
-        );
+        assert_eq!((answer.status, answer.whole), (200, is_whole), "{case}: {answer:?}");
         let record = gate.record_of(&origin.url("/page"));
         let error = (!is_whole).then_some("http_response_incomplete");
         assert_eq!(record["error"].as_str(), error, "{case}: {record}");
@@ -301,18 +262,9 @@ fn an_early_answer_ends_the_upload() {
     let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start().on("/form", |mut stream| async move {
         // Dropped with a part of the body unread, the stream is reset with NO_ERROR.
-        drop(
-            stream
-                .send(413, &[])
-                .send_all(Bytes::from("too much"))
-                .await,
-        );
+        drop(stream.send(413, &[]).send_all(Bytes::from("too much")).await);
     });
-    let mut wire = gate.sends(
-        "POST",
-        &origin.url("/form"),
-        "Content-Length: 1000000\r\n\r\nbegin",
-    );
+    let mut wire = gate.sends("POST", &origin.url("/form"), "Content-Length: 1000000\r\n\r\nbegin");
     let answer = wire.response("POST");
     answer.is_origins(413, "too much");
     has!(gate.record_of(&origin.url("/form")), {"status": 413});

@@ -14,10 +14,7 @@ type Frames = Vec<Vec<u8>>;
 /// Returns an answer with this field, which no response by HTTP/2 has.
 fn with_field(stream: u32, name: &str, value: &str) -> Frames {
     let fields = [(":status", "200"), (name, value)];
-    vec![
-        frame_origin::head(stream, &fields, false),
-        frame_origin::data(stream, "page", true),
-    ]
+    vec![frame_origin::head(stream, &fields, false), frame_origin::data(stream, "page", true)]
 }
 
 #[test]
@@ -28,13 +25,9 @@ fn a_page_that_comes_broken_by_http2_is_asked_for_by_http1() {
     };
     type Case<'a> = (&'a str, fn(u32) -> Frames);
     let cases: [Case<'_>; 4] = [
-        ("Connection", |stream| {
-            with_field(stream, "connection", "keep-alive")
-        }),
+        ("Connection", |stream| with_field(stream, "connection", "keep-alive")),
         ("Upgrade", |stream| with_field(stream, "upgrade", "h2,h2c")),
-        ("Transfer-Encoding", |stream| {
-            with_field(stream, "transfer-encoding", "chunked")
-        }),
+        ("Transfer-Encoding", |stream| with_field(stream, "transfer-encoding", "chunked")),
         ("a wrong length", length),
     ];
     for (name, broken) in cases {
@@ -63,11 +56,7 @@ fn an_origin_that_resets_its_first_exchange_is_asked_by_http1() {
             let origin = FrameOrigin::with(script, Some(BY_HTTP1));
             gate.get(&origin.url("/page")).is_origins(200, "one");
             assert_eq!(origin.by_http1(), ["/robots.txt", "/page"], "{code}");
-            assert_eq!(
-                origin.pages(),
-                [],
-                "{code}: robots.txt alone went by HTTP/2"
-            );
+            assert_eq!(origin.pages(), [], "{code}: robots.txt alone went by HTTP/2");
         }
     }
 }
@@ -101,10 +90,7 @@ fn a_page_with_a_wrong_length_breaks_off_and_the_next_one_comes_by_http1() {
     };
     let origin = FrameOrigin::with_http1(script, BY_HTTP1);
     let broken = gate.get(&origin.url("/page"));
-    assert!(
-        !broken.whole,
-        "its head has gone to the crawler: {broken:?}"
-    );
+    assert!(!broken.whole, "its head has gone to the crawler: {broken:?}");
     gate.record_of(&origin.url("/page"));
     gate.get(&origin.url("/next")).is_origins(200, "one");
     assert_eq!(origin.by_http1(), ["/next"]);

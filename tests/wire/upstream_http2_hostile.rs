@@ -42,12 +42,7 @@ fn compressed_head(stream: u32) -> Vec<Vec<u8>> {
     let mut block = vec![OK, 0x40, 1, b'x', 0x7f, 0xbd, 0x1d];
     block.extend([b'y'; 3900]);
     block.extend([0xbe; 10_000]);
-    vec![frame(
-        kind::HEADERS,
-        END_HEADERS | END_STREAM,
-        stream,
-        &block,
-    )]
+    vec![frame(kind::HEADERS, END_HEADERS | END_STREAM, stream, &block)]
 }
 
 /// Ten thousand PINGs and SETTINGS before the head.
@@ -130,9 +125,7 @@ fn an_origin_that_takes_no_octet_of_an_upload_is_given_up() {
         std::future::pending::<()>().await;
     });
     let body = "Content-Length: 4\r\n\r\nbody";
-    gate.sends("POST", &origin.url("/form"), body)
-        .response("POST")
-        .is(504);
+    gate.sends("POST", &origin.url("/form"), body).response("POST").is(504);
     has!(gate.record_of(&origin.url("/form")), {"error": "http_response_timeout"});
     gate.passes(&origin.url("/page"));
     assert_eq!(origin.connections(), 1, "other requests go on");

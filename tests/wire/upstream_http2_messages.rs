@@ -12,9 +12,7 @@ const CHUNK: usize = 64 * 1024;
 
 fn text(fields: &HeaderMap, name: &str) -> Vec<String> {
     let values = fields.get_all(name).iter();
-    values
-        .map(|value| value.to_str().unwrap().to_owned())
-        .collect()
+    values.map(|value| value.to_str().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -26,10 +24,7 @@ fn a_request_by_http2_has_the_fields_of_its_version() {
         .response("GET")
         .is_origins(200, "page /page");
     let seen = origin.last("/page");
-    assert_eq!(
-        (&*seen.authority, &*seen.method),
-        (&*origin.authority(), "GET")
-    );
+    assert_eq!((&*seen.authority, &*seen.method), (&*origin.authority(), "GET"));
     for gone in "host connection keep-alive proxy-connection transfer-encoding".split(' ') {
         assert!(!seen.fields.contains_key(gone), "{gone}: {:?}", seen.fields);
     }
@@ -52,10 +47,7 @@ fn a_response_by_http2_is_signed_with_its_version() {
     let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start().on("/page", |mut stream| async move {
         let fields = [("x-one", "1"), ("set-cookie", "a"), ("set-cookie", "b")];
-        stream
-            .send(203, &fields)
-            .send_all(Bytes::from("body"))
-            .await;
+        stream.send(203, &fields).send_all(Bytes::from("body")).await;
     });
     let answer = gate.get(&origin.url("/page"));
     answer.is_origins(203, "body");
@@ -87,26 +79,16 @@ fn bodies_and_trailers_pass_both_ways() {
     ];
     for (case, body, arrives, has_trailers) in cases {
         let fields = format!("Connection: te\r\nTE: trailers\r\n{body}");
-        let answer = gate
-            .sends("POST", &origin.url("/form"), &fields)
-            .response("POST");
+        let answer = gate.sends("POST", &origin.url("/form"), &fields).response("POST");
         answer.is_origins(200, "answer");
         answer.trailers.field_is("x-end", Some("1"));
         assert_eq!(answer.trailers.field("content-length"), None, "{case}");
         let seen = origin.last("/form");
         assert_eq!(String::from_utf8_lossy(&seen.body), arrives, "{case}");
         let trailers = seen.trailers.map(|trailers| text(&trailers, "x-sum"));
-        assert_eq!(
-            trailers,
-            has_trailers.then(|| vec!["7".to_owned()]),
-            "{case}"
-        );
+        assert_eq!(trailers, has_trailers.then(|| vec!["7".to_owned()]), "{case}");
         let is_known = body.starts_with("Content-Length");
-        assert_eq!(
-            seen.fields.contains_key("content-length"),
-            is_known,
-            "{case}"
-        );
+        assert_eq!(seen.fields.contains_key("content-length"), is_known, "{case}");
         let records = gate.record(case, |record| record["bytes_in"] == arrives.len());
         assert_eq!(records["upstream_version"], "2");
     }
@@ -124,22 +106,13 @@ fn responses_without_a_body_have_none() {
         })
         .on("/late-head", |mut stream| async move {
             // The end comes in a separate frame.
-            stream
-                .send(200, &[("content-length", "1234")])
-                .send_all(Bytes::new())
-                .await;
+            stream.send(200, &[("content-length", "1234")]).send_all(Bytes::new()).await;
         })
-        .on(
-            "/204",
-            |mut stream| async move { stream.send_empty(204, &[]) },
-        )
+        .on("/204", |mut stream| async move { stream.send_empty(204, &[]) })
         .on("/304", |mut stream| async move {
             stream.send_empty(304, &[("content-length", "1234"), ("etag", "\"a\"")]);
         })
-        .on(
-            "/empty",
-            |mut stream| async move { stream.send_empty(200, &[]) },
-        );
+        .on("/empty", |mut stream| async move { stream.send_empty(200, &[]) });
     for (method, path, status, length) in [
         ("HEAD", "/head", 200, Some("1234")),
         ("HEAD", "/late-head", 200, Some("1234")),
@@ -178,15 +151,9 @@ fn a_big_body_passes_whole() {
         sending.send_all(Bytes::from(vec![b'x'; SIZE])).await;
     });
     let answer = gate.get(&origin.url("/big"));
-    assert_eq!(
-        (answer.status, answer.body.len(), answer.whole),
-        (200, SIZE, true)
-    );
-    let mut wire = gate.sends(
-        "POST",
-        &origin.url("/big"),
-        &format!("Content-Length: {SIZE}\r\n\r\n"),
-    );
+    assert_eq!((answer.status, answer.body.len(), answer.whole), (200, SIZE, true));
+    let mut wire =
+        gate.sends("POST", &origin.url("/big"), &format!("Content-Length: {SIZE}\r\n\r\n"));
     for _ in 0..SIZE / CHUNK {
         wire.send([b'y'; CHUNK]);
     }
@@ -229,10 +196,7 @@ fn a_crawler_that_does_not_read_holds_back_its_stream_alone() {
         last = sent;
         (still == 40).then_some(())
     });
-    assert!(
-        last < 48 << 20,
-        "{last} octets were taken for crawlers that read none"
-    );
+    assert!(last < 48 << 20, "{last} octets were taken for crawlers that read none");
     gate.passes(&origin.url("/page"));
     assert_eq!(origin.connections(), 1);
     drop(slow);
@@ -249,11 +213,8 @@ fn interim_responses_pass() {
     });
     let answer = gate.get(&origin.url("/page"));
     answer.is_origins(200, "page");
-    let links: Vec<_> = answer
-        .interim
-        .iter()
-        .map(|head| (head.word(1), head.field("link")))
-        .collect();
+    let links: Vec<_> =
+        answer.interim.iter().map(|head| (head.word(1), head.field("link"))).collect();
     assert_eq!(links, [("103".to_owned(), Some("</style.css>".to_owned()))]);
     let authority = origin.authority();
     let mut crawler = gate.intercept_frames(&authority, "site.test");
@@ -267,10 +228,7 @@ fn interim_responses_pass() {
 fn a_body_waits_for_the_origins_continue() {
     let gate = CrawlgateProcess::start();
     let origin = Http2Origin::start().on("/form", |mut stream| async move {
-        stream
-            .respond
-            .send_informational(crate::support::http2_origin::head(100, &[]))
-            .unwrap();
+        stream.respond.send_informational(crate::support::http2_origin::head(100, &[])).unwrap();
         stream.reply(200, "taken").await;
     });
     let expects = "Expect: 100-continue\r\nContent-Length: 4\r\n\r\n";
@@ -279,10 +237,7 @@ fn a_body_waits_for_the_origins_continue() {
     wire.send("body");
     wire.response("POST").is_origins(200, "taken");
     let seen = origin.last("/form");
-    assert_eq!(
-        (&*seen.body, text(&seen.fields, "expect").len()),
-        (&b"body"[..], 1)
-    );
+    assert_eq!((&*seen.body, text(&seen.fields, "expect").len()), (&b"body"[..], 1));
 }
 
 #[test]
@@ -291,20 +246,12 @@ fn octets_flow_both_ways_at_once() {
     let origin = Http2Origin::start().on("/echo", |mut stream| async move {
         let mut sending = stream.send(200, &[]);
         while let Some(Ok(octets)) = stream.body.data().await {
-            stream
-                .body
-                .flow_control()
-                .release_capacity(octets.len())
-                .unwrap();
+            stream.body.flow_control().release_capacity(octets.len()).unwrap();
             sending.send(octets).await;
         }
         sending.send_all(Bytes::new()).await;
     });
-    let mut wire = gate.sends(
-        "POST",
-        &origin.url("/echo"),
-        "Transfer-Encoding: chunked\r\n\r\n",
-    );
+    let mut wire = gate.sends("POST", &origin.url("/echo"), "Transfer-Encoding: chunked\r\n\r\n");
     let answer: Response = wire.response_head();
     assert_eq!(answer.status, 200);
     for word in ["first", "other"] {

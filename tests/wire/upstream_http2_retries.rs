@@ -23,10 +23,7 @@ fn a_request_that_a_closing_connection_did_not_process_is_sent_again() {
     gate.get(&origin.url("/next")).is_origins(200, "page");
     assert_eq!(origin.pages().last(), Some(&(2, 3)));
     let records = gate.wait_records(2);
-    assert!(
-        records.iter().all(|record| record["status"] == 200),
-        "{records:?}"
-    );
+    assert!(records.iter().all(|record| record["status"] == 200), "{records:?}");
 }
 
 #[test]
@@ -61,26 +58,15 @@ fn requests_that_connections_with_few_streams_leave_behind_are_all_answered() {
         _ => Vec::new(),
     });
     let mut crawler = gate.intercept_http2(&origin.authority(), "site.test");
-    let urls: Vec<_> = (0..16)
-        .map(|number| origin.url(&format!("/{number}")))
-        .collect();
-    let streams: Vec<_> = urls
-        .iter()
-        .map(|url| crawler.begin(http2::request("POST", url), true).unwrap())
-        .collect();
+    let urls: Vec<_> = (0..16).map(|number| origin.url(&format!("/{number}"))).collect();
+    let streams: Vec<_> =
+        urls.iter().map(|url| crawler.begin(http2::request("POST", url), true).unwrap()).collect();
     for (url, pending) in urls.iter().zip(streams) {
         let answer = crawler.answer(pending).unwrap();
-        assert_eq!(
-            (answer.status, &*answer.text()),
-            (200, "page"),
-            "{url}: {answer:?}"
-        );
+        assert_eq!((answer.status, &*answer.text()), (200, "page"), "{url}: {answer:?}");
     }
     let records = gate.wait_records(urls.len());
-    assert!(
-        records.iter().all(|record| record["status"] == 200),
-        "{records:?}"
-    );
+    assert!(records.iter().all(|record| record["status"] == 200), "{records:?}");
 }
 
 #[test]
@@ -107,8 +93,7 @@ fn a_refused_request_is_sent_once_more() {
         _ => frame_origin::page(stream, "page"),
     });
     // A refusal says that nothing was done: any method may be sent again (RFC 9113 8.7).
-    gate.request("DELETE", &origin.url("/page"), "")
-        .is_origins(200, "page");
+    gate.request("DELETE", &origin.url("/page"), "").is_origins(200, "page");
     assert_eq!(origin.pages(), [(1, 3), (1, 5)]);
     assert_eq!(gate.record_of(&origin.url("/page"))["status"], 200);
 }
@@ -148,13 +133,9 @@ fn a_request_that_was_refused_is_judged_again() {
 fn a_request_with_a_body_that_was_begun_is_not_sent_again() {
     let gate = CrawlgateProcess::start();
     let origin = FrameOrigin::start(|_, stream| vec![frame_origin::reset(stream, REFUSED_STREAM)]);
-    gate.sends(
-        "POST",
-        &origin.url("/form"),
-        "Content-Length: 4\r\n\r\nbody",
-    )
-    .response("POST")
-    .is(502);
+    gate.sends("POST", &origin.url("/form"), "Content-Length: 4\r\n\r\nbody")
+        .response("POST")
+        .is(502);
     assert_eq!(origin.pages(), [(1, 3)]);
 }
 
@@ -170,9 +151,7 @@ fn a_request_with_a_body_that_was_not_begun_is_sent_once_more() {
         "POST /form HTTP/1.1\r\nHost: {}\r\nContent-Length: 4\r\n\r\n",
         origin.authority()
     ));
-    origin.frame("the second attempt", |frame| {
-        (frame.kind, frame.stream) == (kind::HEADERS, 5)
-    });
+    origin.frame("the second attempt", |frame| (frame.kind, frame.stream) == (kind::HEADERS, 5));
     wire.send("body");
     let body = origin.frame("the body", |frame| frame.kind == kind::DATA);
     assert_eq!((body.stream, &*body.payload), (5, b"body".as_slice()));
@@ -198,8 +177,7 @@ fn a_request_that_was_misdirected_by_http2_is_sent_by_http1() {
     let gate = CrawlgateProcess::start();
     let origin = misdirecting(Http2Origin::start().http1(BY_HTTP1), "/page");
     // The origin did nothing: any method may be sent again (RFC 9110 15.5.20).
-    gate.request("DELETE", &origin.url("/page"), "")
-        .is_origins(200, "one");
+    gate.request("DELETE", &origin.url("/page"), "").is_origins(200, "one");
     assert_eq!(versions(&origin, "/page"), ["2", "1.1"]);
     has!(gate.record_of(&origin.url("/page")), {"status": 200, "upstream_version": "1.1"});
     gate.get(&origin.url("/next")).is_origins(200, "one");
@@ -226,9 +204,8 @@ fn a_begun_body_that_was_misdirected_is_not_sent_again() {
             stream.respond.send_reset(HTTP_1_1_REQUIRED.into());
         });
     for (path, status) in [("/form", 421), ("/required", 502)] {
-        let answer = gate
-            .sends("POST", &origin.url(path), "Content-Length: 4\r\n\r\nbody")
-            .response("POST");
+        let answer =
+            gate.sends("POST", &origin.url(path), "Content-Length: 4\r\n\r\nbody").response("POST");
         assert_eq!(answer.status, status, "{path}: {answer:?}");
         assert_eq!(versions(&origin, path), ["2"]);
         gate.get(&origin.url("/next")).is_origins(200, "one");
@@ -277,17 +254,11 @@ fn a_request_that_the_origin_resets_is_not_sent_again() {
 fn an_origin_that_wants_http1_for_a_request_gets_it() {
     let gate = CrawlgateProcess::start();
     let answer = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\none";
-    let origin = Http2Origin::start()
-        .http1(answer)
-        .on("/page", |mut stream| async move {
-            stream.respond.send_reset(HTTP_1_1_REQUIRED.into());
-        });
+    let origin = Http2Origin::start().http1(answer).on("/page", |mut stream| async move {
+        stream.respond.send_reset(HTTP_1_1_REQUIRED.into());
+    });
     gate.get(&origin.url("/page")).is_origins(200, "one");
-    let versions: Vec<_> = origin
-        .seen_of("/page")
-        .iter()
-        .map(|seen| seen.version)
-        .collect();
+    let versions: Vec<_> = origin.seen_of("/page").iter().map(|seen| seen.version).collect();
     assert_eq!(versions, ["2", "1.1"]);
     gate.get(&origin.url("/next")).is_origins(200, "one");
     assert_eq!(origin.last("/next").version, "1.1");

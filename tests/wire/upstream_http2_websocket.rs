@@ -83,10 +83,7 @@ fn a_websocket_goes_on_a_stream_where_the_origin_takes_them() {
     gate.passes(&origin.url("/other"));
     drop(wire);
     let seen = origin.last("/socket");
-    assert_eq!(
-        (&*seen.method, seen.version, seen.connection),
-        ("CONNECT", "2", 1)
-    );
+    assert_eq!((&*seen.method, seen.version, seen.connection), ("CONNECT", "2", 1));
     for name in ["sec-websocket-key", "connection", "upgrade"] {
         assert!(!seen.fields.contains_key(name), "{name}");
     }
@@ -94,9 +91,7 @@ fn a_websocket_goes_on_a_stream_where_the_origin_takes_them() {
     let record = gate.record_of(&origin.url("/socket"));
     has!(record, {"method": "GET", "status": 101, "upstream_version": "2", "bytes_out": 10});
     gate.denied(&handshake(&gate, &origin, "/private").response("GET"));
-    handshake(&gate, &origin, "/gone")
-        .response("GET")
-        .is_origins(404, "no socket here");
+    handshake(&gate, &origin, "/gone").response("GET").is_origins(404, "no socket here");
     let mut reset = handshake(&gate, &origin, "/reset");
     assert_eq!(reset.response("GET").status, 101);
     assert_eq!(reset.read(4), b"half");
@@ -115,14 +110,9 @@ fn a_websocket_passes_by_http2_on_both_sides() {
     // The first answer comes with the settings that allow an extended CONNECT.
     crawler.passes(&origin.url("/page"));
     let mut connect = request("CONNECT", &origin.url("/socket"));
-    connect
-        .extensions_mut()
-        .insert(h2::ext::Protocol::from_static("websocket"));
+    connect.extensions_mut().insert(h2::ext::Protocol::from_static("websocket"));
     let mut pending = crawler.begin(connect, false).unwrap();
-    pending
-        .body
-        .send_data(Bytes::from_static(b"hello"), false)
-        .unwrap();
+    pending.body.send_data(Bytes::from_static(b"hello"), false).unwrap();
     let (head, mut body) = crawler.run(&mut pending.response).unwrap().into_parts();
     assert_eq!(head.status, 200);
     assert_eq!(crawler.run(body.data()).unwrap().unwrap(), "hello");
@@ -141,19 +131,10 @@ fn a_websocket_to_an_origin_with_http2_alone_is_refused_in_words() {
     let gate = CrawlgateProcess::start();
     let origin = Http2Origin::with(&["h2"], |_| ());
     gate.passes(&origin.url("/page"));
-    let answer = gate
-        .sends("GET", &origin.url("/socket"), WEBSOCKET)
-        .response("GET")
-        .is(502);
+    let answer = gate.sends("GET", &origin.url("/socket"), WEBSOCKET).response("GET").is(502);
     says!(answer.text(), "does not speak HTTP/1.1");
     has!(gate.record_of(&origin.url("/socket")), {"error": "tls_alert_received"});
     assert!(origin.seen_of("/socket").is_empty());
     gate.passes(&origin.url("/after"));
-    assert_eq!(
-        (
-            origin.last("/after").version,
-            origin.last("/after").connection
-        ),
-        ("2", 1)
-    );
+    assert_eq!((origin.last("/after").version, origin.last("/after").connection), ("2", 1));
 }

@@ -181,10 +181,7 @@ fn http2_goes_through_a_proxy() {
     let record = gate.record("the page", |record| record["reason"] == "robots_allow");
     has!(record, {"upstream": proxy.address.to_string(), "upstream_version": "2"});
     let seen = origin.pages();
-    let seen: Vec<_> = seen
-        .iter()
-        .map(|seen| (seen.version, &*seen.path))
-        .collect();
+    let seen: Vec<_> = seen.iter().map(|seen| (seen.version, &*seen.path)).collect();
     assert_eq!(seen, [("2", "/open")]);
     // The connection of the robots.txt serves the page.
     assert_eq!(proxy.asked(), ["far.test:443"]);
@@ -236,10 +233,7 @@ fn a_proxy_that_lets_nothing_through_opens_no_site() {
         true => opens(head),
         false => "HTTP/1.1 407 Who are you?\r\nContent-Length: 0\r\n\r\n",
     });
-    let routes = format!(
-        "[{{ hosts = [\"far.test\"], url = \"http://{}\" }}]",
-        proxy.address
-    );
+    let routes = format!("[{{ hosts = [\"far.test\"], url = \"http://{}\" }}]", proxy.address);
     // In this profile a site in an outage has no restrictions.
     let gate = CrawlgateProcess::with(|setup| {
         setup.set("upstream", "proxy", &routes);

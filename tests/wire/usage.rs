@@ -40,10 +40,7 @@ fn is_withheld(gate: &CrawlgateProcess, answer: &Response) -> Value {
     let id = answer.problem()["id"].clone();
     let record = gate.record("the page that is withheld", |record| record["id"] == id);
     has!(record, {"reason": "usage_withheld", "usage.let_out_by": "robots_unavailable"});
-    assert!(
-        record["upstream"].is_string() && record["error"].is_null(),
-        "{record}"
-    );
+    assert!(record["upstream"].is_string() && record["error"].is_null(), "{record}");
     record
 }
 
@@ -65,17 +62,10 @@ fn no_octet_of_a_withheld_body_reaches_the_crawler_and_its_connection_stays() {
         let answer = wire.get(&origin.url(path));
         is_withheld(&gate, &answer);
     }
-    let head = format!(
-        "HEAD {} HTTP/1.1\r\nHost: {}\r\n\r\n",
-        origin.url("/head"),
-        origin.authority()
-    );
+    let head =
+        format!("HEAD {} HTTP/1.1\r\nHost: {}\r\n\r\n", origin.url("/head"), origin.authority());
     let answer = wire.send(head).response("HEAD");
-    assert_eq!(
-        (answer.status, answer.text()),
-        (403, String::new()),
-        "{answer:?}"
-    );
+    assert_eq!((answer.status, answer.text()), (403, String::new()), "{answer:?}");
     wire.get(&origin.url("/open")).is_origins(200, "open");
     assert_eq!(origin.seen_but_robots().len(), 4);
     proven(&gate);
@@ -95,9 +85,7 @@ fn a_withheld_page_is_on_record_although_the_process_is_killed() {
         if durability == "relaxed" {
             // The store has it within 100 ms, and not before the answer.
             is_withheld(&gate, &answer);
-            gate.beside_until("log", &["show", &id], |said| {
-                said.contains("usage_withheld")
-            });
+            gate.beside_until("log", &["show", &id], |said| said.contains("usage_withheld"));
         }
         gate.restart(rustix::process::Signal::KILL);
         latch.open();
@@ -117,9 +105,7 @@ fn a_withheld_page_counts_for_the_quota_of_its_client() {
     let origin = Origin::http().on("/page", [withheld("SECRET"), withheld("SECRET")]);
     let gate = CrawlgateProcess::with(|setup| {
         let client = "[[client]]\nname = 'model'\npurposes = 'train-ai'\n";
-        setup.tables(&format!(
-            "{client}quota = {{ requests = 1, per = '365d' }}\n"
-        ));
+        setup.tables(&format!("{client}quota = {{ requests = 1, per = '365d' }}\n"));
     });
     is_withheld(&gate, &gate.get(&origin.url("/page")));
     gate.refuses(&origin.url("/page"), 429, "quota_spent");
@@ -152,9 +138,7 @@ fn a_crawler_learns_what_was_found_where_the_operator_wants_it() {
     let id = record["id"].as_str().unwrap();
     assert_eq!(
         answer.head.all("crawlgate-usage"),
-        [format!(
-            "train-ai=n, search=y, refused=(train-ai), id=\"{id}\""
-        )]
+        [format!("train-ai=n, search=y, refused=(train-ai), id=\"{id}\"")]
     );
     let without = |setup: &mut Setup| setup.set("signals", "stamp", "false");
     gate.reload_until(without, "signals.stamp");
@@ -208,19 +192,11 @@ fn only_clients_with_purposes_are_recorded_whole_where_the_operator_wants_that()
     std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
     let mut answer = String::new();
     std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
-    assert!(
-        answer.starts_with("HTTP/1.1 200") && answer.ends_with("page /model"),
-        "{answer}"
-    );
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("page /model"), "{answer}");
     let record = gate.record_of(&origin.url("/model"));
     has!(record, {"client.name": "model", "usage.purposes": ["train-ai"]});
     let records = gate.records();
-    assert!(
-        records
-            .iter()
-            .all(|record| record["client"]["name"] == "model"),
-        "{records:?}"
-    );
+    assert!(records.iter().all(|record| record["client"]["name"] == "model"), "{records:?}");
 }
 
 #[test]

@@ -13,15 +13,8 @@ fn a_disallowed_url_gets_a_403_with_its_rule_and_an_allowed_one_arrives_plain_an
         has!(record, {"rule": {"group": "*", "text": "Disallow: /private", "line": 3}});
         gate.passes(&origin.url("/private/open"));
         gate.passes(&origin.url("/elsewhere"));
-        assert_eq!(
-            origin.seen_but_robots(),
-            ["GET /private/open", "GET /elsewhere"]
-        );
-        assert_eq!(
-            origin.robots_fetches(),
-            1,
-            "robots.txt is fetched once, not for every request"
-        );
+        assert_eq!(origin.seen_but_robots(), ["GET /private/open", "GET /elsewhere"]);
+        assert_eq!(origin.robots_fetches(), 1, "robots.txt is fetched once, not for every request");
     }
 }
 
@@ -51,11 +44,7 @@ fn a_record_says_everything_about_an_exchange() {
             assert_eq!(record[key], expected, "{key} in {record}");
         }
         assert_eq!(
-            record["client"]["address"]
-                .as_str()
-                .unwrap()
-                .split(':')
-                .next(),
+            record["client"]["address"].as_str().unwrap().split(':').next(),
             Some("127.0.0.1")
         );
         assert_eq!(record["agent"]["chain"], json!(["TestBot"]));
@@ -76,10 +65,7 @@ fn a_record_says_everything_about_an_exchange() {
         has!(record, {
             "verdict": "allow", "status": 200, "upstream": format!("127.0.0.1:{}", origin.port()),
         });
-        assert!(
-            record["bytes_out"].as_u64().unwrap() >= "page /open".len() as u64,
-            "{record}"
-        );
+        assert!(record["bytes_out"].as_u64().unwrap() >= "page /open".len() as u64, "{record}");
     }
 }
 
@@ -102,10 +88,7 @@ fn every_allowed_request_has_one_record_with_its_reason() {
         let origin = Origin::with_rules(rules);
         let url = origin.url(path);
         let answer = gate.get(&url);
-        assert!(
-            answer.status == 200 && !answer.is_ours(),
-            "{case}: {answer:?}"
-        );
+        assert!(answer.status == 200 && !answer.is_ours(), "{case}: {answer:?}");
         has!(gate.record_of(&url), {"verdict": "allow", "reason": reason}, "{case}");
     }
 }
@@ -125,10 +108,7 @@ fn the_product_tokens_of_the_user_agent_choose_the_group() {
     for (case, agent, path, group) in cases {
         let mut wire = gate.connect();
         let ask = |path: &str| {
-            format!(
-                "GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: {agent}\r\n\r\n",
-                origin.url(path)
-            )
+            format!("GET {} HTTP/1.1\r\nHost: x\r\nUser-Agent: {agent}\r\n\r\n", origin.url(path))
         };
         has!(gate.denied(&wire.exchange(ask(path))), {"rule.group": group}, "{case}");
         for other in ["/a", "/b", "/c"].iter().filter(|other| **other != path) {
@@ -167,16 +147,8 @@ fn a_denial_is_text_on_request_and_without_body_for_head() {
     let url = origin.url("/private");
     let text = gate.request("GET", &url, "Accept: text/plain\r\n");
     assert_eq!(text.status, 403);
-    assert!(
-        text.field("content-type")
-            .unwrap()
-            .starts_with("text/plain"),
-        "{text:?}"
-    );
-    assert!(
-        text.text().contains("Disallow: /private") && text.is_ours(),
-        "{text:?}"
-    );
+    assert!(text.field("content-type").unwrap().starts_with("text/plain"), "{text:?}");
+    assert!(text.text().contains("Disallow: /private") && text.is_ours(), "{text:?}");
 
     let mut wire = gate.sends("HEAD", &url, "\r\n");
     let head = wire.response("HEAD");

@@ -79,11 +79,7 @@ fn a_witness_cosigns_each_checkpoint_and_proofs_say_so() {
     gate.wait_said("the witness cosigns checkpoints again");
     let (_, second) = cosigned_denial(&gate, &origin, "/private/b");
     assert!(first < second);
-    assert!(
-        witness.asked().contains(&(first, second, 200)),
-        "{:?}",
-        witness.asked()
-    );
+    assert!(witness.asked().contains(&(first, second, 200)), "{:?}", witness.asked());
 
     let (note, error) = gate.ends(0, "audit", &["checkpoint", "--cosigned"]);
     says!(error, "cosigned by notary at 20");
@@ -179,9 +175,7 @@ fn a_witness_that_has_forgotten_the_log_is_asked_again_from_the_size_it_states()
             (is_stated && is_cosigned).then_some(())
         });
         // Until the cosignature is kept, the next record could share its checkpoint.
-        wait_until("the cosignature in the store", || {
-            status(&gate)["pending"] == false
-        });
+        wait_until("the cosignature in the store", || status(&gate)["pending"] == false);
     }
 }
 
@@ -236,10 +230,7 @@ fn a_witness_that_does_not_cosign_delays_nothing_and_is_told() {
 
 #[test]
 fn a_witness_that_is_away_gets_the_newest_checkpoint_later() {
-    let (gone, other) = (
-        Witness::start("witness.test/w1"),
-        Witness::start("witness.test/w2"),
-    );
+    let (gone, other) = (Witness::start("witness.test/w1"), Witness::start("witness.test/w2"));
     gone.stop();
     let mut gate = AdminGate::with(|setup| {
         configure(setup, &gone);
@@ -270,9 +261,7 @@ fn a_witness_that_is_away_gets_the_newest_checkpoint_later() {
     gate.process.start_again();
     let gate = AdminGate::of(gate.process);
     wait_until("the cosignature of the new witness", || {
-        status(&gate)["cosigned_size"]
-            .as_u64()
-            .is_some_and(|size| size >= newest)
+        status(&gate)["cosigned_size"].as_u64().is_some_and(|size| size >= newest)
     });
 }
 
@@ -298,11 +287,7 @@ impl Scales {
         let output = child.stdout.take().unwrap();
         BufReader::new(output).read_line(&mut line).unwrap();
         let (port, vkey) = line.trim().split_once(' ').unwrap();
-        Some(Scales {
-            port: port.to_owned(),
-            vkey: vkey.to_owned(),
-            child,
-        })
+        Some(Scales { port: port.to_owned(), vkey: vkey.to_owned(), child })
     }
 }
 

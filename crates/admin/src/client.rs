@@ -49,10 +49,7 @@ pub async fn ask<T: DeserializeOwned>(
     body: Option<Value>,
     patience: Duration,
 ) -> Result<T, AskError> {
-    let failed = |error| AskError::Failed {
-        path: path.to_owned(),
-        error,
-    };
+    let failed = |error| AskError::Failed { path: path.to_owned(), error };
     let asking = async {
         let stream = UnixStream::connect(path).await.map_err(|error| {
             if is_unanswered(&error) {
@@ -73,10 +70,7 @@ pub async fn ask<T: DeserializeOwned>(
 
 /// Tells whether an error means that no process listens.
 fn is_unanswered(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
-    )
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
 async fn exchange(
@@ -85,10 +79,7 @@ async fn exchange(
     target: &str,
     body: Option<Value>,
 ) -> io::Result<Answer> {
-    let mut sent = http::Request::builder()
-        .method(method)
-        .uri(target)
-        .header(HOST, "localhost");
+    let mut sent = http::Request::builder().method(method).uri(target).header(HOST, "localhost");
     let mut content = Bytes::new();
     if let Some(body) = body {
         sent = sent.header(CONTENT_TYPE, "application/json");
@@ -98,11 +89,7 @@ async fn exchange(
     let handshake = http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(failure)?;
     let answering = async {
-        let (head, body) = sender
-            .send_request(sent)
-            .await
-            .map_err(failure)?
-            .into_parts();
+        let (head, body) = sender.send_request(sent).await.map_err(failure)?.into_parts();
         let is_problem = head.headers.get(CONTENT_TYPE).map(|kind| kind.as_bytes())
             == Some(problem::MEDIA_TYPE.as_bytes());
         let body = Limited::new(body, LONGEST_ANSWER).collect().await;
@@ -122,16 +109,10 @@ async fn exchange(
 
 /// Returns the error of a connection as that of its socket.
 fn failure(error: hyper::Error) -> io::Error {
-    match error
-        .source()
-        .and_then(|source| source.downcast_ref::<io::Error>())
-    {
+    match error.source().and_then(|source| source.downcast_ref::<io::Error>()) {
         Some(source) => io::Error::new(source.kind(), source.to_string()),
         None if error.is_incomplete_message() || error.is_canceled() || error.is_closed() => {
-            io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "it is too busy to answer; try again",
-            )
+            io::Error::new(io::ErrorKind::UnexpectedEof, "it is too busy to answer; try again")
         }
         None => io::Error::new(io::ErrorKind::InvalidData, error),
     }

@@ -90,9 +90,7 @@ impl Process {
         let kept = self.proxy.log().flush().await;
         kept.map_err(ProcessError::NotKept)?;
         let states = states.iter();
-        Ok(states
-            .map(|(identity, state)| RefreshedState::of(identity, state))
-            .collect())
+        Ok(states.map(|(identity, state)| RefreshedState::of(identity, state)).collect())
     }
 
     /// Drops the state of this origin, in memory and in the store, for one identity or for all. True if there was one.
@@ -163,10 +161,7 @@ impl Process {
             witnessed_size: witnessed.map(|(size, _)| size),
             witnessed_at: witnessed.map(|(_, time)| time_text(time)),
             witnesses: witnesses.into_iter().map(WitnessReport::of).collect(),
-            ship: self
-                .shipper
-                .as_ref()
-                .map(|shipper| Box::new(ShipReport::of(shipper.status()))),
+            ship: self.shipper.as_ref().map(|shipper| Box::new(ShipReport::of(shipper.status()))),
         }
     }
 }

@@ -40,10 +40,7 @@ pub struct InvalidParam {
 impl InvalidParam {
     /// Creates the error about this parameter.
     pub fn new(name: &str, message: impl fmt::Display) -> InvalidParam {
-        InvalidParam {
-            name: name.to_owned(),
-            message: message.to_string(),
-        }
+        InvalidParam { name: name.to_owned(), message: message.to_string() }
     }
 }
 
@@ -94,8 +91,7 @@ impl Conditions {
     pub fn query(&self, now: Moment) -> Result<DecisionQuery, InvalidParam> {
         let time = |name, text: &Option<String>, edge| {
             let time = text.as_deref().map(|text| when::moment(text, edge, now));
-            time.transpose()
-                .map_err(|message| InvalidParam::new(name, message))
+            time.transpose().map_err(|message| InvalidParam::new(name, message))
         };
         if let Some(pattern) = &self.path {
             PathPattern::new(pattern)
@@ -155,10 +151,9 @@ pub fn one_of(
     words: &[&str],
 ) -> Result<Option<String>, InvalidParam> {
     match text {
-        Some(text) if !words.contains(&text.as_str()) => Err(InvalidParam::new(
-            name,
-            format_args!("{text}: it is one of {}", words.join(", ")),
-        )),
+        Some(text) if !words.contains(&text.as_str()) => {
+            Err(InvalidParam::new(name, format_args!("{text}: it is one of {}", words.join(", "))))
+        }
         text => Ok(text.clone()),
     }
 }
@@ -170,9 +165,9 @@ pub fn one_of(
 pub fn origin(text: &str) -> Result<Origin, ReadError> {
     match (Origin::parse(text), with_slashes(text)) {
         (Ok((origin, _)), _) => Ok(origin),
-        (Err(error), Some(mended)) => Err(ReadError(format!(
-            "{error}; write two slashes behind the scheme: {mended}"
-        ))),
+        (Err(error), Some(mended)) => {
+            Err(ReadError(format!("{error}; write two slashes behind the scheme: {mended}")))
+        }
         (Err(error), None) if !text.contains("://") => Err(ReadError(format!(
             "{error}; an origin has a scheme: https://{text}, or http://{text}"
         ))),
@@ -289,10 +284,7 @@ mod schema {
     use crate::query::{Reason, modes, verdicts};
 
     fn words(words: &[&str]) -> Object {
-        ObjectBuilder::new()
-            .schema_type(Type::String)
-            .enum_values(Some(words.to_vec()))
-            .build()
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words.to_vec())).build()
     }
 
     pub(super) fn reason() -> Object {

@@ -52,9 +52,7 @@ fn served(app: &AppState) -> Router {
         StatusCode::NO_CONTENT
     };
     let changed = Router::new().route(OVERRIDES_CHANGED, post(changed));
-    router(app.clone())
-        .merge(changed.with_state(app.clone()))
-        .merge(flushes(app.proxy()))
+    router(app.clone()).merge(changed.with_state(app.clone())).merge(flushes(app.proxy()))
 }
 
 /// Returns the routes that have the records written.
@@ -146,8 +144,7 @@ impl Socket {
 
     /// Has the records of a run written for commands that read the store, until this future is dropped.
     pub async fn serve_run(self, proxy: Arc<Proxy>) {
-        self.serve_at(flushes(&proxy).fallback(problem::not_found))
-            .await;
+        self.serve_at(flushes(&proxy).fallback(problem::not_found)).await;
     }
 
     /// Serves these routes to our user and root.
@@ -159,11 +156,7 @@ impl Socket {
             while open.try_join_next().is_some() {}
             match accepted {
                 Ok((stream, _)) => {
-                    let router = if may_ask(&stream) {
-                        router.clone()
-                    } else {
-                        strangers()
-                    };
+                    let router = if may_ask(&stream) { router.clone() } else { strangers() };
                     // A client that finds the process busy is not kept waiting.
                     if let Some(slot) = slots.slot() {
                         open.spawn(serve_http(stream, Peer::Local, slot, router));
@@ -185,10 +178,7 @@ impl Socket {
 /// # Errors
 /// When another process listens there, or the socket cannot be made.
 pub async fn claim(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), BindError> {
-    let failed = |error| BindError::Failed {
-        path: path.to_owned(),
-        error,
-    };
+    let failed = |error| BindError::Failed { path: path.to_owned(), error };
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -209,10 +199,7 @@ pub async fn claim(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile),
 }
 
 fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), BindError> {
-    let failed = |error| BindError::Failed {
-        path: path.to_owned(),
-        error,
-    };
+    let failed = |error| BindError::Failed { path: path.to_owned(), error };
     let listener = UnixListener::bind(path).map_err(failed)?;
     let file = SocketFile::of(path).map_err(failed)?;
     fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed)?;
@@ -221,10 +208,7 @@ fn listen(path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), BindErro
 
 /// Makes room at `path`: removes the socket of a process that has ended, and nothing else.
 async fn clear(path: &Path) -> Result<(), BindError> {
-    let failed = |error| BindError::Failed {
-        path: path.to_owned(),
-        error,
-    };
+    let failed = |error| BindError::Failed { path: path.to_owned(), error };
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
@@ -293,8 +277,5 @@ pub fn run_sockets(store: &Path) -> Vec<PathBuf> {
         pid.is_some_and(|pid| !pid.is_empty() && pid.iter().all(u8::is_ascii_digit))
     };
     let names = files.flatten().map(|file| file.file_name());
-    names
-        .filter(|name| is_of_run(name.as_encoded_bytes()))
-        .map(|name| folder.join(name))
-        .collect()
+    names.filter(|name| is_of_run(name.as_encoded_bytes())).map(|name| folder.join(name)).collect()
 }

@@ -28,10 +28,7 @@ async fn serving(path: &Path) -> tokio::task::JoinHandle<()> {
     let socket = Socket::bind(path).await.unwrap();
     let router = Router::new()
         .route("/text", get(|| async { "\"a text\"" }))
-        .route(
-            "/process/overrides",
-            post(|| async { StatusCode::NO_CONTENT }),
-        )
+        .route("/process/overrides", post(|| async { StatusCode::NO_CONTENT }))
         .route("/endless", get(std::future::pending::<()>))
         .fallback(problem::not_found);
     tokio::spawn(socket.serve_at(router))
@@ -77,10 +74,9 @@ async fn an_invalid_request_gets_an_error() {
     let (_folder, path) = place();
     let _server = serving(&path).await;
     let endless = [b"GET / HTTP/1.1\r\nx: ", &[b'x'; 128 * 1024][..]].concat();
-    for (name, octets) in [
-        ("no HTTP", &b"refresh http://a.example\r\n\r\n"[..]),
-        ("not UTF-8", b"\xff\r\n\r\n"),
-    ] {
+    for (name, octets) in
+        [("no HTTP", &b"refresh http://a.example\r\n\r\n"[..]), ("not UTF-8", b"\xff\r\n\r\n")]
+    {
         let answer = raw(&path, octets).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 400 "), "{name}: {answer:?}");
     }
@@ -139,10 +135,7 @@ async fn a_path_that_is_too_long_is_an_error() {
     let (folder, _) = place();
     let path = folder.path().join("x".repeat(120));
     let error = Socket::bind(&path).await.unwrap_err().to_string();
-    assert!(
-        error.contains("shorter path with [admin] socket"),
-        "{error}"
-    );
+    assert!(error.contains("shorter path with [admin] socket"), "{error}");
 }
 
 #[tokio::test]
@@ -161,11 +154,7 @@ async fn runs_listen_beside_their_store_and_remove_the_sockets_of_killed_ones() 
     let _living = UnixListener::bind(path("crawlgate.run-1.sock")).unwrap();
     drop(UnixListener::bind(path("crawlgate.run-2.sock")).unwrap());
     let _other = UnixListener::bind(path("other.run-3.sock")).unwrap();
-    for name in [
-        "crawlgate.run-.sock",
-        "crawlgate.run-4x.sock",
-        "crawlgate.sock",
-    ] {
+    for name in ["crawlgate.run-.sock", "crawlgate.run-4x.sock", "crawlgate.sock"] {
         fs::write(path(name), "").unwrap();
     }
     let all = || {

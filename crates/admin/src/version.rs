@@ -14,11 +14,8 @@ pub const DATE: &str = env!("CRAWLGATE_BUILD_DATE");
 pub const TARGET: &str = env!("CRAWLGATE_BUILD_TARGET");
 
 /// The features that were compiled in, with commas.
-pub const FEATURES: &str = if crawlgate_proxy::telemetry::IS_COMPILED {
-    "telemetry"
-} else {
-    "none"
-};
+pub const FEATURES: &str =
+    if crawlgate_proxy::telemetry::IS_COMPILED { "telemetry" } else { "none" };
 
 /// Returns the text after the program's name that `--version` prints.
 #[must_use]

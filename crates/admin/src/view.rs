@@ -292,12 +292,9 @@ impl OverrideEntry {
         all: bool,
         now: Moment,
     ) -> Vec<OverrideEntry> {
-        let stored = stored
-            .iter()
-            .map(|one| (one.id, OverrideEntry::of(one, now)));
-        let removed = removed
-            .iter()
-            .map(|one| (one.asserted.id, OverrideEntry::of_removed(one, now)));
+        let stored = stored.iter().map(|one| (one.id, OverrideEntry::of(one, now)));
+        let removed =
+            removed.iter().map(|one| (one.asserted.id, OverrideEntry::of_removed(one, now)));
         let mut kept: Vec<(OverrideId, OverrideEntry)> = stored.chain(removed).collect();
         kept.sort_by_key(|(id, _)| *id);
         let configured = configured.iter().map(|one| OverrideEntry::of(one, now));

@@ -47,13 +47,8 @@ pub(super) enum Section {
 }
 
 impl Section {
-    pub(super) const ALL: [Section; 5] = [
-        Self::Keys,
-        Self::Measures,
-        Self::Paths,
-        Self::Words,
-        Self::Others,
-    ];
+    pub(super) const ALL: [Section; 5] =
+        [Self::Keys, Self::Measures, Self::Paths, Self::Words, Self::Others];
 
     fn id(self) -> u8 {
         self as u8 + 1
@@ -131,11 +126,7 @@ impl<'a> Packed<'a> {
     /// Reads the head of a block; unpacks nothing.
     pub(super) fn read(octets: Cow<'a, [u8]>) -> Result<Self, BlockError> {
         let (count, sections) = read_head(&octets)?;
-        Ok(Self {
-            count,
-            octets,
-            sections,
-        })
+        Ok(Self { count, octets, sections })
     }
 
     /// Unpacks a section; one that was left out has no octets.
@@ -166,9 +157,7 @@ fn read_head(block: &[u8]) -> Result<(usize, Sections), BlockError> {
     if !(1..=MAX_ENTRIES).contains(&count) {
         return Err(BlockError("a number of entries out of range"));
     }
-    let (list, mut rest) = rest
-        .split_at_checked(usize::from(*listed) * LISTED)
-        .ok_or(CUT_OFF)?;
+    let (list, mut rest) = rest.split_at_checked(usize::from(*listed) * LISTED).ok_or(CUT_OFF)?;
     let mut sections = Sections::default();
     let (mut last, mut whole) = (0, 0_usize);
     for one in list.chunks_exact(LISTED) {
@@ -231,11 +220,7 @@ pub fn unpack(frame: &[u8], raw: usize) -> Result<Vec<u8>, BlockError> {
             decompressor.decompress_to_buffer(frame, &mut out)
         })
         .map_err(failed)?;
-    if out.len() == raw {
-        Ok(out)
-    } else {
-        Err(BlockError("a section of another length"))
-    }
+    if out.len() == raw { Ok(out) } else { Err(BlockError("a section of another length")) }
 }
 
 fn number(octets: &[u8]) -> Result<usize, BlockError> {

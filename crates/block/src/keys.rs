@@ -177,8 +177,7 @@ fn places(others: &[u32], count: usize) -> Vec<u32> {
     }
     let mut others = others.iter().copied().peekable();
     let all = 0..count as u32;
-    all.filter(|place| others.next_if_eq(place).is_none())
-        .collect()
+    all.filter(|place| others.next_if_eq(place).is_none()).collect()
 }
 
 fn times(input: &mut Input<'_>, rows: usize) -> Option<Vec<u64>> {

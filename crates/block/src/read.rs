@@ -232,9 +232,7 @@ impl<'a> Block<'a> {
             return Ok(None);
         }
         let measures = self.measures()?;
-        let item = measures
-            .row(row)
-            .map(|measured| measures.rare(measured, key::USAGE));
+        let item = measures.row(row).map(|measured| measures.rare(measured, key::USAGE));
         Ok(item.and_then(|item| Reader::new(item).text().ok()))
     }
 
@@ -265,9 +263,7 @@ impl<'a> Block<'a> {
     pub(super) fn measures(&self) -> Result<&Measures, BlockError> {
         on_demand(&self.measures, || {
             let section = self.packed.unpack(Section::Measures)?;
-            let Dictionaries {
-                basis, upstream, ..
-            } = &self.dictionaries;
+            let Dictionaries { basis, upstream, .. } = &self.dictionaries;
             Measures::read(section, &self.keys, &self.shapes, basis, upstream)
         })
     }

@@ -39,10 +39,7 @@ impl Block<'_> {
         let client = dictionaries.client.get(words, row.client)?;
         let requester = dictionaries.requester.get(words, row.requester)?;
         let (address, name) = two(client, true, shape.holes.has(key::CLIENT_NAME))?;
-        let has = (
-            shape.holes.has(key::CHAIN),
-            shape.holes.has(key::USER_AGENT),
-        );
+        let has = (shape.holes.has(key::CHAIN), shape.holes.has(key::USER_AGENT));
         let (chain, user_agent) = two(requester, has.0, has.1)?;
         let word = dictionaries.shape.get(words, row.shape)?;
         let mut start = 0;
@@ -101,9 +98,5 @@ fn two(word: &[u8], first: bool, second: bool) -> Result<(&[u8], &[u8]), BlockEr
     if second {
         item(&mut reader)?;
     }
-    if reader.is_done() {
-        Ok(word.split_at(end))
-    } else {
-        Err(wrong)
-    }
+    if reader.is_done() { Ok(word.split_at(end)) } else { Err(wrong) }
 }

@@ -72,12 +72,7 @@ impl<'e> Parts<'e> {
                 reason: self.reason?,
                 count: 1,
             }),
-            named: [
-                self.policy,
-                self.overridden,
-                digest(self.basis)?,
-                digest(tdmrep)?,
-            ],
+            named: [self.policy, self.overridden, digest(self.basis)?, digest(tdmrep)?],
         })
     }
 }
@@ -194,11 +189,7 @@ pub(super) fn split<'e>(entry: &'e [u8], shape: &mut Vec<u8>) -> Result<Parts<'e
     }
     reader.end()?;
     shape.extend_from_slice(entry.get(from..).ok_or(OTHER)?);
-    if parts.holes.has(key::ID) && parts.holes.has(key::CLIENT) {
-        Ok(parts)
-    } else {
-        Err(OTHER)
-    }
+    if parts.holes.has(key::ID) && parts.holes.has(key::CLIENT) { Ok(parts) } else { Err(OTHER) }
 }
 
 /// Appends a piece of an entry; `None` if it is not there. Nearly all pieces are short: to call what copies them would take
@@ -272,11 +263,7 @@ impl Shape {
             return Err(NONE);
         }
         pieces.push((word.len() as u32, None));
-        Ok(Self {
-            holes,
-            pieces,
-            process,
-        })
+        Ok(Self { holes, pieces, process })
     }
 }
 

@@ -51,10 +51,7 @@ fn each_entry_that_reads_as_a_decision_is_in_the_columns() {
             }
         }
     }
-    assert!(
-        decisions.iter().all(|count| *count > 1_000),
-        "{decisions:?}"
-    );
+    assert!(decisions.iter().all(|count| *count > 1_000), "{decisions:?}");
 }
 
 #[test]
@@ -85,30 +82,20 @@ fn every_entry_is_restored() {
             assert_eq!(block.id(nth), Some(decision.id));
             assert_eq!(block.port(nth), Ok(u64::from(decision.client.port())));
             assert_eq!(row.origin.is_some(), decision.origin.is_some());
-            let shape = block
-                .words(WordKind::Shape)
-                .nth(row.shape as usize)
-                .unwrap();
+            let shape = block.words(WordKind::Shape).nth(row.shape as usize).unwrap();
             let mut reason = Vec::new();
             crawlgate_record::cbor::text(&mut reason, decision.reason);
-            assert_eq!(
-                shape.value(crawlgate_record::key::REASON),
-                Some(&reason[..])
-            );
+            assert_eq!(shape.value(crawlgate_record::key::REASON), Some(&reason[..]));
             assert_eq!(shape.value(crawlgate_record::key::DURATION), None);
             let path = decision.url.pieces(None).0.concat();
             assert_eq!(block.path(nth), Ok(&path[..]));
         }
-        let times = entries
-            .iter()
-            .map(|entry| crawlgate_record::Entry::read(entry).unwrap().time());
+        let times =
+            entries.iter().map(|entry| crawlgate_record::Entry::read(entry).unwrap().time());
         assert_eq!(summary.min_time, times.clone().min().unwrap());
         assert_eq!(summary.max_time, times.max().unwrap());
     }
-    assert!(
-        writer.finish(&mut Vec::new()).is_err(),
-        "a block of nothing"
-    );
+    assert!(writer.finish(&mut Vec::new()).is_err(), "a block of nothing");
 }
 
 #[test]
@@ -168,10 +155,7 @@ fn a_full_block_takes_no_more() {
     assert_eq!(writer.count(), MAX_OCTETS / long.len());
     out.clear();
     writer.finish(&mut out).unwrap();
-    assert_eq!(
-        rebuilt(&Block::read(&out).unwrap()).unwrap(),
-        vec![long; 512]
-    );
+    assert_eq!(rebuilt(&Block::read(&out).unwrap()).unwrap(), vec![long; 512]);
 }
 
 #[test]
@@ -206,10 +190,7 @@ fn a_flipped_bit_is_found_or_harmless() {
             }
         }
     }
-    assert!(
-        found >= 2_000 && found > 100 * harmless,
-        "{found} found, {harmless} harmless"
-    );
+    assert!(found >= 2_000 && found > 100 * harmless, "{found} found, {harmless} harmless");
 }
 
 #[test]
@@ -338,17 +319,7 @@ proptest! {
 #[test]
 fn numbers_have_one_form() {
     use super::varint::{Input, put, put_signed};
-    for number in [
-        0,
-        1,
-        127,
-        128,
-        16_383,
-        16_384,
-        u64::from(u32::MAX),
-        u64::MAX - 1,
-        u64::MAX,
-    ] {
+    for number in [0, 1, 127, 128, 16_383, 16_384, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
         let mut out = Vec::new();
         put(&mut out, number);
         let mut input = Input(&out);

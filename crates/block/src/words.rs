@@ -40,9 +40,7 @@ impl Dictionary {
         let Some((_, end)) = self.words.get(place) else {
             return false;
         };
-        let before = place
-            .checked_sub(1)
-            .and_then(|before| self.words.get(before));
+        let before = place.checked_sub(1).and_then(|before| self.words.get(before));
         let start = before.map_or(0, |(_, end)| *end);
         self.octets.get(start as usize..*end as usize) == Some(word)
     }

@@ -219,21 +219,11 @@ impl BlockWriter {
         }
         let last = self.origins.of(origin);
         if has(key::BASIS) {
-            put_predicted(
-                &mut measures.basis,
-                &mut words.basis,
-                &mut last.basis,
-                parts.basis,
-            );
+            put_predicted(&mut measures.basis, &mut words.basis, &mut last.basis, parts.basis);
         }
         if has(key::UPSTREAM) {
             let column = &mut measures.upstream;
-            put_predicted(
-                column,
-                &mut words.upstream,
-                &mut last.upstream,
-                parts.upstream,
-            );
+            put_predicted(column, &mut words.upstream, &mut last.upstream, parts.upstream);
         }
         let numbers = [
             (key::HOLD, &mut measures.hold, parts.hold),
@@ -361,11 +351,7 @@ fn put_predicted(
         return put(column, Predicted::AS_LAST);
     }
     let (place, is_new) = words.place(word);
-    let number = if is_new {
-        Predicted::NEW
-    } else {
-        u64::from(place) + Predicted::FIRST
-    };
+    let number = if is_new { Predicted::NEW } else { u64::from(place) + Predicted::FIRST };
     *last = Some(place);
     put(column, number);
 }

@@ -48,11 +48,7 @@ impl Validity {
 
 impl Cache {
     pub(super) fn new(capacity: usize) -> Self {
-        Self {
-            hosts: DashMap::new(),
-            queue: Mutex::default(),
-            capacity: capacity.max(1),
-        }
+        Self { hosts: DashMap::new(), queue: Mutex::default(), capacity: capacity.max(1) }
     }
 
     /// Returns the configuration for `host`, if there is one that needs no renewal.
@@ -78,11 +74,7 @@ impl Cache {
         now: Moment,
     ) -> Arc<ServerConfig> {
         let host: Arc<str> = host.into();
-        let ready = Ready {
-            config: Arc::clone(&config),
-            validity,
-            used: AtomicBool::new(false),
-        };
+        let ready = Ready { config: Arc::clone(&config), validity, used: AtomicBool::new(false) };
         match self.hosts.entry(Arc::clone(&host)) {
             Entry::Occupied(kept) if kept.get().validity.holds(now) => {
                 return Arc::clone(&kept.get().config);
@@ -110,9 +102,9 @@ impl Cache {
             && let Some(oldest) = queue.pop_front()
         {
             looks -= 1;
-            let spent = self.hosts.remove_if(&oldest, |_, ready| {
-                !ready.used.swap(false, Ordering::Relaxed)
-            });
+            let spent = self
+                .hosts
+                .remove_if(&oldest, |_, ready| !ready.used.swap(false, Ordering::Relaxed));
             if spent.is_none() {
                 queue.push_back(oldest);
             }

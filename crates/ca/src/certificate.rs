@@ -40,9 +40,7 @@ pub(super) fn create(now: Moment, subtrees: &[Subtree]) -> Result<NewAuthority, 
 
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
-    params
-        .distinguished_name
-        .push(DnType::CommonName, format!("{AUTHORITY_NAME} {id}"));
+    params.distinguished_name.push(DnType::CommonName, format!("{AUTHORITY_NAME} {id}"));
     params.serial_number = Some(serial()?);
     // A day back: the machine that trusts it may be another one, with another clock.
     params.not_before = date_time(now - DAY)?;
@@ -75,9 +73,7 @@ pub(super) fn leaf(
     // OpenSSL applies the constraints on names to an address in the subject, and so refuses it.
     let may_be_named = name.address.is_none() || constraints.is_empty();
     if may_be_named && name.text.len() <= LONGEST_COMMON_NAME {
-        params
-            .distinguished_name
-            .push(DnType::CommonName, name.text.as_str());
+        params.distinguished_name.push(DnType::CommonName, name.text.as_str());
     }
     params.serial_number = Some(serial()?);
     params.subject_alt_names = vec![name.san()?];
@@ -95,10 +91,7 @@ pub(super) fn leaf(
 
 /// Reads a private key: PKCS #8, SEC 1 or PKCS #1.
 pub(super) fn read_key(path: &Path, pem: &[u8]) -> Result<KeyPair, CaError> {
-    let malformed = |why: String| CaError::Malformed {
-        path: path.into(),
-        why,
-    };
+    let malformed = |why: String| CaError::Malformed { path: path.into(), why };
     let der = PrivateKeyDer::from_pem_slice(pem).map_err(|error| {
         let encrypted = memchr::memmem::find(pem, b"ENCRYPTED").is_some();
         malformed(if encrypted {
@@ -112,10 +105,7 @@ pub(super) fn read_key(path: &Path, pem: &[u8]) -> Result<KeyPair, CaError> {
 
 /// Reads the authority's certificate and the rest of its file.
 pub(super) fn read_chain(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, CaError> {
-    let malformed = |why: String| CaError::Malformed {
-        path: path.into(),
-        why,
-    };
+    let malformed = |why: String| CaError::Malformed { path: path.into(), why };
     let chain = CertificateDer::pem_slice_iter(pem)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| malformed(format!("not a certificate in PEM form ({error})")))?;
@@ -142,10 +132,7 @@ impl Facts {
     /// Reads the first certificate of `chain` and checks that it may sign.
     pub(super) fn read(path: &Path, chain: &[CertificateDer<'_>]) -> Result<Self, CaError> {
         let certificate = parse(path, chain)?;
-        let not_authority = |why| CaError::NotAuthority {
-            path: path.into(),
-            why,
-        };
+        let not_authority = |why| CaError::NotAuthority { path: path.into(), why };
         // RFC 5280, section 4.2.1.9: without CA:TRUE, the key must not verify certificate signatures.
         if !certificate.is_ca() {
             return Err(not_authority("its basicConstraints do not say CA:TRUE"));
@@ -157,9 +144,7 @@ impl Facts {
             return Err(not_authority("its keyUsage lacks keyCertSign"));
         }
         let Some(constraints) = Constraints::of(&certificate) else {
-            return Err(not_authority(
-                "its nameConstraints are of a form that is not supported",
-            ));
+            return Err(not_authority("its nameConstraints are of a form that is not supported"));
         };
         let validity = certificate.validity();
         Ok(Self {
@@ -175,16 +160,10 @@ impl Facts {
     /// Checks that the certificate may sign now.
     pub(super) fn check_validity(&self, path: &Path, now: Moment) -> Result<(), CaError> {
         if now >= self.not_after {
-            return Err(CaError::Expired {
-                path: path.into(),
-                since: self.not_after,
-            });
+            return Err(CaError::Expired { path: path.into(), since: self.not_after });
         }
         if now < self.not_before {
-            return Err(CaError::NotYetValid {
-                path: path.into(),
-                from: self.not_before,
-            });
+            return Err(CaError::NotYetValid { path: path.into(), from: self.not_before });
         }
         Ok(())
     }
@@ -204,11 +183,7 @@ impl Facts {
                 .to_owned(),
         };
         let certificate = parse(path, chain)?;
-        if certificate
-            .subject()
-            .iter()
-            .any(|part| part.iter().next().is_none())
-        {
+        if certificate.subject().iter().any(|part| part.iter().next().is_none()) {
             return Err(malformed());
         }
         let der = chain.first().ok_or_else(malformed)?;
@@ -221,10 +196,7 @@ impl Facts {
             issuer.key(),
             &issuer,
         )?;
-        let probe = parse(path, std::slice::from_ref(&probe))?
-            .issuer()
-            .as_raw()
-            .to_vec();
+        let probe = parse(path, std::slice::from_ref(&probe))?.issuer().as_raw().to_vec();
         if probe != certificate.subject().as_raw() {
             return Err(malformed());
         }

@@ -82,10 +82,7 @@ impl Base {
             GeneralName::DNSName(domain) => Some(Self::Domain((*domain).into())),
             GeneralName::IPAddress(octets) if matches!(octets.len(), 8 | 32) => {
                 let (address, mask) = octets.split_at_checked(octets.len() / 2)?;
-                Some(Self::Network {
-                    address: address.into(),
-                    mask: mask.into(),
-                })
+                Some(Self::Network { address: address.into(), mask: mask.into() })
             }
             _ => None,
         }
@@ -95,14 +92,12 @@ impl Base {
         match subtree {
             Subtree::Domain(domain) => Self::Domain(domain.clone()),
             Subtree::Network(network) => match (network.network(), network.netmask()) {
-                (IpAddr::V4(address), IpAddr::V4(mask)) => Self::Network {
-                    address: address.octets().into(),
-                    mask: mask.octets().into(),
-                },
-                (address, mask) => Self::Network {
-                    address: v6(address).into(),
-                    mask: v6(mask).into(),
-                },
+                (IpAddr::V4(address), IpAddr::V4(mask)) => {
+                    Self::Network { address: address.octets().into(), mask: mask.octets().into() }
+                }
+                (address, mask) => {
+                    Self::Network { address: v6(address).into(), mask: v6(mask).into() }
+                }
             },
         }
     }
@@ -194,10 +189,7 @@ pub(super) fn extension(subtrees: &[Subtree]) -> Option<NameConstraints> {
             excluded_subtrees.push(GeneralSubtree::IpAddress(all));
         }
     }
-    Some(NameConstraints {
-        permitted_subtrees: permitted_subtrees.collect(),
-        excluded_subtrees,
-    })
+    Some(NameConstraints { permitted_subtrees: permitted_subtrees.collect(), excluded_subtrees })
 }
 
 /// A host that may stand in a certificate.
@@ -209,25 +201,14 @@ pub(super) struct Name {
 impl Name {
     /// Reads a DNS name (one trailing dot is dropped) or an IP address (IPv6 with or without brackets).
     pub(super) fn parse(host: &str) -> Result<Self, CaError> {
-        let bare = host
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'))
-            .unwrap_or(host);
+        let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
         if let Ok(address) = bare.parse::<IpAddr>() {
-            return Ok(Self {
-                text: address.to_string(),
-                address: Some(address),
-            });
+            return Ok(Self { text: address.to_string(), address: Some(address) });
         }
         let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
         match DnsName::try_from(name.as_str()) {
-            Ok(_) => Ok(Self {
-                text: name,
-                address: None,
-            }),
-            Err(_) => Err(CaError::Host {
-                host: host.chars().take(80).collect(),
-            }),
+            Ok(_) => Ok(Self { text: name, address: None }),
+            Err(_) => Err(CaError::Host { host: host.chars().take(80).collect() }),
         }
     }
 
@@ -257,10 +238,7 @@ mod tests {
     }
 
     fn network(address: &[u8], mask: &[u8]) -> Base {
-        Base::Network {
-            address: address.into(),
-            mask: mask.into(),
-        }
+        Base::Network { address: address.into(), mask: mask.into() }
     }
 
     #[test]
@@ -289,10 +267,7 @@ mod tests {
             ("excluded within", example(), vec![domain("a.example.com")], "b.a.example.com", false),
         ];
         for (case, permitted, excluded, host, within) in cases {
-            let constraints = Constraints {
-                permitted,
-                excluded,
-            };
+            let constraints = Constraints { permitted, excluded };
             let name = Name::parse(host).unwrap();
             assert_eq!(constraints.hold(&name), within, "{case}: {host}");
         }

@@ -202,12 +202,7 @@ impl CaError {
         path: impl Into<PathBuf>,
         source: io::Error,
     ) -> Self {
-        Self::Io {
-            key,
-            action,
-            path: path.into(),
-            source,
-        }
+        Self::Io { key, action, path: path.into(), source }
     }
 }
 

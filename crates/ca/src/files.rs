@@ -114,10 +114,7 @@ impl<'a> Pair<'a> {
         make: impl FnOnce() -> Result<NewAuthority, CaError>,
     ) -> Result<Contents, CaError> {
         let _lock = self.lock_to_write()?;
-        if !force
-            && let Some(path) = [self.certificate, self.key]
-                .into_iter()
-                .find(|p| is_there(p))
+        if !force && let Some(path) = [self.certificate, self.key].into_iter().find(|p| is_there(p))
         {
             return Err(CaError::Exists { path: path.into() });
         }
@@ -163,9 +160,7 @@ impl<'a> Pair<'a> {
             missing: missing.into(),
         };
         match (is_there(self.certificate), is_there(self.key)) {
-            (false, false) => Err(CaError::Missing {
-                certificate: self.certificate.into(),
-            }),
+            (false, false) => Err(CaError::Missing { certificate: self.certificate.into() }),
             (true, false) => Err(half(self.certificate, self.key)),
             (false, true) => Err(half(self.key, self.certificate)),
             (true, true) => Ok(Contents {
@@ -203,11 +198,7 @@ pub(super) enum Access {
 }
 
 fn read_if_there(path: &Path) -> Result<Option<(Vec<u8>, Moment)>, CaError> {
-    if is_there(path) {
-        read(path, Access::Public).map(Some)
-    } else {
-        Ok(None)
-    }
+    if is_there(path) { read(path, Access::Public).map(Some) } else { Ok(None) }
 }
 
 /// Returns the content of a file, and the time of its last change.
@@ -219,11 +210,8 @@ pub(super) fn read(path: &Path, access: Access) -> Result<(Vec<u8>, Moment), CaE
     let failed = |error| CaError::io(key, "read", path, error);
     // Not blocking: opening a pipe in the file's place would wait for a writer.
     let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(nonblocking)
-        .open(path)
-        .map_err(failed)?;
+    let file =
+        OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(failed)?;
     // Of the open file, not of the path, so that the check applies to the content read.
     let facts = file.metadata().map_err(failed)?;
     if !facts.is_file() {
@@ -231,10 +219,7 @@ pub(super) fn read(path: &Path, access: Access) -> Result<(Vec<u8>, Moment), CaE
     }
     if matches!(access, Access::Private) {
         if let Some(mode) = exposed_mode(&facts) {
-            return Err(CaError::Exposed {
-                path: path.into(),
-                mode,
-            });
+            return Err(CaError::Exposed { path: path.into(), mode });
         }
         let owner = facts.uid();
         // A file's owner can always grant themselves access. Root looks after a service's files, too: those in a
@@ -244,16 +229,11 @@ pub(super) fn read(path: &Path, access: Access) -> Result<(Vec<u8>, Moment), CaE
                 && fs::metadata(folder(path)).is_ok_and(|directory| directory.uid() == owner)
         };
         if owner != 0 && owner != geteuid().as_raw() && !is_services() {
-            return Err(CaError::Foreign {
-                path: path.into(),
-                owner,
-            });
+            return Err(CaError::Foreign { path: path.into(), owner });
         }
     }
     let mut octets = Vec::new();
-    file.take(LARGEST)
-        .read_to_end(&mut octets)
-        .map_err(failed)?;
+    file.take(LARGEST).read_to_end(&mut octets).map_err(failed)?;
     let written = facts.modified().map_err(failed)?;
     Ok((octets, written.into()))
 }

@@ -116,9 +116,8 @@ impl Authority {
     ///
     /// If a file exists and `force` is false, or cannot be written.
     pub fn create(config: &TlsConfig, clock: Clock, force: bool) -> Result<Self, CaError> {
-        let contents = Pair::of(config).write(force, || {
-            certificate::create(clock.now(), &config.name_constraints)
-        })?;
+        let contents = Pair::of(config)
+            .write(force, || certificate::create(clock.now(), &config.name_constraints))?;
         Self::from_contents(config, clock, &contents)
     }
 
@@ -227,18 +226,10 @@ impl Authority {
         let name = Name::parse(host)?;
         let constraints = &self.facts.constraints;
         if !constraints.hold(&name) {
-            return Err(CaError::Outside {
-                host: name.text().to_owned(),
-            });
+            return Err(CaError::Outside { host: name.text().to_owned() });
         }
-        let leaf = certificate::leaf(
-            &name,
-            constraints,
-            now,
-            expires,
-            &self.leaf_key,
-            &self.issuer,
-        )?;
+        let leaf =
+            certificate::leaf(&name, constraints, now, expires, &self.leaf_key, &self.issuer)?;
         Ok((leaf, expires))
     }
 
@@ -300,9 +291,7 @@ impl Authority {
         let other_trusted = self.other_trusted();
         let other_trusted =
             other_trusted.map(|other| crawlgate_text::pem("CERTIFICATE", other.certificate_der()));
-        std::iter::once(self.certificate_pem.clone())
-            .chain(other_trusted)
-            .collect()
+        std::iter::once(self.certificate_pem.clone()).chain(other_trusted).collect()
     }
 
     /// Returns the certificates that clients should trust, DER, without the rest of the certificate's file.
@@ -310,12 +299,7 @@ impl Authority {
     pub fn trusted_der(&self) -> Vec<CertificateDer<'static>> {
         let other_trusted = self.other_trusted();
         let other_trusted = other_trusted.map(|other| other.certificate_der().clone());
-        self.chain
-            .first()
-            .cloned()
-            .into_iter()
-            .chain(other_trusted)
-            .collect()
+        self.chain.first().cloned().into_iter().chain(other_trusted).collect()
     }
 
     /// Tells whether it is time for the next authority: this one expires within thirty days, and there is no next one

@@ -97,12 +97,7 @@ impl TrustedCa {
         since: Moment,
     ) -> Result<Self, CaError> {
         let facts = Facts::read(path, std::slice::from_ref(&certificate)).map_err(beside(path))?;
-        Ok(Self {
-            path: path.into(),
-            certificate,
-            facts,
-            since,
-        })
+        Ok(Self { path: path.into(), certificate, facts, since })
     }
 }
 
@@ -114,9 +109,7 @@ pub(super) fn next(pair: &Pair<'_>, contents: &Contents) -> Result<Option<Truste
     let path = &pair.next_certificate;
     let chain = certificate::read_chain(path, pem).map_err(beside(path))?;
     let first = chain.into_iter().next();
-    first
-        .map(|certificate| TrustedCa::read(path, certificate, *since))
-        .transpose()
+    first.map(|certificate| TrustedCa::read(path, certificate, *since)).transpose()
 }
 
 /// Returns the earlier authorities.
@@ -145,12 +138,8 @@ impl Authority {
         let current = Self::from_contents(config, clock.clone(), &contents)?;
         if contents.next.is_some() {
             return Err(match current.next {
-                Some(_) => CaError::Rotating {
-                    path: pair.next_certificate,
-                },
-                None => CaError::Interrupted {
-                    path: pair.next_certificate,
-                },
+                Some(_) => CaError::Rotating { path: pair.next_certificate },
+                None => CaError::Interrupted { path: pair.next_certificate },
             });
         }
         let made = certificate::create(clock.now(), &config.name_constraints)?;
@@ -170,9 +159,7 @@ impl Authority {
         let pair = Pair::of(config);
         let _lock = pair.lock_to_write()?;
         let contents = pair.read_unlocked()?;
-        let not_rotating = || CaError::NotRotating {
-            path: pair.next_certificate.clone(),
-        };
+        let not_rotating = || CaError::NotRotating { path: pair.next_certificate.clone() };
         let next = next(&pair, &contents)?.ok_or_else(not_rotating)?;
         let now = clock.now();
         let key = certificate::read_key(pair.key, &contents.key)?;
@@ -181,16 +168,10 @@ impl Authority {
             next.facts.check_validity(&next.path, now)?;
             let (key, _) = files::read(&pair.next_key, Access::Private)?;
             if !next.is_of(&certificate::read_key(&pair.next_key, &key)?) {
-                return Err(CaError::Mismatch {
-                    certificate: next.path,
-                    key: pair.next_key,
-                });
+                return Err(CaError::Mismatch { certificate: next.path, key: pair.next_key });
             }
             if !force && now < next.ready_at() {
-                return Err(CaError::TooEarly {
-                    since: next.since(),
-                    from: next.ready_at(),
-                });
+                return Err(CaError::TooEarly { since: next.since(), from: next.ready_at() });
             }
             retire(&pair, &contents, now)?;
             rename(CA_KEY, &pair.next_key, pair.key)?;
@@ -233,9 +214,8 @@ fn retire(pair: &Pair<'_>, contents: &Contents, now: Moment) -> Result<(), CaErr
     let before = retired(pair, contents)?;
     let valid = before.iter().filter(|retired| retired.not_after() > now);
     let before = valid.map(TrustedCa::certificate_der);
-    for certificate in before
-        .filter(|before| current.first() != Some(before))
-        .chain(current.first())
+    for certificate in
+        before.filter(|before| current.first() != Some(before)).chain(current.first())
     {
         pem.push_str(&crawlgate_text::pem("CERTIFICATE", certificate));
     }
@@ -259,10 +239,7 @@ fn sync(key: &'static str, path: &Path) -> Result<(), CaError> {
 /// Wraps a fault of a file beside the authority, because its remedy differs from that of a fault of the authority.
 fn beside(path: &Path) -> impl Fn(CaError) -> CaError + '_ {
     |error| match error {
-        CaError::Malformed { why, .. } => CaError::Beside {
-            path: path.into(),
-            why,
-        },
+        CaError::Malformed { why, .. } => CaError::Beside { path: path.into(), why },
         CaError::NotAuthority { why, .. } => CaError::Beside {
             path: path.into(),
             why: format!("it holds a certificate that may not sign others ({why})"),

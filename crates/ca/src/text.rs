@@ -37,9 +37,6 @@ mod tests {
     #[test]
     fn dates_are_utc_days() {
         assert_eq!(date(Moment::from_millis(1_000_000_000_000)), "2001-09-09");
-        assert_eq!(
-            date(Moment::from_millis(u64::MAX)),
-            "a day beyond the calendar"
-        );
+        assert_eq!(date(Moment::from_millis(u64::MAX)), "a day beyond the calendar");
     }
 }

@@ -117,10 +117,8 @@ fn list(users: &[AdminUser]) -> String {
         return "no [[admin.user]] in the configuration\n".to_owned();
     }
     let rows = users.iter().map(|user| {
-        let kinds = [
-            user.password.as_ref().map(|_| "password"),
-            user.token.as_ref().map(|_| "token"),
-        ];
+        let kinds =
+            [user.password.as_ref().map(|_| "password"), user.token.as_ref().map(|_| "token")];
         let kinds: Vec<&str> = kinds.into_iter().flatten().collect();
         let role = user.role.as_str().to_owned();
         [user.name.to_string(), role, kinds.join(" and ")]

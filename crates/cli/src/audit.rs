@@ -286,9 +286,7 @@ fn state(config: &Config) -> Result<Result<Option<State>, LogFault>, Failure> {
         return Ok(Ok(Some(state)));
     }
     Ok(if store::sqlite::is_state_gone(path)? {
-        Err(LogFault::NoState {
-            store: path.to_owned(),
-        })
+        Err(LogFault::NoState { store: path.to_owned() })
     } else {
         Ok(None)
     })
@@ -341,11 +339,7 @@ async fn consistency(store: &Arc<Store>, old: u64, new: u64) -> Result<CheckResu
     }
     let (before, after) = (root(old)?, root(new)?);
     let proof = store.consistency(old, new).await?;
-    let mut text: String = proof
-        .path
-        .iter()
-        .map(|hash| hash_text(hash) + "\n")
-        .collect();
+    let mut text: String = proof.path.iter().map(|hash| hash_text(hash) + "\n").collect();
     let found = match proof.verify(&before, &after) {
         Ok(()) => CheckResult::Clean,
         Err(error) => {

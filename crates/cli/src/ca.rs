@@ -24,10 +24,7 @@ pub struct CaArgs {
 impl CaArgs {
     /// Tells whether the command only reads the authority.
     pub(super) fn reads(&self) -> bool {
-        matches!(
-            self.command,
-            CaCommand::Show | CaCommand::Export { .. } | CaCommand::Setup { .. }
-        )
+        matches!(self.command, CaCommand::Show | CaCommand::Export { .. } | CaCommand::Setup { .. })
     }
 }
 
@@ -109,11 +106,7 @@ fn perform(command: &CaCommand, config: &Config) -> Result<CommandOutput, Failur
             let authority = Authority::create(&config.tls, clock.clone(), *force)?;
             Ok(changed(&authority, config, &clock))
         }
-        CaCommand::Rotate {
-            finish,
-            force,
-            cancel,
-        } => {
+        CaCommand::Rotate { finish, force, cancel } => {
             let authority = match (finish, cancel) {
                 (true, _) => Authority::finish_rotation(&config.tls, clock.clone(), *force)?,
                 (false, true) => {
@@ -132,10 +125,7 @@ fn perform(command: &CaCommand, config: &Config) -> Result<CommandOutput, Failur
             let written = exports.all().map(|path| format!("{}\n", path.display()));
             Ok(written.concat().into())
         }
-        CaCommand::Setup {
-            client,
-            exported: directory,
-        } => {
+        CaCommand::Setup { client, exported: directory } => {
             let authority = Authority::load(&config.tls, clock.clone())?;
             let exports = Exports::of(config, directory.as_ref());
             let setup = Setup {
@@ -176,11 +166,8 @@ fn perform(command: &CaCommand, config: &Config) -> Result<CommandOutput, Failur
 /// trust the old files would fail without an explanation.
 fn changed(authority: &Authority, config: &Config, clock: &Clock) -> CommandOutput {
     let exports = Exports::of(config, None);
-    let written = if exports.exist() {
-        exports.write(authority, &config.tls, clock.now())
-    } else {
-        Ok(())
-    };
+    let written =
+        if exports.exist() { exports.write(authority, &config.tls, clock.now()) } else { Ok(()) };
     CommandOutput {
         result: describe(authority),
         note: written.err().map(|error| {
@@ -222,10 +209,7 @@ fn describe(authority: &Authority) -> String {
     if let Some(next) = authority.next() {
         let dates = (text::date(next.since()), text::date(next.ready_at()));
         line("next", &next.path().display());
-        line(
-            "in bundles",
-            &format_args!("since {}; may sign from {} on", dates.0, dates.1),
-        );
+        line("in bundles", &format_args!("since {}; may sign from {} on", dates.0, dates.1));
         line("SHA-256", &next.fingerprint_sha256());
     }
     for retired in authority.retired() {
@@ -288,10 +272,7 @@ impl Exports {
 
 /// Makes a path absolute: users paste set-up lines elsewhere.
 fn absolute(path: &Path) -> String {
-    std::path::absolute(path)
-        .unwrap_or_else(|_| path.into())
-        .display()
-        .to_string()
+    std::path::absolute(path).unwrap_or_else(|_| path.into()).display().to_string()
 }
 
 #[cfg(test)]

@@ -117,11 +117,7 @@ impl CheckArgs {
 
     /// Returns the robots.txt that an answer may rest on.
     fn known(&self) -> Known {
-        if self.fresh {
-            Known::Nothing
-        } else {
-            Known::Stored
-        }
+        if self.fresh { Known::Nothing } else { Known::Stored }
     }
 
     /// Returns the logs that it reads: only recorded requests are in logs.
@@ -205,10 +201,7 @@ pub fn run(args: &CheckArgs, config: &Config, chosen: &LogSelection) -> ExitCode
 /// Warns of User-Agents without the URL of a page about the crawler, which sites look for in their logs.
 fn warn_of_anonymous(agents: &[String]) {
     let is_token = |name: &&String| ProductToken::new(name).is_ok();
-    for name in agents
-        .iter()
-        .filter(|name| !is_token(name) && !agent::has_url(name))
-    {
+    for name in agents.iter().filter(|name| !is_token(name) && !agent::has_url(name)) {
         warn!("the User-Agent {name:?} {}", agent::WITHOUT_URL);
     }
 }
@@ -231,10 +224,7 @@ fn what_if(
 
 /// Lints a robots.txt.
 fn look_over(args: &CheckArgs, config: &Config) -> Result<u8, Failure> {
-    let file = args
-        .robots
-        .as_deref()
-        .ok_or("say which URL, or which file with --robots")?;
+    let file = args.robots.as_deref().ok_or("say which URL, or which file with --robots")?;
     let snapshot = source::read(file, config)?;
     let mut output = Output::of(args);
     let sent = match output.format {
@@ -242,11 +232,7 @@ fn look_over(args: &CheckArgs, config: &Config) -> Result<u8, Failure> {
         Format::Json => output.send(&document::of_file(&snapshot, file)),
         Format::Text(paint) => output.send(&lint::text(&snapshot, file, paint)),
     };
-    let code = if args.strict && has_notes(&snapshot) {
-        NOTED
-    } else {
-        0
-    };
+    let code = if args.strict && has_notes(&snapshot) { NOTED } else { 0 };
     settle(sent.and_then(|()| output.out.flush()), code)
 }
 
@@ -259,12 +245,7 @@ fn check(args: &CheckArgs, config: &Config) -> Result<u8, Failure> {
     let mut output = Output::of(args);
     warn_of_anonymous(&args.agent);
     let asked = asked(args, config)?;
-    let judge = Judge::new(
-        &args.agent,
-        (args.robots.as_deref(), args.known()),
-        asked,
-        config,
-    )?;
+    let judge = Judge::new(&args.agent, (args.robots.as_deref(), args.known()), asked, config)?;
     let urls = args.url.iter().cloned().map(Ok);
     let urls: Box<dyn Iterator<Item = io::Result<String>>> = match &args.urls {
         Some(file) => Box::new(urls.chain(listed(file)?)),
@@ -320,8 +301,7 @@ fn listed(file: &Path) -> Result<impl Iterator<Item = io::Result<String>> + use<
         Ok(String::from_utf8_lossy(&line).trim().to_owned())
     });
     Ok(lines.filter(|line| {
-        line.as_ref()
-            .map_or(true, |line| !line.is_empty() && !line.starts_with('#'))
+        line.as_ref().map_or(true, |line| !line.is_empty() && !line.starts_with('#'))
     }))
 }
 
@@ -391,10 +371,7 @@ impl Output {
         let Some(file) = &judged.snapshot else {
             return false;
         };
-        *self
-            .with_notes
-            .entry(file.sha256)
-            .or_insert_with(|| has_notes(file))
+        *self.with_notes.entry(file.sha256).or_insert_with(|| has_notes(file))
     }
 
     /// Prints one judgement; a URL that cannot be judged goes to standard error, for people.
@@ -414,11 +391,7 @@ impl Output {
             (Format::Text(_), Err(unjudged)) => {
                 // Keep the order of the two streams.
                 self.out.flush()?;
-                fail(&format_args!(
-                    "{}: {}",
-                    Escaped(unjudged.url.as_bytes()),
-                    unjudged.why
-                ));
+                fail(&format_args!("{}: {}", Escaped(unjudged.url.as_bytes()), unjudged.why));
                 Ok(())
             }
         }

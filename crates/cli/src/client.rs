@@ -117,11 +117,7 @@ fn entry(args: &AddArgs, hash: &PasswordHash) -> String {
     /// Appends a key with a list of values, unless there are none.
     fn put_list<T: ToString>(text: &mut String, key: &str, values: &[T]) {
         if !values.is_empty() {
-            let values = joined(
-                values.iter().map(|value| quoted(&value.to_string())),
-                ", ",
-                "",
-            );
+            let values = joined(values.iter().map(|value| quoted(&value.to_string())), ", ", "");
             let _ = writeln!(text, "{key} = [{values}]");
         }
     }
@@ -157,12 +153,7 @@ fn list(clients: &[ClientConfig]) -> String {
 
 /// Describes the conditions in words; the hash stays secret.
 fn recognised_by(conditions: &Conditions) -> String {
-    let Conditions {
-        password,
-        networks,
-        listeners,
-        certificates,
-    } = conditions;
+    let Conditions { password, networks, listeners, certificates } = conditions;
     fn listed<T: std::fmt::Display>(name: &str, all: &[T]) -> Option<String> {
         (!all.is_empty()).then(|| format!("{name} {}", joined(all, " or ", "")))
     }
@@ -226,9 +217,7 @@ mod tests {
     fn an_entry_is_read_back_as_it_was_asked_for() {
         let hash = passwords::hash(b"open sesame").expect("hashes");
         let config = config(&entry(&args("news"), &hash));
-        let [client] = config.clients.as_slice() else {
-            panic!("one client")
-        };
+        let [client] = config.clients.as_slice() else { panic!("one client") };
         assert_eq!(&*client.name, "news");
         assert_eq!(client.conditions.password, Some(hash));
         assert_eq!(client.conditions.networks, args("news").networks);

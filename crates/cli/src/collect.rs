@@ -79,11 +79,7 @@ pub struct CollectArgs {
 #[must_use]
 pub fn run(args: &CollectArgs, config: &Config) -> ExitCode {
     let done = collected::collection(args.to.as_ref(), config).and_then(|collection| {
-        if args.list {
-            list::list(&collection, config)
-        } else {
-            collect(args, &collection, config)
-        }
+        if args.list { list::list(&collection, config) } else { collect(args, &collection, config) }
     });
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -100,11 +96,7 @@ fn collect(args: &CollectArgs, collection: &Collection, config: &Config) -> Resu
         given,
         witnesses: config.audit.witness_keys(),
         trusts_new: args.trust_new,
-        past_gaps: if args.past_gaps {
-            PastGaps::Go
-        } else {
-            PastGaps::Stop
-        },
+        past_gaps: if args.past_gaps { PastGaps::Go } else { PastGaps::Stop },
     };
     let _lock = collection.lock()?;
     let mut are_right = true;
@@ -159,10 +151,7 @@ impl Run<'_> {
             remove(&place);
         }
         match imported {
-            Ok(imported) => Ok(Filed {
-                log: export.log,
-                imported,
-            }),
+            Ok(imported) => Ok(Filed { log: export.log, imported }),
             Err(fault @ ImportError::Signature { .. }) => {
                 let trusted: Vec<String> = log.iter().map(ToString::to_string).collect();
                 Err(Failure::from(format!(
@@ -224,16 +213,7 @@ struct Filed {
 
 /// Returns the words on what was filed.
 fn summary(Filed { log, imported }: &Filed) -> String {
-    let Imported {
-        records,
-        size,
-        kept,
-        exported,
-        filled,
-        lost,
-        given_up,
-        ..
-    } = *imported;
+    let Imported { records, size, kept, exported, filled, lost, given_up, .. } = *imported;
     let mut said = match (records + lost, exported < size) {
         (0, true) => {
             format!("{log}: nothing new: the export is older, with {exported} of {size} records")
@@ -296,12 +276,7 @@ mod tests {
         let filed = |count: u8| Filed {
             log: "log".parse().unwrap(),
             imported: Imported {
-                missing: (0..count)
-                    .map(|n| MissingBody {
-                        sha256: [n; 32],
-                        kind: None,
-                    })
-                    .collect(),
+                missing: (0..count).map(|n| MissingBody { sha256: [n; 32], kind: None }).collect(),
                 ..Imported::default()
             },
         };
@@ -323,19 +298,10 @@ mod tests {
     fn bodies_that_came_later_are_counted() {
         for (filled, words) in [
             (0, "log: nothing new; 0 records"),
-            (
-                1,
-                "log: nothing new; 0 records; a body that was missing is there now",
-            ),
-            (
-                2,
-                "log: nothing new; 0 records; 2 bodies that were missing are there now",
-            ),
+            (1, "log: nothing new; 0 records; a body that was missing is there now"),
+            (2, "log: nothing new; 0 records; 2 bodies that were missing are there now"),
         ] {
-            let imported = Imported {
-                filled,
-                ..Imported::default()
-            };
+            let imported = Imported { filled, ..Imported::default() };
             let log = "log".parse().unwrap();
             assert_eq!(summary(&Filed { log, imported }), words);
         }

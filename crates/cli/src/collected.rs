@@ -52,12 +52,7 @@ pub enum LogSelection {
 pub(super) struct StoreFileArgs {
     /// The file of the store, such as a backup; its key and state file lie beside it [default: the store of the
     /// configuration]
-    #[arg(
-        long = "store",
-        id = "store_file",
-        value_name = "FILE",
-        conflicts_with = "log"
-    )]
+    #[arg(long = "store", id = "store_file", value_name = "FILE", conflicts_with = "log")]
     file: Option<PathBuf>,
 }
 
@@ -108,10 +103,7 @@ impl StoreFileArgs {
             return Ok(());
         };
         if collected.is_some_and(|collected| !collected.log.is_empty()) {
-            bail!(
-                "--store {} and --log name two stores; give one of them",
-                file.display()
-            );
+            bail!("--store {} and --log name two stores; give one of them", file.display());
         }
         config.store.path = Some(file.clone());
         Ok(())
@@ -128,9 +120,9 @@ impl LogSelection {
             Self::Several(logs) => Ok(logs.clone()),
             Self::One => match Log::own(config) {
                 Some(log) => Ok(Logs::one(log)),
-                None => store::named(config)
-                    .map_err(Into::into)
-                    .and(Err("the log has no name".into())),
+                None => {
+                    store::named(config).map_err(Into::into).and(Err("the log has no name".into()))
+                }
             },
         }
     }

@@ -38,9 +38,7 @@ pub(super) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
 /// Prints the manual page of the program, or writes the pages of all commands.
 pub(super) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     // The same version makes the same pages, whatever its commit.
-    let command = Cli::command()
-        .disable_help_subcommand(true)
-        .long_version(Resettable::Reset);
+    let command = Cli::command().disable_help_subcommand(true).long_version(Resettable::Reset);
     if let Some(directory) = &args.to {
         let failed = |error: io::Error| format!("{}: {error}", directory.display());
         fs::create_dir_all(directory).map_err(failed)?;

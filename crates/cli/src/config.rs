@@ -89,9 +89,7 @@ pub(super) fn faults(config: &Config) -> String {
     add(texts(ship::fault(&config.ship).as_slice()));
     add(shared_places(config));
     let lines = faults.iter();
-    lines
-        .map(|fault| format!("{}: {fault}\n", config.source))
-        .collect()
+    lines.map(|fault| format!("{}: {fault}\n", config.source)).collect()
 }
 
 fn texts(faults: &[impl ToString]) -> Vec<String> {
@@ -247,11 +245,7 @@ mod tests {
             let text = format!("[listen]\naddress = '127.0.0.1:8118'\n{more}");
             let config = Config::parse(&text, Path::new("shown.toml")).expect(name);
             let line = |wanted| format!("shown.toml: {wanted}; give one of them another place\n");
-            assert_eq!(
-                faults(&config),
-                wanted.map_or(String::new(), line),
-                "{name}"
-            );
+            assert_eq!(faults(&config), wanted.map_or(String::new(), line), "{name}");
         }
     }
 

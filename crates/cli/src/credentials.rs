@@ -86,9 +86,7 @@ fn append(entry: &str, config: &Config) -> Result<(), Failure> {
         .map_err(|error| format!("nothing was added: {error}"))?;
     replace(&file, &text).map_err(failed)?;
     let name = named.display();
-    terminal::say(format_args!(
-        "added to {name}; a running proxy takes it over on SIGHUP"
-    ));
+    terminal::say(format_args!("added to {name}; a running proxy takes it over on SIGHUP"));
     Ok(())
 }
 
@@ -172,9 +170,7 @@ mod tests {
         assert_eq!(load().clients.len(), 2);
         assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
         // An invalid result is not written.
-        let error = append(&entry("side"), &load())
-            .expect_err("twice")
-            .to_string();
+        let error = append(&entry("side"), &load()).expect_err("twice").to_string();
         assert!(error.contains("another client has this name"), "{error}");
         assert_eq!(fs::read_to_string(&file).expect("read"), text);
         let nowhere = append("", &Config::default());

@@ -238,9 +238,7 @@ pub fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    let command = cli
-        .command
-        .unwrap_or(Command::Serve(serve::ServeArgs::default()));
+    let command = cli.command.unwrap_or(Command::Serve(serve::ServeArgs::default()));
     perform(command, cli.config.as_deref()).unwrap_or_else(|error| fail(&error))
 }
 

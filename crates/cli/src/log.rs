@@ -74,11 +74,7 @@ struct ListArgs {
 
 impl ListArgs {
     fn format(&self) -> Format {
-        if self.json {
-            Format::Jsonl
-        } else {
-            self.format
-        }
+        if self.json { Format::Jsonl } else { self.format }
     }
 
     /// Fails for options that only decisions have.
@@ -271,9 +267,7 @@ async fn show(logs: &Logs, is_several: bool, ids: &[String], json: bool) -> Resu
 }
 
 fn shown(decision: &StoredDecision, log: Option<&KeyName>) -> Result<String, Failure> {
-    let told = decision
-        .told()
-        .map_err(|error| format!("record {}: {error}", decision.seq))?;
+    let told = decision.told().map_err(|error| format!("record {}: {error}", decision.seq))?;
     Ok(super::audit::evidence::text(&told, decision, log))
 }
 

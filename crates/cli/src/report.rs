@@ -198,14 +198,8 @@ const OTHER_FORMATS: [(&[&str], &str); 3] = [
         &["pdf", "doc", "docx", "odt"],
         "write -o REPORT.html, open it in a browser and print it into such a file",
     ),
-    (
-        &["csv", "xls", "xlsx", "ods"],
-        "--origins-csv FILE writes the figures of all origins as CSV",
-    ),
-    (
-        &["txt", "md", "xml"],
-        "write -o REPORT.html or -o REPORT.json",
-    ),
+    (&["csv", "xls", "xlsx", "ods"], "--origins-csv FILE writes the figures of all origins as CSV"),
+    (&["txt", "md", "xml"], "write -o REPORT.html or -o REPORT.json"),
 ];
 
 /// The content of a file to write.
@@ -285,13 +279,8 @@ fn question(args: &ReportArgs, now: Moment) -> Result<ReportQuery, Failure> {
         origin: args.origin.clone(),
         ..Conditions::default()
     };
-    let query = conditions
-        .query(now)
-        .map_err(|wrong| format!("--{wrong}"))?;
-    let (since, until) = (
-        query.since.unwrap_or_default(),
-        query.until.unwrap_or_default(),
-    );
+    let query = conditions.query(now).map_err(|wrong| format!("--{wrong}"))?;
+    let (since, until) = (query.since.unwrap_or_default(), query.until.unwrap_or_default());
     if since >= until {
         bail!(
             "--since {} is {}, and --until {} is {}: the span is empty; begin it before its end",
@@ -330,11 +319,7 @@ fn require_requests(
     if gathering.figures().total().requests() > 0 {
         return Ok(());
     }
-    let span = format!(
-        "{} to {}",
-        time_text(question.since),
-        time_text(question.until)
-    );
+    let span = format!("{} to {}", time_text(question.since), time_text(question.until));
     if let Some(client) = &question.client {
         let is_known = config.clients.iter().any(|known| *known.name == **client);
         let why = if is_known {
@@ -375,11 +360,7 @@ fn all_origins(figures: &Figures) -> Result<Vec<u8>, Failure> {
     ];
     // Empty where it is unknown.
     let known = |count: u64| {
-        if figures.knows_each_forwarded() {
-            count.to_string()
-        } else {
-            String::new()
-        }
+        if figures.knows_each_forwarded() { count.to_string() } else { String::new() }
     };
     let row = |(origin, sum): (&String, &Sum)| {
         let counts = [
@@ -441,11 +422,7 @@ impl Output {
             return Ok(());
         };
         let path = file.place().to_owned();
-        let kept = if force {
-            file.replace()
-        } else {
-            file.persist()
-        };
+        let kept = if force { file.replace() } else { file.persist() };
         kept.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => exists(&path),
             _ => format!("{}: {error}", path.display()),
@@ -455,8 +432,5 @@ impl Output {
 }
 
 fn exists(path: &Path) -> String {
-    format!(
-        "{} exists already; name another file, or replace it with --force",
-        path.display()
-    )
+    format!("{} exists already; name another file, or replace it with --force", path.display())
 }

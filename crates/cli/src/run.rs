@@ -251,12 +251,7 @@ async fn command(
 ) -> Result<Result<CommandEnd, SpawnError>, Failure> {
     let mut words = args.command.clone();
     let spki = proxy.authority().spki_sha256_base64();
-    fill_placeholders(
-        &mut words,
-        url,
-        &files.files().certificates.authorities,
-        &spki,
-    );
+    fill_placeholders(&mut words, url, &files.files().certificates.authorities, &spki);
     let inherited = std::env::vars_os()
         .filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.to_string_lossy().into()))

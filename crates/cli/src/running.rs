@@ -139,8 +139,5 @@ async fn flush_at(socket: &Path, route: &'static str) -> Result<(), Failure> {
 
 /// Tells whether the process has closed the connection without an answer.
 fn is_cut_off(error: ErrorKind) -> bool {
-    matches!(
-        error,
-        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
-    )
+    matches!(error, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }

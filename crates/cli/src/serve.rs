@@ -52,11 +52,8 @@ impl ServeArgs {
     pub(super) fn load(&self, explicit: Option<&Path>) -> Result<Config, ConfigError> {
         let mut variables = Variables::from_env();
         if !self.listen.is_empty() {
-            let addresses: Vec<String> = self
-                .listen
-                .iter()
-                .map(|address| format!("\"{address}\""))
-                .collect();
+            let addresses: Vec<String> =
+                self.listen.iter().map(|address| format!("\"{address}\"")).collect();
             let addresses = format!("[{}]", addresses.join(", "));
             variables = variables.with_option("--listen", "listen", "address", &addresses);
         }
@@ -230,10 +227,7 @@ fn reload(
 
 async fn drain(proxy: &Proxy, signals: &mut Signals) -> Ended {
     let grace = proxy.settings().limits.drain;
-    info!(
-        ?grace,
-        "no new connections; waiting for exchanges to end, a second signal ends them"
-    );
+    info!(?grace, "no new connections; waiting for exchanges to end, a second signal ends them");
     let ended = tokio::select! {
         drained = timeout(grace, proxy.drain()) => match drained {
             Ok(()) => Ended::Drained,
@@ -247,10 +241,7 @@ async fn drain(proxy: &Proxy, signals: &mut Signals) -> Ended {
             Ended::Forced
         }
     };
-    if timeout(LAST_RECORDS_TIMEOUT, proxy.cut_off())
-        .await
-        .is_err()
-    {
+    if timeout(LAST_RECORDS_TIMEOUT, proxy.cut_off()).await.is_err() {
         warn!("some exchanges did not end");
     }
     if let Err(error) = proxy.log().close() {

@@ -87,11 +87,9 @@ pub(super) fn run(args: &SigningArgs, config: &Config) -> Result<ExitCode, Failu
     let said = match &args.command {
         Command::New { name, key } => new(name, key.as_deref(), config),
         Command::List => list(config),
-        Command::Directory {
-            name,
-            write,
-            headers,
-        } => directory(config, name, write.as_deref(), *headers),
+        Command::Directory { name, write, headers } => {
+            directory(config, name, write.as_deref(), *headers)
+        }
         Command::Rotate { name, now } => find(config, name)
             .and_then(|settings| rotate::step(settings, *now, Clock::system().now())),
     };
@@ -117,11 +115,7 @@ fn find<'c>(config: &'c Config, name: &str) -> Result<&'c Settings, Failure> {
 
 fn new(name: &Arc<str>, key: Option<&Path>, config: &Config) -> Result<String, Failure> {
     let configured = config.signing.iter().find(|one| one.name == *name);
-    let beside = config
-        .source
-        .file()
-        .and_then(Path::parent)
-        .unwrap_or(Path::new(""));
+    let beside = config.source.file().and_then(Path::parent).unwrap_or(Path::new(""));
     let path = match (key, configured) {
         (Some(path), _) => path.to_owned(),
         (None, Some(configured)) => configured.key.clone(),
@@ -129,11 +123,8 @@ fn new(name: &Arc<str>, key: Option<&Path>, config: &Config) -> Result<String, F
     };
     let made = SigningKey::create(&path);
     let key = made.map_err(|fault| format!("{}: {fault}", path.display()))?;
-    let mut said = format!(
-        "{}: the key of {name}, thumbprint {}\n",
-        path.display(),
-        key.thumbprint()
-    );
+    let mut said =
+        format!("{}: the key of {name}, thumbprint {}\n", path.display(), key.thumbprint());
     if configured.is_none() {
         let path = std::path::absolute(&path).unwrap_or(path);
         // A String takes everything.
@@ -181,11 +172,7 @@ fn clients(config: &Config, name: &str) -> String {
     let is_others = config.agent.signing.as_deref() == Some(name);
     let is_its = |own: &Option<Arc<str>>| own.as_deref().map_or(is_others, |own| own == name);
     let signed = config.clients.iter().filter(|one| is_its(&one.signing));
-    let none = if is_others && config.clients.is_empty() {
-        "all"
-    } else {
-        "none"
-    };
+    let none = if is_others && config.clients.is_empty() { "all" } else { "none" };
     joined(signed.map(|client| &client.name), ", ", none)
 }
 
@@ -223,7 +210,6 @@ fn put(path: &Path, text: &str) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let mut file = NewFile::beside(path)?;
     file.write(text.as_bytes())?;
-    file.file()
-        .set_permissions(std::fs::Permissions::from_mode(0o644))?;
+    file.file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
     file.replace()
 }

@@ -231,14 +231,9 @@ mod tests {
     fn lines_are_read_one_by_one_and_cut_ones_keep_their_channel() {
         let long = [b"7 http://a.test/ Go".to_vec(), vec![b'x'; 200_000]].concat();
         let endless = vec![b'9'; 200_000];
-        let input = [
-            b"1 a b\n".as_slice(),
-            &long,
-            b"\n2 c d\n",
-            &endless,
-            b"\n3 http://a.test/ half",
-        ]
-        .concat();
+        let input =
+            [b"1 a b\n".as_slice(), &long, b"\n2 c d\n", &endless, b"\n3 http://a.test/ half"]
+                .concat();
         let read = lines(&input);
         let expected = [b"1 a b\n".as_slice(), b"7", b"2 c d\n", &[b'9'; 20], b"3"];
         assert_eq!(read, expected);

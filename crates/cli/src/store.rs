@@ -155,10 +155,7 @@ fn rebuild(config: &Config) -> Result<String, Failure> {
     }
     let (path, aside) = (path.display(), rebuilt.aside.display());
     let _ = writeln!(text, "{path}: rebuilt; the damaged one is kept as {aside}");
-    let _ = writeln!(
-        text,
-        "`crawlgate audit verify --all` tells what of it can be proven"
-    );
+    let _ = writeln!(text, "`crawlgate audit verify --all` tells what of it can be proven");
     Ok(text)
 }
 
@@ -185,10 +182,10 @@ fn size(config: &Config) -> Result<String, Failure> {
     let store = store::open(config, Access::Read)?;
     let (size, shipped) = small_runtime()?
         .block_on(async { Ok::<_, Failure>((store.size().await?, store.shipped().await?)) })?;
-    let limit = config.audit.max_size.map_or_else(
-        || "no limit".to_owned(),
-        |limit| format!("at most {}", format_bytes(limit)),
-    );
+    let limit = config
+        .audit
+        .max_size
+        .map_or_else(|| "no limit".to_owned(), |limit| format!("at most {}", format_bytes(limit)));
     let mut text = format!(
         "decisions  {}\norigins    {}\nrobots.txt {}\noctets     {} ({limit})\n",
         size.decisions, size.origins, size.snapshots, size.bytes

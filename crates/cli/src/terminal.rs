@@ -90,9 +90,7 @@ impl Columns {
         let mut text = String::new();
         for row in rows {
             let cells = row.iter().zip(&self.widths);
-            let line: String = cells
-                .map(|(cell, width)| format!("{cell:width$}  "))
-                .collect();
+            let line: String = cells.map(|(cell, width)| format!("{cell:width$}  ")).collect();
             text.push_str(&fitted(line.trim_end(), self.width.unwrap_or(usize::MAX)));
             text.push('\n');
         }
@@ -179,11 +177,7 @@ impl Paint {
     pub(super) fn on(is_terminal: bool) -> Paint {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        if is_terminal && !is_set("NO_COLOR") && !is_dumb {
-            Paint::Colour
-        } else {
-            Paint::Plain
-        }
+        if is_terminal && !is_set("NO_COLOR") && !is_dumb { Paint::Colour } else { Paint::Plain }
     }
 
     /// Returns `text` in its tone.

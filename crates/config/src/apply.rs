@@ -26,10 +26,7 @@ pub(crate) fn apply<'t>(
 ) {
     let mut document = reader.top(document);
     let top = &mut document;
-    let mut cx = Context {
-        base: base.to_owned(),
-        ..Context::default()
-    };
+    let mut cx = Context { base: base.to_owned(), ..Context::default() };
     let has_listeners = top.count("listener") > 0;
     read(&mut config.listen, top, &cx, |it, table| {
         it.check(table, has_listeners);

@@ -75,10 +75,7 @@ impl Config {
             let identity = client.signing.clone()?;
             Some((Arc::clone(&client.name), identity))
         });
-        Assigned {
-            others: self.agent.signing.clone(),
-            clients: clients.collect(),
-        }
+        Assigned { others: self.agent.signing.clone(), clients: clients.collect() }
     }
 }
 
@@ -94,10 +91,7 @@ impl AgentConfig {
     /// Returns the requirements on a crawler's identification.
     #[must_use]
     pub fn required(&self) -> Required {
-        Required {
-            mismatch: self.mismatch,
-            token: self.require_identity,
-        }
+        Required { mismatch: self.mismatch, token: self.require_identity }
     }
 }
 
@@ -105,12 +99,7 @@ impl EgressConfig {
     /// Returns the address policy of a proxy that listens on `own`.
     #[must_use]
     pub fn address_policy(&self, own: Vec<std::net::SocketAddr>) -> AddressPolicy {
-        AddressPolicy::new(
-            self.allow.clone(),
-            self.deny.clone(),
-            self.connect_ports.clone(),
-            own,
-        )
+        AddressPolicy::new(self.allow.clone(), self.deny.clone(), self.connect_ports.clone(), own)
     }
 }
 

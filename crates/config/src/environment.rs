@@ -46,10 +46,7 @@ impl Variables {
     pub fn with_option(mut self, option: &str, section: &str, key: &str, value: &str) -> Variables {
         let start = format!("{}.{} = ", quoted(section), quoted(key));
         self.0.retain(|variable| !variable.line.starts_with(&start));
-        self.0.push(Variable {
-            name: option.to_owned(),
-            line: start + value,
-        });
+        self.0.push(Variable { name: option.to_owned(), line: start + value });
         self
     }
 
@@ -72,21 +69,11 @@ fn variable(name: &str, value: &str) -> Option<Variable> {
         return None;
     }
     let parts = key.split(DIVIDER).map(|part| part.to_ascii_lowercase());
-    let key = parts
-        .map(|part| quoted(&part))
-        .collect::<Vec<_>>()
-        .join(".");
+    let key = parts.map(|part| quoted(&part)).collect::<Vec<_>>().join(".");
     let is_toml =
         !value.contains(['\n', '\r', '#']) && DeTable::parse(&format!("x = {value}")).is_ok();
-    let value = if is_toml {
-        value.to_owned()
-    } else {
-        quoted(value)
-    };
-    Some(Variable {
-        name: name.to_owned(),
-        line: format!("{key} = {value}"),
-    })
+    let value = if is_toml { value.to_owned() } else { quoted(value) };
+    Some(Variable { name: name.to_owned(), line: format!("{key} = {value}") })
 }
 
 /// Returns a text as a basic string of TOML, in one line.
@@ -122,10 +109,8 @@ mod tests {
 
     #[test]
     fn an_option_takes_the_place_of_a_variable() {
-        let environment = [
-            ("CRAWLGATE_LISTEN__ADDRESS", "0.0.0.0:1"),
-            ("CRAWLGATE_LISTEN__ADDRESSES", "1"),
-        ];
+        let environment =
+            [("CRAWLGATE_LISTEN__ADDRESS", "0.0.0.0:1"), ("CRAWLGATE_LISTEN__ADDRESSES", "1")];
         let environment = environment.map(|(name, value)| (name.into(), value.into()));
         let variables = Variables::of(environment.into_iter());
         let variables = variables.with_option("--listen", "listen", "address", "[\"[::1]:2\"]");

@@ -45,10 +45,7 @@ impl<T> Form<T> {
         read: impl Fn(&Value<'_>, &Context) -> Read<T> + 'static,
         write: impl Fn(&T) -> String + 'static,
     ) -> Self {
-        Self {
-            read: Box::new(read),
-            write: Box::new(write),
-        }
+        Self { read: Box::new(read), write: Box::new(write) }
     }
 
     /// Reads a value of the file.
@@ -69,10 +66,7 @@ pub(crate) fn checked<T>(
     write: impl Fn(&T) -> String + 'static,
 ) -> Form<T> {
     let why = why.into();
-    Form::new(
-        move |value, _| read(value).ok_or_else(|| Refusal::new(value, &*why)),
-        write,
-    )
+    Form::new(move |value, _| read(value).ok_or_else(|| Refusal::new(value, &*why)), write)
 }
 
 /// True or false.
@@ -92,10 +86,7 @@ pub(crate) fn text<T: Display + 'static, E: Display>(
 pub(crate) fn text_within<T: Display + 'static, E: Display>(
     parse: impl Fn(&str, &Context) -> Result<T, E> + 'static,
 ) -> Form<T> {
-    Form::new(
-        move |value, cx| read_text(value, |text| parse(text, cx)),
-        quoted,
-    )
+    Form::new(move |value, cx| read_text(value, |text| parse(text, cx)), quoted)
 }
 
 fn read_text<T, E: Display>(
@@ -317,11 +308,7 @@ pub(crate) fn list<T: 'static>(form: Form<T>) -> Form<Vec<T>> {
                 Err(refusals) => refused.extend(refusals),
             }
         }
-        if refused.is_empty() {
-            Ok(taken)
-        } else {
-            Err(refused)
-        }
+        if refused.is_empty() { Ok(taken) } else { Err(refused) }
     };
     Form::new(read, move |items| {
         let items: Vec<String> = items.iter().map(&write).collect();

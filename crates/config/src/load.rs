@@ -68,19 +68,11 @@ impl fmt::Display for ConfigError {
     /// belong to another program.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (file, named_by) = match self {
-            Self::Unreadable {
-                file,
-                named_by,
-                cause,
-            } => {
+            Self::Unreadable { file, named_by, cause } => {
                 write!(f, "{}: cannot be read: {cause}", file.display())?;
                 (file, named_by)
             }
-            Self::Invalid {
-                file,
-                named_by,
-                faults,
-            } => {
+            Self::Invalid { file, named_by, faults } => {
                 for (count, fault) in faults.iter().enumerate() {
                     let end_of_last = if count == 0 { "" } else { "\n" };
                     match fault.variable {
@@ -182,11 +174,7 @@ impl Config {
         let octets = match octets {
             Ok(octets) => octets,
             Err(cause) => {
-                return Err(ConfigError::Unreadable {
-                    file,
-                    named_by,
-                    cause,
-                });
+                return Err(ConfigError::Unreadable { file, named_by, cause });
             }
         };
         match decode(&octets).and_then(|text| parse(text, &file, places, variables)) {
@@ -196,11 +184,7 @@ impl Config {
                 }
                 Ok(config)
             }
-            Err(faults) => Err(ConfigError::Invalid {
-                file,
-                named_by,
-                faults,
-            }),
+            Err(faults) => Err(ConfigError::Invalid { file, named_by, faults }),
         }
     }
 }
@@ -261,11 +245,8 @@ fn parse(
         reader.syntax(error);
     }
     let mut config = Config::builtin(places);
-    config.source = if file.as_os_str().is_empty() {
-        Source::BuiltIn
-    } else {
-        Source::File(file.to_owned())
-    };
+    config.source =
+        if file.as_os_str().is_empty() { Source::BuiltIn } else { Source::File(file.to_owned()) };
     // After a syntax error the parser returns a partial document: its faults would be guesses.
     if errors.is_empty() {
         let named = match config.source {
@@ -282,9 +263,5 @@ fn parse(
         let number = fault.line.checked_sub(lines + 1);
         fault.variable = number.and_then(|number| variables.names().nth(number).map(str::to_owned));
     }
-    if faults.is_empty() {
-        Ok(config)
-    } else {
-        Err(faults)
-    }
+    if faults.is_empty() { Ok(config) } else { Err(faults) }
 }

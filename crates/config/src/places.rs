@@ -68,10 +68,7 @@ impl Places {
     /// Returns the places of a service with this directory.
     #[must_use]
     pub fn at(&self, state_directory: &Path) -> Self {
-        Self {
-            state_directory: Some(state_directory.to_owned()),
-            ..self.clone()
-        }
+        Self { state_directory: Some(state_directory.to_owned()), ..self.clone() }
     }
 
     /// Tells whether the process is a service with a state directory, or was given that of a service.
@@ -118,10 +115,7 @@ impl Places {
         } else {
             Path::new("/var/lib/crawlgate").to_owned()
         };
-        (
-            directory.join("crawlgate.db"),
-            directory.join("crawlgate.sock"),
-        )
+        (directory.join("crawlgate.db"), directory.join("crawlgate.sock"))
     }
 }
 
@@ -137,10 +131,7 @@ fn is_made_here(pem: &[u8]) -> bool {
 /// Tells whether a directory holds an authority that crawlgate made, or the README of such a directory.
 pub fn is_ours(certs: &Path) -> bool {
     is_made_here(&head(&certs.join("ca.crt")))
-        || head(&certs.join("README.md"))
-            .split(|&octet| octet == b'\n')
-            .next()
-            == Some(TITLE)
+        || head(&certs.join("README.md")).split(|&octet| octet == b'\n').next() == Some(TITLE)
 }
 
 /// Returns the first octets of a file, more than a certificate has; none if it cannot be read.
@@ -158,9 +149,7 @@ fn head(path: &Path) -> Vec<u8> {
 
 /// Returns the first directory of a list with colons: systemd names one for each word of `StateDirectory=`.
 fn first_of_list(value: OsString) -> Option<PathBuf> {
-    std::env::split_paths(&value)
-        .next()
-        .filter(|path| path.is_absolute())
+    std::env::split_paths(&value).next().filter(|path| path.is_absolute())
 }
 
 #[cfg(test)]
@@ -188,20 +177,13 @@ mod tests {
             (&[], None),
         ];
         for (variables, at_home) in cases {
-            let want: Vec<&Path> = [
-                Some("crawlgate.toml"),
-                at_home,
-                Some("/etc/crawlgate/config.toml"),
-            ]
-            .into_iter()
-            .flatten()
-            .map(Path::new)
-            .collect();
-            assert_eq!(
-                places(variables, None).configurations(),
-                want,
-                "{variables:?}"
-            );
+            let want: Vec<&Path> =
+                [Some("crawlgate.toml"), at_home, Some("/etc/crawlgate/config.toml")]
+                    .into_iter()
+                    .flatten()
+                    .map(Path::new)
+                    .collect();
+            assert_eq!(places(variables, None).configurations(), want, "{variables:?}");
         }
     }
 

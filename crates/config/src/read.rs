@@ -12,15 +12,8 @@ use toml::{
 };
 
 /// Sections in which an unknown key may hold a secret. Its value is not repeated.
-const WITH_SECRETS: [&str; 7] = [
-    "[admin.user]",
-    "[client]",
-    "[upstream.proxy]",
-    "admin",
-    "fleet",
-    "ship",
-    "telemetry",
-];
+const WITH_SECRETS: [&str; 7] =
+    ["[admin.user]", "[client]", "[upstream.proxy]", "admin", "fleet", "ship", "telemetry"];
 
 /// A fault in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +28,7 @@ pub struct Fault {
 
 impl Fault {
     pub(crate) fn new(line: usize, message: String) -> Fault {
-        Fault {
-            line,
-            variable: None,
-            message,
-        }
+        Fault { line, variable: None, message }
     }
 }
 
@@ -66,11 +55,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     pub(crate) fn new(value: &Value<'_>, why: impl Into<String>) -> Vec<Self> {
-        vec![Self {
-            span: value.span(),
-            why: why.into(),
-            is_secret: false,
-        }]
+        vec![Self { span: value.span(), why: why.into(), is_secret: false }]
     }
 
     /// Refuses a value that may hold a password; the message does not repeat it.
@@ -112,12 +97,7 @@ struct UnknownKey {
 
 impl<'t> Reader<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
-        Self {
-            text,
-            faults: Vec::new(),
-            unknown_keys: Vec::new(),
-            known: Vec::new(),
-        }
+        Self { text, faults: Vec::new(), unknown_keys: Vec::new(), known: Vec::new() }
     }
 
     /// Returns the whole document, the section without a name.
@@ -142,8 +122,7 @@ impl<'t> Reader<'t> {
             Some(key) if message == "duplicate key" => format!("duplicate key {key}"),
             _ => message,
         };
-        self.faults
-            .push(Fault::new(line, format!("not TOML: {message}")));
+        self.faults.push(Fault::new(line, format!("not TOML: {message}")));
     }
 
     /// Returns all faults, in the order of the file.
@@ -221,17 +200,8 @@ impl<'t> Section<'_, 't> {
 
     /// Reports the refusals of the value of `key`.
     fn report(&mut self, key: &str, refusals: Vec<Refusal>) {
-        for Refusal {
-            span,
-            why,
-            is_secret,
-        } in refusals
-        {
-            let shown = if !is_secret {
-                self.reader.shown(span.clone())
-            } else {
-                "…".to_owned()
-            };
+        for Refusal { span, why, is_secret } in refusals {
+            let shown = if !is_secret { self.reader.shown(span.clone()) } else { "…".to_owned() };
             let message = format!("{} = {shown}: {why}", self.label(key));
             self.reader.fault(span.start, message);
         }
@@ -287,14 +257,7 @@ impl<'t> Section<'_, 't> {
         table: Option<&'t DeTable<'t>>,
         at: usize,
     ) -> Section<'s, 't> {
-        Section {
-            name,
-            table,
-            at,
-            reader: self.reader,
-            known: Vec::new(),
-            refused: Vec::new(),
-        }
+        Section { name, table, at, reader: self.reader, known: Vec::new(), refused: Vec::new() }
     }
 
     fn learn(&mut self, key: &'static str) {
@@ -418,9 +381,7 @@ fn advice(section: &str, key: &str, known: &[(&'static str, &'static str)]) -> S
         let elsewhere = known.iter();
         elsewhere.filter(|(of, name)| *name == key && *of != section)
     };
-    let elsewhere = elsewhere()
-        .find(|(of, _)| of.is_empty())
-        .or_else(|| elsewhere().next());
+    let elsewhere = elsewhere().find(|(of, _)| of.is_empty()).or_else(|| elsewhere().next());
     if let Some((of, _)) = elsewhere {
         return if of.is_empty() {
             format!("[{key}] is a section of its own")

@@ -46,10 +46,7 @@ impl From<io::Error> for SearchError {
 pub(super) fn read(file: &Path) -> Result<Option<Vec<u8>>, SearchError> {
     // Opening a pipe would wait for its other end.
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(nonblocking)
-        .open(file);
+    let opened = OpenOptions::new().read(true).custom_flags(nonblocking).open(file);
     let mut opened = match opened {
         Ok(opened) => opened,
         Err(error) if is_missing(&error) => return Ok(None),
@@ -71,19 +68,14 @@ pub(super) fn read(file: &Path) -> Result<Option<Vec<u8>>, SearchError> {
 }
 
 fn is_missing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// Judges a file by the owners of it and of the link that leads to it, and by its permissions.
 fn distrust(owners: [u32; 2], mode: u32, ours: u32) -> Option<Distrust> {
     const ROOT: u32 = 0;
     const OTHERS_WRITE: u32 = 0o022;
-    let stranger = owners
-        .into_iter()
-        .find(|owner| *owner != ours && *owner != ROOT);
+    let stranger = owners.into_iter().find(|owner| *owner != ours && *owner != ROOT);
     match stranger {
         Some(stranger) => Some(Distrust::Owner(stranger)),
         None if mode & OTHERS_WRITE != 0 => Some(Distrust::Permissions(mode & 0o7777)),
@@ -129,16 +121,10 @@ mod tests {
         assert!(matches!(read(&file.join("below")), Ok(None)));
         mode(0o666);
         let error = read(&file).unwrap_err();
-        assert!(matches!(
-            error,
-            SearchError::Distrusted(Distrust::Permissions(0o666))
-        ));
+        assert!(matches!(error, SearchError::Distrusted(Distrust::Permissions(0o666))));
         let link = directory.path().join("link");
         symlink(&file, &link).unwrap();
-        assert!(matches!(
-            read(&link).unwrap_err(),
-            SearchError::Distrusted(_)
-        ));
+        assert!(matches!(read(&link).unwrap_err(), SearchError::Distrusted(_)));
         let pipe = directory.path().join("pipe");
         let status = std::process::Command::new("mkfifo").arg(&pipe).status();
         assert!(status.unwrap().success());

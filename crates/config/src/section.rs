@@ -39,11 +39,7 @@ pub struct Entry {
 
 impl Entry {
     pub(crate) fn new(key: &'static str, takes_effect: TakesEffect, value: String) -> Self {
-        Self {
-            key,
-            value,
-            takes_effect,
-        }
+        Self { key, value, takes_effect }
     }
 }
 

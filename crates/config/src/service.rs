@@ -90,10 +90,7 @@ impl Config {
     ) -> Result<(Self, Holder), ConfigError> {
         let find = |places: &Places| Self::find(None, None, candidates, places, variables);
         let config = find(places)?;
-        let of_service = config
-            .source
-            .file()
-            .is_none_or(|file| file == root.join(CONFIGURATION));
+        let of_service = config.source.file().is_none_or(|file| file == root.join(CONFIGURATION));
         let own = kept.place(places);
         let is_own = kept.configured(&config) != Some(&own) || own.try_exists().unwrap_or(true);
         if !of_service || is_own || places.is_of_service() {

@@ -28,13 +28,8 @@ pub(crate) const fn days(count: u64) -> Duration {
 const LONGEST: Duration = days(36_525);
 
 /// Milliseconds of each unit, from the largest.
-const SPANS: [(&str, u64); 5] = [
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1_000),
-    ("ms", 1),
-];
+const SPANS: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 /// Octets of each unit, from the largest; the binary ones first, as `format_bytes` writes only those.
 const SIZES: [(&str, u64); 7] = [
@@ -60,9 +55,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     }
     while !rest.is_empty() {
         let (count, after) = split_number(rest)?;
-        let unit_end = after
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(after.len());
+        let unit_end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
         let (unit, after) = after.split_at_checked(unit_end)?;
         let (_, scale) = smaller_units.find(|(name, _)| *name == unit)?;
         millis = millis.checked_add(count.checked_mul(*scale)?)?;
@@ -99,9 +92,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     if unit.is_empty() {
         return Some(count);
     }
-    let (_, scale) = SIZES
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
+    let (_, scale) = SIZES.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
     count.checked_mul(*scale)
 }
 
@@ -142,9 +133,7 @@ pub fn format_moment(moment: Moment) -> String {
 
 /// Splits off the number at the start of `text`.
 fn split_number(text: &str) -> Option<(u64, &str)> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at_checked(end)?;
     Some((digits.parse().ok()?, rest))
 }
@@ -178,19 +167,13 @@ mod tests {
             ("digits of another script", "٣s", None),
         ];
         for (name, text, millis) in cases {
-            assert_eq!(
-                parse_duration(text),
-                millis.map(Duration::from_millis),
-                "{name}"
-            );
+            assert_eq!(parse_duration(text), millis.map(Duration::from_millis), "{name}");
         }
     }
 
     #[test]
     fn durations_are_written_as_they_are_read() {
-        for text in [
-            "0s", "50ms", "30s", "2m", "1h30m", "24h", "30d", "2d1h", "1m1ms",
-        ] {
+        for text in ["0s", "50ms", "30s", "2m", "1h30m", "24h", "30d", "2d1h", "1m1ms"] {
             let duration = parse_duration(text).unwrap();
             assert_eq!(format_duration(duration), text);
         }

@@ -201,11 +201,7 @@ async fn by_http1(
                 response.extensions_mut().insert(reason);
             }
             let response = response.map(|incoming: Incoming| ResponseBody::http1(incoming, lease));
-            Ok(Received {
-                response: Box::new(response),
-                peer,
-                was_crowded: false,
-            })
+            Ok(Received { response: Box::new(response), peer, was_crowded: false })
         }
         Err(mut error) => Err(match error.take_message() {
             Some(request) => Lost::Unsent(Box::new(request)),
@@ -234,11 +230,7 @@ async fn by_http2(
                         .map(ResponseBody::http2)
                 }
             };
-            Ok(Received {
-                response: Box::new(response),
-                peer,
-                was_crowded: false,
-            })
+            Ok(Received { response: Box::new(response), peer, was_crowded: false })
         }
         Err(rejected) => Err(match rejected {
             Rejected::Unsent(request) => Lost::Unsent(request),
@@ -257,10 +249,7 @@ async fn by_http2(
 
 /// Tells whether a request is safe, and without a body.
 fn may_be_sent_twice(request: &Request<RequestBody>) -> bool {
-    let is_safe = matches!(
-        *request.method(),
-        Method::GET | Method::HEAD | Method::OPTIONS
-    );
+    let is_safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     is_safe && request.body().is_end_stream()
 }
 

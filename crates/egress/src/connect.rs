@@ -63,9 +63,7 @@ impl Shared {
                 .map(Lease::Http1)
                 .or_else(|| self.multiplexer.take(key, |_| true).map(Lease::Http2)),
             Protocols::WebSocket if reuse == Reuse::Allowed => {
-                let place = self
-                    .multiplexer
-                    .take(key, http2::Connection::takes_websockets);
+                let place = self.multiplexer.take(key, http2::Connection::takes_websockets);
                 place.map(Lease::Http2).or_else(|| idle.map(Lease::Http1))
             }
             Protocols::WebSocket | Protocols::Http1 | Protocols::New => idle.map(Lease::Http1),
@@ -83,8 +81,7 @@ impl Shared {
         origin: &Origin,
         via: Option<&ViaChain>,
     ) -> Result<TcpStream, Failure> {
-        self.again_with_room(|| self.dialler.dial(origin, via))
-            .await
+        self.again_with_room(|| self.dialler.dial(origin, via)).await
     }
 
     /// Makes a second connection to the host of an origin in the same way.
@@ -94,8 +91,7 @@ impl Shared {
         address: SocketAddr,
         via: Option<&ViaChain>,
     ) -> Result<TcpStream, Failure> {
-        self.again_with_room(|| self.dialler.dial_second(origin, address, via))
-            .await
+        self.again_with_room(|| self.dialler.dial_second(origin, address, via)).await
     }
 
     async fn again_with_room<F>(&self, dial: impl Fn() -> F) -> Result<TcpStream, Failure>
@@ -151,9 +147,7 @@ impl Shared {
         via: Option<ViaChain>,
     ) -> Result<Lease, Failure> {
         if self.multiplexer.protocol(key.origin()) != Some(Protocol::Http1Only) {
-            return self
-                .dial_by(key, sharing, (protocols, protocols), via)
-                .await;
+            return self.dial_by(key, sharing, (protocols, protocols), via).await;
         }
         let by_http1 = (protocols, Protocols::Http1);
         let dialled = self.dial_by(key.clone(), sharing, by_http1, via.clone());
@@ -186,13 +180,10 @@ impl Shared {
         let stream = self.reach(origin, via.as_ref()).await?;
         let peer = stream.peer_addr().map_err(|error| Failure::of(&error))?;
         let mut tls = HttpsConnector::from((Dialled(Some(stream)), self.tls.offering(offers)));
-        let io = tls
-            .call(uri)
-            .await
-            .map_err(|error| match Failure::of(&*error) {
-                Failure::Terminated => TlsFault::Closed.into(),
-                failure => failure,
-            });
+        let io = tls.call(uri).await.map_err(|error| match Failure::of(&*error) {
+            Failure::Terminated => TlsFault::Closed.into(),
+            failure => failure,
+        });
         if is_https {
             self.counts.shook(&io);
         }
@@ -250,9 +241,7 @@ impl Shared {
                     followed,
                     ..http1::Connection::new((sender, head), peer, task, ends_with)
                 };
-                Ok(Lease::Http1(
-                    self.pool.lease(key, connection, sharing, of_pool),
-                ))
+                Ok(Lease::Http1(self.pool.lease(key, connection, sharing, of_pool)))
             }
         }
     }
@@ -261,10 +250,8 @@ impl Shared {
     fn sweep(&self) {
         self.sweeping.call_once(|| {
             let every = (self.idle_timeout / 2).max(Duration::from_secs(1));
-            let (pool, multiplexer) = (
-                Arc::downgrade(&self.pool),
-                Arc::downgrade(&self.multiplexer),
-            );
+            let (pool, multiplexer) =
+                (Arc::downgrade(&self.pool), Arc::downgrade(&self.multiplexer));
             tokio::spawn(async move {
                 loop {
                     tokio::time::sleep(every).await;

@@ -47,13 +47,7 @@ impl Counts {
     pub(super) fn shook<T>(&self, outcome: &Result<T, Failure>) {
         let kind = match outcome {
             Ok(_) => 0,
-            Err(failure)
-                if failure
-                    .tls_fault()
-                    .is_some_and(TlsFault::is_of_the_certificate) =>
-            {
-                1
-            }
+            Err(failure) if failure.tls_fault().is_some_and(TlsFault::is_of_the_certificate) => 1,
             Err(_) => 2,
         };
         self.handshakes.add(kind, 1);
@@ -61,11 +55,7 @@ impl Counts {
 
     /// Registers these metrics.
     pub(super) fn register(&self, registry: &mut Registry, idle: Arc<IdleBudget>) {
-        let Counts {
-            open,
-            opened,
-            handshakes,
-        } = self.clone();
+        let Counts { open, opened, handshakes } = self.clone();
         registry.register(
             "crawlgate_upstream_connections_opened",
             "Connections to origins that were opened for requests, by version of HTTP; ftp: sessions over FTP",

@@ -70,11 +70,7 @@ impl Dialler {
                 Via::Direct => None,
                 Via::Proxy(proxy) => Some(Proxy::new(proxy)?),
             };
-            Ok(KnownRoute {
-                scheme: route.scheme,
-                hosts: route.hosts.clone(),
-                proxy,
-            })
+            Ok(KnownRoute { scheme: route.scheme, hosts: route.hosts.clone(), proxy })
         });
         Ok(Dialler {
             policy: ArcSwap::from_pointee(config.egress.address_policy(Vec::new())),
@@ -92,8 +88,7 @@ impl Dialler {
 
     /// Puts another address policy in force and forgets resolved names. The routes stay as they were.
     pub(super) fn reconfigure(&self, config: &Config) {
-        self.policy
-            .rcu(|policy| config.egress.address_policy(policy.own().to_vec()));
+        self.policy.rcu(|policy| config.egress.address_policy(policy.own().to_vec()));
         let names = Names::of_system(config.upstream.hosts.clone());
         self.names.store(Arc::new(names));
     }
@@ -193,13 +188,10 @@ impl Dialler {
         via: Option<&ViaChain>,
     ) -> Result<TcpStream, Failure> {
         let host = self.by_proxy(host, port)?;
-        let mut stream = self
-            .dial_proxy(proxy)
-            .await
-            .map_err(|failure| match failure {
-                Failure::Prohibited(_) | Failure::Exhausted => failure,
-                _ => Failure::ProxyUnreachable,
-            })?;
+        let mut stream = self.dial_proxy(proxy).await.map_err(|failure| match failure {
+            Failure::Prohibited(_) | Failure::Exhausted => failure,
+            _ => Failure::ProxyUnreachable,
+        })?;
         let login = proxy.login.as_ref();
         match proxy.protocol {
             ProxyProtocol::Http => {
@@ -225,10 +217,7 @@ impl Dialler {
     fn proxy_for(&self, origin: &Origin) -> Option<&Proxy> {
         let is_meant = |route: &&KnownRoute| {
             route.scheme.is_none_or(|scheme| scheme == origin.scheme())
-                && route
-                    .hosts
-                    .iter()
-                    .any(|pattern| pattern.matches(origin.host()))
+                && route.hosts.iter().any(|pattern| pattern.matches(origin.host()))
         };
         self.routes.iter().find(is_meant)?.proxy.as_ref()
     }
@@ -267,10 +256,7 @@ impl Dialler {
             (Ok(now), None) => Ok(AllowedAddresses { now, later: None }),
             (Ok(now), Some(later)) => {
                 let later = async move { open_of(later.await, port, &judge).unwrap_or_default() };
-                Ok(AllowedAddresses {
-                    now,
-                    later: Some(Box::pin(later)),
-                })
+                Ok(AllowedAddresses { now, later: Some(Box::pin(later)) })
             }
             (Err(failure), None) => Err(failure),
             // The prohibited addresses so far are not all: the other family may follow.
@@ -311,9 +297,7 @@ pub fn faults(config: &UpstreamConfig) -> Vec<EgressError> {
         Via::Proxy(proxy) => Some(proxy),
         Via::Direct => None,
     });
-    proxies
-        .filter_map(|proxy| Proxy::new(proxy).err())
-        .collect()
+    proxies.filter_map(|proxy| Proxy::new(proxy).err()).collect()
 }
 
 impl Proxy {
@@ -325,10 +309,7 @@ impl Proxy {
                 password: password.reveal().to_owned(),
             }),
             Credentials::File(path) => {
-                let fault = |why: String| EgressError::Credentials {
-                    path: path.clone(),
-                    why,
-                };
+                let fault = |why: String| EgressError::Credentials { path: path.clone(), why };
                 let text =
                     std::fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
                 let line = text.lines().next().unwrap_or_default();
@@ -336,18 +317,10 @@ impl Proxy {
                     .split_once(':')
                     .ok_or_else(|| fault("expected user:password on its first line".to_owned()))?;
                 check_credentials(user, password).map_err(|why| fault(why.to_owned()))?;
-                Some(ProxyCredentials {
-                    user: user.to_owned(),
-                    password: password.to_owned(),
-                })
+                Some(ProxyCredentials { user: user.to_owned(), password: password.to_owned() })
             }
         };
-        Ok(Proxy {
-            protocol: config.protocol,
-            host: config.host.clone(),
-            port: config.port,
-            login,
-        })
+        Ok(Proxy { protocol: config.protocol, host: config.host.clone(), port: config.port, login })
     }
 }
 

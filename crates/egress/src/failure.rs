@@ -82,10 +82,7 @@ impl Failure {
             if failure == Failure::RequestBody {
                 break;
             }
-            next = match error
-                .downcast_ref::<io::Error>()
-                .and_then(io::Error::get_ref)
-            {
+            next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
                 // An io::Error hides its inner error from `source`.
                 Some(inner) => Some(inner as &(dyn Error + 'static)),
                 None => error.source(),
@@ -403,10 +400,7 @@ mod tests {
             assert_eq!(failure.sentence(), text);
             assert_eq!(failure.cause().to_string(), text);
             assert_eq!(
-                (
-                    failure.error_type(),
-                    failure.tls_fault().and_then(TlsFault::alert)
-                ),
+                (failure.error_type(), failure.tls_fault().and_then(TlsFault::alert)),
                 (error, alert)
             );
         }
@@ -455,9 +449,7 @@ mod tests {
         let broken = body.collect().await.expect_err("the body is cut short");
         assert_eq!(Failure::of(&broken), Failure::Terminated);
         let frames = Broken(Some(broken.into()));
-        let error = exchange(RequestBody::stream(frames), "")
-            .await
-            .expect_err("the body fails");
+        let error = exchange(RequestBody::stream(frames), "").await.expect_err("the body fails");
         assert_eq!(Failure::of(&error), Failure::RequestBody, "{error:?}");
     }
 

@@ -126,12 +126,7 @@ impl<'a> FtpRequest<'a> {
         let stream = shared.reach(self.origin, self.via).await?;
         let mut control = Control::new(stream, shared.counts.opened_ftp(), place)?;
         control.log_in().await?;
-        Ok(Session {
-            asked: self,
-            control,
-            has_named: false,
-            presence: Presence::Unasked,
-        })
+        Ok(Session { asked: self, control, has_named: false, presence: Presence::Unasked })
     }
 
     fn is_robots(&self) -> bool {
@@ -190,11 +185,7 @@ impl Session<'_> {
 
     /// Answers with a file.
     async fn file(mut self, name: &Name, is_ascii: bool) -> Result<Response, SessionEnd> {
-        let in_type = if is_ascii {
-            Command::TypeAscii
-        } else {
-            Command::TypeImage
-        };
+        let in_type = if is_ascii { Command::TypeAscii } else { Command::TypeImage };
         self.control.must(&in_type, Step::Transfer).await?;
         self.has_named = true;
         let facts = Facts {
@@ -223,9 +214,7 @@ impl Session<'_> {
             });
         }
         let data = self.data_connection().await?;
-        if let Range::Part {
-            from: from @ 1.., ..
-        } = range
+        if let Range::Part { from: from @ 1.., .. } = range
             && !self.begins_at(from).await?
         {
             range = Range::Whole;
@@ -270,17 +259,12 @@ impl Session<'_> {
             self.control.quit();
             return Ok(answer::page(Body::none()));
         }
-        self.control
-            .must(&Command::TypeAscii, Step::Transfer)
-            .await?;
+        self.control.must(&Command::TypeAscii, Step::Transfer).await?;
         let mut data = self.data_connection().await?;
         let mut begun = self.begin(&Command::Mlsd).await?;
         let mut format = Format::Facts;
         // Not known here (RFC 959 4.2.1).
-        if let TransferStart::Refused(Reply {
-            code: 500..=504, ..
-        }) = begun
-        {
+        if let TransferStart::Refused(Reply { code: 500..=504, .. }) = begun {
             data = self.data_connection().await?;
             begun = self.begin(&Command::List).await?;
             format = Format::Columns;
@@ -296,11 +280,7 @@ impl Session<'_> {
 
     /// Begins a transfer, unless a change has overtaken the permit.
     async fn begin(&mut self, command: &Command<'_>) -> Result<TransferStart, SessionEnd> {
-        let FtpRequest {
-            shared,
-            send_permit,
-            ..
-        } = self.asked;
+        let FtpRequest { shared, send_permit, .. } = self.asked;
         if send_permit.proof(&shared.changes).is_none() {
             self.control.quit();
             return Err(if self.has_named {
@@ -366,9 +346,7 @@ impl Session<'_> {
         let port = port.ok_or(Failure::Ftp)?;
         let (asked, at) = (self.asked, self.control.peer().ip());
         let reaching =
-            asked
-                .shared
-                .reach_second(asked.origin, SocketAddr::new(at, port), asked.via);
+            asked.shared.reach_second(asked.origin, SocketAddr::new(at, port), asked.via);
         match reaching.await {
             Ok(data) => Ok(data),
             // The server was asked by now, so a page is one that was sent and got no answer. These failures would say in

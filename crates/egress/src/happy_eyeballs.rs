@@ -196,12 +196,7 @@ mod tests {
             let later: LateAddresses = Box::pin(async { later_addresses.await.unwrap() });
             later
         });
-        let racing = tokio::spawn(race_by(
-            (0..places).map(place).collect(),
-            later,
-            connect,
-            alone,
-        ));
+        let racing = tokio::spawn(race_by((0..places).map(place).collect(), later, connect, alone));
         let mut begun = Vec::new();
         for event in events {
             settle().await;

@@ -47,9 +47,7 @@ impl IdleBudget {
     pub(super) fn second(self: &Arc<Self>) -> Option<SecondPlace> {
         let most = self.most.load(Ordering::Relaxed);
         let next = |taken| (taken < most).then_some(taken + 1);
-        let taken = self
-            .seconds
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let taken = self.seconds.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         taken.is_ok().then(|| SecondPlace(Arc::clone(self)))
     }
 

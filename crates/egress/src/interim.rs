@@ -22,11 +22,7 @@ pub(super) struct InterimBound {
 
 impl InterimBound {
     pub(super) fn new(connection: AbortHandle) -> InterimBound {
-        InterimBound {
-            count: AtomicUsize::new(0),
-            octets: AtomicUsize::new(0),
-            connection,
-        }
+        InterimBound { count: AtomicUsize::new(0), octets: AtomicUsize::new(0), connection }
     }
 
     /// Starts the count for a new exchange.

@@ -19,19 +19,12 @@ pub(super) struct Key {
 
 impl Key {
     pub(super) fn new(origin: &Origin, client: Option<Arc<str>>) -> Key {
-        Key {
-            origin: origin.clone(),
-            client,
-            pin: None,
-        }
+        Key { origin: origin.clone(), client, pin: None }
     }
 
     /// Returns the key of the pinned connection with this number.
     pub(super) fn pinned(&self, number: u64) -> Key {
-        Key {
-            pin: Some(number),
-            ..self.clone()
-        }
+        Key { pin: Some(number), ..self.clone() }
     }
 
     /// Tells whether a pinned connection has this key.

@@ -215,10 +215,7 @@ impl Egress {
     /// # Errors
     /// The reason that the origin may not be dialled.
     pub fn check(&self, origin: &Origin) -> Result<(), Prohibited> {
-        self.0
-            .dialler
-            .address_policy()
-            .check_origin(origin, is_local)
+        self.0.dialler.address_policy().check_origin(origin, is_local)
     }
 
     /// Checks the address that an open connection to an origin was made to. An upstream proxy hides it.
@@ -303,10 +300,7 @@ impl Egress {
             Err(failed) => failed,
         };
         let again = |request: OutgoingRequest, permit: Permit| {
-            Box::new(Resend {
-                target: permit.into_target(),
-                request,
-            })
+            Box::new(Resend { target: permit.into_target(), request })
         };
         Err(match failed {
             AttemptEnd::Failed(failure) => Unsent::Failed(failure),
@@ -328,17 +322,11 @@ impl Egress {
         let (to_connect, to_answer) = send_permit.timeouts(self.0.connect_timeout);
         if key.origin().scheme() == Scheme::Ftp {
             // Boxed: few requests are for such URLs.
-            let asking = self
-                .0
-                .ask_ftp(send_permit, request, (to_connect, to_answer));
+            let asking = self.0.ask_ftp(send_permit, request, (to_connect, to_answer));
             return Box::pin(asking).await;
         }
         let is_whole = request.extensions().get::<AsteriskForm>().is_some() && path == "/";
-        *request.uri_mut() = if is_whole {
-            Uri::from_static("*")
-        } else {
-            Uri::from(path.clone())
-        };
+        *request.uri_mut() = if is_whole { Uri::from_static("*") } else { Uri::from(path.clone()) };
         let of_pool = (&self.0.pool, &key);
         let claim = Claim::of(send_permit.pinned(), of_pool, request.headers(), to_connect)
             .await
@@ -401,10 +389,7 @@ impl Egress {
                     if received.is_misdirected() {
                         self.0.multiplexer.leave(key);
                     }
-                    return Ok(Received {
-                        was_crowded,
-                        ..received
-                    });
+                    return Ok(Received { was_crowded, ..received });
                 }
                 Err(lost) => lost,
             };

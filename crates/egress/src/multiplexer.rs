@@ -204,22 +204,15 @@ impl Multiplexer {
                 if state.may_dial(group.bounds.connections) {
                     state.is_dialling = true;
                     state.attempt += 1;
-                    let dial = Dial {
-                        attempt: state.attempt,
-                        group: Arc::clone(&group),
-                        failed: None,
-                    };
+                    let dial =
+                        Dial { attempt: state.attempt, group: Arc::clone(&group), failed: None };
                     return Ok((Turn::Dial(dial), is_crowded));
                 }
                 awaited = state.is_dialling.then_some(state.attempt);
                 is_crowded |= !state.open.is_empty();
             }
             if timeout_at(deadline, changed).await.is_err() {
-                return Err(if is_crowded {
-                    Failure::Crowded
-                } else {
-                    Failure::ConnectTimeout
-                });
+                return Err(if is_crowded { Failure::Crowded } else { Failure::ConnectTimeout });
             }
         }
     }
@@ -289,10 +282,7 @@ impl State {
     fn may_dial(&self, most: usize) -> bool {
         !self.is_dialling
             && self.open.len() < most
-            && self
-                .open
-                .iter()
-                .all(|member| member.connection.is_settled())
+            && self.open.iter().all(|member| member.connection.is_settled())
     }
 }
 
@@ -461,9 +451,7 @@ impl Drop for Dial {
 
 impl std::fmt::Debug for Multiplexer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Multiplexer")
-            .field("bounds", &self.bounds)
-            .finish_non_exhaustive()
+        f.debug_struct("Multiplexer").field("bounds", &self.bounds).finish_non_exhaustive()
     }
 }
 

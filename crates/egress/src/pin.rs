@@ -93,10 +93,7 @@ impl Pin {
     }
 
     fn with(self: Arc<Self>, permit: OwnedSemaphorePermit) -> Arc<Turn> {
-        Arc::new(Turn {
-            pin: self,
-            _permit: permit,
-        })
+        Arc::new(Turn { pin: self, _permit: permit })
     }
 }
 

@@ -117,13 +117,7 @@ impl<'a> Claim<'a> {
             // Boxed: few requests wait.
             Some(pin) => Some(Box::pin(pin.turn(within)).await.ok_or(Failure::Crowded)?),
         };
-        Ok(Claim {
-            pinned,
-            pool,
-            shared,
-            turn,
-            is_login,
-        })
+        Ok(Claim { pinned, pool, shared, turn, is_login })
     }
 
     /// Returns the key of the connections that may carry the request.
@@ -190,9 +184,7 @@ fn forget(pin: &Pin, pool: &Pool) {
 /// costs a connection, and one that is overlooked would let others in.
 fn names_scheme(headers: &HeaderMap, field: &HeaderName) -> bool {
     let names = |value: &HeaderValue| {
-        let mut words = value
-            .as_bytes()
-            .split(|octet| !octet.is_ascii_alphanumeric());
+        let mut words = value.as_bytes().split(|octet| !octet.is_ascii_alphanumeric());
         words.any(|word| SCHEMES.iter().any(|one| word.eq_ignore_ascii_case(one)))
     };
     headers.get_all(field).iter().any(names)

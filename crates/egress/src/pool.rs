@@ -123,11 +123,7 @@ impl Pool {
         sharing: Sharing,
         generation: u64,
     ) -> Lease {
-        let home = || Home {
-            key,
-            generation,
-            pool: Arc::clone(self),
-        };
+        let home = || Home { key, generation, pool: Arc::clone(self) };
         Lease {
             connection,
             idle_for: Duration::ZERO,
@@ -175,11 +171,7 @@ impl Pool {
         if is_current && (is_pinned || idle.len() < self.per_origin) {
             self.budget.enter();
             let since = self.clock.now();
-            idle.push(Idle {
-                connection,
-                since,
-                past,
-            });
+            idle.push(Idle { connection, since, past });
         }
     }
 
@@ -239,12 +231,7 @@ impl Lease {
     }
 
     fn put(self) {
-        if let Some(Home {
-            key,
-            generation,
-            pool,
-        }) = self.home
-        {
+        if let Some(Home { key, generation, pool }) = self.home {
             pool.put(key, generation, self.connection, self.past.with_one_more());
             // Its crawler connection may have ended meanwhile.
             if let Some(turn) = self.turn.filter(|turn| turn.is_over()) {
@@ -256,9 +243,7 @@ impl Lease {
 
 impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pool")
-            .field("idle", &self.budget)
-            .finish_non_exhaustive()
+        f.debug_struct("Pool").field("idle", &self.budget).finish_non_exhaustive()
     }
 }
 

@@ -71,10 +71,7 @@ impl<'a> SendPermit<'a> {
         match self {
             SendPermit::Page(..) => (to_connect, None),
             SendPermit::Robots(target) => {
-                let FetchTimeouts {
-                    connect,
-                    first_byte,
-                } = target.timeouts;
+                let FetchTimeouts { connect, first_byte } = target.timeouts;
                 (connect, Some(first_byte))
             }
         }
@@ -85,10 +82,7 @@ impl<'a> SendPermit<'a> {
         match self {
             SendPermit::Page(permit, crawler) => {
                 let target = permit.target();
-                (
-                    Key::new(&target.origin, crawler.client.clone()),
-                    &target.path,
-                )
+                (Key::new(&target.origin, crawler.client.clone()), &target.path)
             }
             SendPermit::Robots(target) => (Key::new(&target.origin, None), &target.path),
         }

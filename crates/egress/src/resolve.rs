@@ -97,27 +97,17 @@ pub(super) struct DnsError {
 
 impl DnsError {
     pub(super) fn new(why: impl fmt::Display) -> DnsError {
-        DnsError {
-            why: why.to_string(),
-            is_exhaustion: false,
-        }
+        DnsError { why: why.to_string(), is_exhaustion: false }
     }
 
     /// Returns the error for a question that was never sent, because no descriptor was left.
     fn exhausted(why: impl fmt::Display) -> DnsError {
-        DnsError {
-            is_exhaustion: true,
-            ..DnsError::new(why)
-        }
+        DnsError { is_exhaustion: true, ..DnsError::new(why) }
     }
 
     /// Returns the failure that this means for a connection.
     pub(super) fn failure(&self) -> Failure {
-        if self.is_exhaustion {
-            Failure::Exhausted
-        } else {
-            Failure::Dns
-        }
+        if self.is_exhaustion { Failure::Exhausted } else { Failure::Dns }
     }
 }
 
@@ -130,11 +120,7 @@ impl From<NetError> for DnsError {
             // The resolver reports servers that could not be asked in several ways.
             _ => !error.is_no_records_found() && are_exhausted(),
         };
-        if is_ours {
-            DnsError::exhausted(error)
-        } else {
-            DnsError::new(error)
-        }
+        if is_ours { DnsError::exhausted(error) } else { DnsError::new(error) }
     }
 }
 
@@ -153,10 +139,7 @@ impl Names {
     pub(super) fn scripted(
         script: impl Fn(&str) -> Result<Vec<IpAddr>, DnsError> + Send + Sync + 'static,
     ) -> Names {
-        Names {
-            hosts: HashMap::new(),
-            fallback: Fallback::Scripted(Box::new(script)),
-        }
+        Names { hosts: HashMap::new(), fallback: Fallback::Scripted(Box::new(script)) }
     }
 
     /// Uses a hosts file, and a name server on a port of this machine. Waits for the second family for `delay`.
@@ -197,11 +180,7 @@ impl Names {
             #[cfg(test)]
             Fallback::Scripted(script) => script(host)?.into(),
         };
-        if found.now.is_empty() {
-            Err(DnsError::new("it has no address"))
-        } else {
-            Ok(found)
-        }
+        if found.now.is_empty() { Err(DnsError::new("it has no address")) } else { Ok(found) }
     }
 }
 
@@ -248,16 +227,12 @@ fn of_resolv_conf() -> Result<TokioResolver, DnsError> {
     options.cache_size = CACHED;
     options.negative_max_ttl = Some(ABSENT);
     options.max_active_requests = UNDER_WAY;
-    builder
-        .build()
-        .map_err(|error| DnsError::new(format!("no resolver: {error}")))
+    builder.build().map_err(|error| DnsError::new(format!("no resolver: {error}")))
 }
 
 impl fmt::Debug for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Names")
-            .field("hosts", &self.hosts)
-            .finish_non_exhaustive()
+        f.debug_struct("Names").field("hosts", &self.hosts).finish_non_exhaustive()
     }
 }
 

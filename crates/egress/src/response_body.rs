@@ -54,11 +54,8 @@ struct Exclusive {
 
 impl ResponseBody {
     pub(super) fn http1(incoming: Incoming, mut lease: Lease) -> ResponseBody {
-        let mut body = Exclusive {
-            incoming,
-            followed: lease.connection.followed.take(),
-            lease: Some(lease),
-        };
+        let mut body =
+            Exclusive { incoming, followed: lease.connection.followed.take(), lease: Some(lease) };
         body.finish();
         ResponseBody(Octets::Http1(body))
     }

@@ -60,11 +60,7 @@ enum Place {
 
 impl Heads {
     pub(super) fn of(shared: &Arc<ResponseHead>) -> Heads {
-        Heads {
-            shared: Arc::clone(shared),
-            place: Place::Outside,
-            is_after_cr: false,
-        }
+        Heads { shared: Arc::clone(shared), place: Place::Outside, is_after_cr: false }
     }
 
     /// Mends the octets of heads among these. False if no LF follows a CR that was passed on.
@@ -103,23 +99,13 @@ impl Heads {
             Place::Status(line) if is_end && line.trim_ascii().is_empty() => line.clear(),
             Place::Status(line) if is_end => {
                 let is_interim = self.shared.read(line);
-                self.place = Place::Field {
-                    is_empty: true,
-                    is_interim,
-                };
+                self.place = Place::Field { is_empty: true, is_interim };
             }
             Place::Status(line) if line.len() < STATUS_LINE => line.push(octet),
             Place::Status(_) => {}
-            Place::Field {
-                is_empty: true,
-                is_interim,
-            } if is_end => {
+            Place::Field { is_empty: true, is_interim } if is_end => {
                 let is_interim = *is_interim;
-                self.place = if is_interim {
-                    Place::Status(Vec::new())
-                } else {
-                    Place::Outside
-                };
+                self.place = if is_interim { Place::Status(Vec::new()) } else { Place::Outside };
                 return is_interim;
             }
             Place::Field { is_empty, .. } => *is_empty = is_end || *is_empty && octet == b'\r',

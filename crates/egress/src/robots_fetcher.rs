@@ -51,18 +51,12 @@ impl RobotsFetcher {
         timeouts: FetchTimeouts,
         now: Moment,
     ) -> Result<Received, Failure> {
-        let target = RobotsTarget {
-            origin,
-            path,
-            timeouts,
-        };
+        let target = RobotsTarget { origin, path, timeouts };
         let send_permit = SendPermit::Robots(&target);
         let mut request = Box::new(request);
         let mut now = Some(now);
         for reuse in [Reuse::Allowed, Reuse::Forbidden] {
-            let sent = self
-                .0
-                .try_send(send_permit, request, |_, _| {}, now.take(), reuse);
+            let sent = self.0.try_send(send_permit, request, |_, _| {}, now.take(), reuse);
             match sent.await {
                 Ok(received) => return Ok(received),
                 Err(AttemptEnd::Failed(failure)) => return Err(failure),

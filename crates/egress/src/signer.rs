@@ -51,10 +51,7 @@ impl Signers {
     /// When one has no usable key.
     pub(super) fn new(config: &Config, clock: Clock) -> Result<Signers, IdentityError> {
         let identities = Identities::load(&config.signing)?;
-        Ok(Signers {
-            in_force: Arc::new(ArcSwapOption::new(in_force(identities, config))),
-            clock,
-        })
+        Ok(Signers { in_force: Arc::new(ArcSwapOption::new(in_force(identities, config))), clock })
     }
 
     /// Loads the keys again. An identity with a bad one keeps those that it has.
@@ -132,10 +129,7 @@ impl Signers {
         let signable = Signable {
             method: method(request, is_http2).as_str(),
             authority: &authority,
-            path_and_query: request
-                .uri()
-                .path_and_query()
-                .map_or("/", |path| path.as_str()),
+            path_and_query: request.uri().path_and_query().map_or("/", |path| path.as_str()),
         };
         let now = self.clock.now();
         let fields = identity

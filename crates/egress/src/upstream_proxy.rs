@@ -174,10 +174,7 @@ mod tests {
     }
 
     fn login() -> ProxyCredentials {
-        ProxyCredentials {
-            user: "ada".to_owned(),
-            password: "sesame".to_owned(),
-        }
+        ProxyCredentials { user: "ada".to_owned(), password: "sesame".to_owned() }
     }
 
     #[tokio::test]
@@ -264,9 +261,7 @@ mod tests {
         }
         for (name, host, login, script, want) in cases {
             let (mut ours, theirs) = tokio::io::duplex(4096);
-            let script = script
-                .into_iter()
-                .map(|(says, answer)| (says.to_vec(), answer));
+            let script = script.into_iter().map(|(says, answer)| (says.to_vec(), answer));
             let proxy = tokio::spawn(proxy(theirs, script.collect()));
             let found = socks5(&mut ours, host, 443, login.as_ref()).await;
             assert_eq!(found, want, "{name}");

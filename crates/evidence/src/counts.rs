@@ -63,13 +63,7 @@ impl Counts {
 
     /// Registers the metrics, with the queue's size. Without a queue every value is 0, and stays so.
     pub(super) fn register(&self, registry: &mut Registry) {
-        let Counts {
-            writes,
-            failures,
-            lost,
-            late,
-            repeated,
-        } = self.clone();
+        let Counts { writes, failures, lost, late, repeated } = self.clone();
         registry.register_with_unit(
             "crawlgate_store_write_duration",
             "How long it took to put a batch of records, and what they rest on, into the store",

@@ -65,24 +65,18 @@ pub fn to_csv<R: IntoIterator<Item = String>>(
 pub fn to_csv_unchanged<R: IntoIterator<Item = String>>(
     rows: impl Iterator<Item = R>,
 ) -> Result<Vec<u8>, csv::Error> {
-    let mut writer = csv::WriterBuilder::new()
-        .terminator(csv::Terminator::CRLF)
-        .from_writer(Vec::new());
+    let mut writer =
+        csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     for row in rows {
         writer.write_record(row.into_iter().map(String::into_bytes))?;
     }
-    writer
-        .into_inner()
-        .map_err(|error| error.into_error().into())
+    writer.into_inner().map_err(|error| error.into_error().into())
 }
 
 /// Makes a cell harmless, so that neither a spreadsheet takes it for a formula nor a terminal for orders. Crawlers and
 /// sites write parts of these cells: a User-Agent of `=HYPERLINK(…)` must not become a link for the reader of the file.
 pub fn harmless(cell: String) -> String {
-    let is_formula = matches!(
-        cell.bytes().next(),
-        Some(b'=' | b'+' | b'-' | b'@' | b'\t' | b'\r')
-    );
+    let is_formula = matches!(cell.bytes().next(), Some(b'=' | b'+' | b'-' | b'@' | b'\t' | b'\r'));
     let cell = match printable(&cell) {
         Cow::Borrowed(_) => cell,
         Cow::Owned(shown) => shown,
@@ -108,11 +102,7 @@ mod tests {
             ("a function of old", "@SUM(A1)", "'@SUM(A1)"),
             ("behind a tab", "\t=1", "'\\t=1"),
             ("behind a line end", "\r=1", "'\\r=1"),
-            (
-                "what drives a terminal",
-                "a\u{1b}[2J\u{9b}1m",
-                "a\\u{1b}[2J\\u{9b}1m",
-            ),
+            ("what drives a terminal", "a\u{1b}[2J\u{9b}1m", "a\\u{1b}[2J\\u{9b}1m"),
             ("what ends a line", "a\nb", "a\\nb"),
             ("what turns text around", "a\u{202e}b", "a\\u{202e}b"),
             ("inside", "a=1", "a=1"),

@@ -67,12 +67,7 @@ impl DerivedLines {
     }
 
     fn derive(&mut self, batch: &Batch, queue: &Queue) {
-        let Self {
-            objects,
-            text,
-            before,
-            ..
-        } = self;
+        let Self { objects, text, before, .. } = self;
         text.clear();
         for line in before.get_or_insert_with(|| queue.take_appended()) {
             text.extend_from_slice(line.as_bytes());
@@ -84,9 +79,7 @@ impl DerivedLines {
         }
         for entry in batch.content.entries.iter() {
             let failed = match Entry::read(entry) {
-                Ok(entry) => write_line(&entry, objects, text)
-                    .err()
-                    .map(|error| error.to_string()),
+                Ok(entry) => write_line(&entry, objects, text).err().map(|error| error.to_string()),
                 Err(error) => Some(error.to_string()),
             };
             if let Some(error) = failed {
@@ -108,9 +101,7 @@ impl DerivedLines {
         self.text.shrink_to(SPARE);
         if let Some(forgotten) = batch.forgotten {
             let kept = batch.content.objects.iter().skip(forgotten);
-            self.objects.0 = kept
-                .map(|object| (object.sha256, Arc::clone(&object.body)))
-                .collect();
+            self.objects.0 = kept.map(|object| (object.sha256, Arc::clone(&object.body))).collect();
         }
     }
 }

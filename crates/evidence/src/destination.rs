@@ -142,21 +142,12 @@ impl Folder {
         };
         let (size, named) = (*size, self.named);
         if size > ours.size {
-            let fault = FolderFault::Newer {
-                records: size,
-                signed: ours.size,
-                named,
-            };
+            let fault = FolderFault::Newer { records: size, signed: ours.size, named };
             return Err(FolderError::at(&self.path, fault));
         }
         let proof = store.consistency(size, ours.size).await?;
         proof.verify(root, &ours.root).map_err(|error| {
-            let fault = FolderFault::NotContinued {
-                checkpoint: file.clone(),
-                size,
-                error,
-                named,
-            };
+            let fault = FolderFault::NotContinued { checkpoint: file.clone(), size, error, named };
             FolderError::at(&self.path, fault)
         })
     }
@@ -238,10 +229,7 @@ fn held(
     }
     match Checkpoint::open(&note, keys) {
         Ok((checkpoint, _)) => Ok(Some((file, checkpoint))),
-        Err(error) => Err(FolderError::at(
-            &file,
-            FolderFault::Signature { error, named },
-        )),
+        Err(error) => Err(FolderError::at(&file, FolderFault::Signature { error, named })),
     }
 }
 

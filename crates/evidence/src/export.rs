@@ -91,14 +91,8 @@ pub enum ExportDir {
 
 impl ExportDir {
     /// All directories, in the order in which a reader needs them.
-    pub const ALL: [Self; 6] = [
-        Self::Ground,
-        Self::Entries,
-        Self::Gaps,
-        Self::Objects,
-        Self::Robots,
-        Self::Checkpoints,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Ground, Self::Entries, Self::Gaps, Self::Objects, Self::Robots, Self::Checkpoints];
 
     /// Returns the name of the directory.
     #[must_use]
@@ -254,18 +248,10 @@ mod tests {
         let ground = Ground::from_bytes(first, &octets).unwrap();
         assert_eq!((ground.segments.len(), ground.bundles.len()), (2, 3));
         assert_eq!(ground.to_bytes(), octets);
-        for (first, length) in [
-            (first, 32 * 4),
-            (first, 32 * 6),
-            (first, 159),
-            (first + 1, 160),
-            (0, 32),
-        ] {
-            assert_eq!(
-                Ground::from_bytes(first, &vec![9; length]),
-                None,
-                "{first}, {length}"
-            );
+        for (first, length) in
+            [(first, 32 * 4), (first, 32 * 6), (first, 159), (first + 1, 160), (0, 32)]
+        {
+            assert_eq!(Ground::from_bytes(first, &vec![9; length]), None, "{first}, {length}");
         }
         assert!(Ground::from_bytes(0, &[]).is_some());
     }

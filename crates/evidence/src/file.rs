@@ -47,10 +47,7 @@ pub(super) struct LogFile {
 pub(super) fn open(path: &Path, rotation: Rotation, now: Moment) -> io::Result<Box<dyn Sink>> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     if let Some(folder) = folder.filter(|folder| !folder.exists()) {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o750)
-            .create(folder)?;
+        DirBuilder::new().recursive(true).mode(0o750).create(folder)?;
     }
     let file = open_for_append(path)?;
     if !file.metadata()?.is_file() {
@@ -137,8 +134,7 @@ impl LogFile {
 
 impl Sink for LogFile {
     fn write(&mut self, lines: &[u8], now: Moment) -> Result<(), Stopped> {
-        self.follow(now)
-            .map_err(|error| Stopped { written: 0, error })?;
+        self.follow(now).map_err(|error| Stopped { written: 0, error })?;
         self.rotate_if_due(lines.len(), now);
         self.lines.append(lines)?;
         self.day = timestamp::day(now);
@@ -155,12 +151,7 @@ impl Sink for LogFile {
 }
 
 fn open_for_append(path: &Path) -> io::Result<File> {
-    File::options()
-        .read(true)
-        .append(true)
-        .create(true)
-        .mode(MODE)
-        .open(path)
+    File::options().read(true).append(true).create(true).mode(MODE).open(path)
 }
 
 fn identity(metadata: &Metadata) -> (u64, u64) {
@@ -170,10 +161,9 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
 /// Locks the file: two processes that append to one would mix their lines and cut off each other's.
 fn lock(file: &File) -> io::Result<()> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => Err(io::Error::new(
-            io::ErrorKind::ResourceBusy,
-            "another process writes to it",
-        )),
+        Err(Errno::WOULDBLOCK) => {
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, "another process writes to it"))
+        }
         // On a file system without locks, the operator has to run only one process.
         Err(Errno::NOTSUP | Errno::NOLCK | Errno::NOSYS) | Ok(()) => Ok(()),
         Err(error) => Err(error.into()),
@@ -216,11 +206,7 @@ mod tests {
 
     use super::*;
 
-    const NEVER: Rotation = Rotation {
-        bytes: u64::MAX,
-        daily: false,
-        keep: 3,
-    };
+    const NEVER: Rotation = Rotation { bytes: u64::MAX, daily: false, keep: 3 };
 
     /// 2026-11-20T12:00:00Z
     const NOON: Moment = Moment::from_millis(1_795_176_000_000);
@@ -240,12 +226,7 @@ mod tests {
         let mut files: Vec<_> = fs::read_dir(path.parent().unwrap())
             .unwrap()
             .map(|entry| entry.unwrap())
-            .map(|entry| {
-                (
-                    entry.file_name().into_string().unwrap(),
-                    text(&entry.path()),
-                )
-            })
+            .map(|entry| (entry.file_name().into_string().unwrap(), text(&entry.path())))
             .collect();
         files.sort();
         files
@@ -260,20 +241,14 @@ mod tests {
         }
         assert_eq!(text(&path), "first\nsecond\n");
         let mode = fs::metadata(&path).unwrap().mode();
-        assert_eq!(
-            mode & 0o137,
-            0,
-            "the group may read, the owner alone may write"
-        );
+        assert_eq!(mode & 0o137, 0, "the group may read, the owner alone may write");
     }
 
     #[test]
     fn a_second_writer_is_refused() {
         let (_folder, path) = place();
         let first = open(&path, NEVER, NOON).unwrap();
-        let Err(error) = open(&path, NEVER, NOON) else {
-            panic!("two writers")
-        };
+        let Err(error) = open(&path, NEVER, NOON) else { panic!("two writers") };
         assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
         drop(first);
         open(&path, NEVER, NOON).unwrap();
@@ -293,10 +268,7 @@ mod tests {
             ("decisions.jsonl", "whole\nnext\n"),
             ("decisions.jsonl.torn-2026-11-20T120000Z", "hal\nf\n"),
         ];
-        assert_eq!(
-            folder(&path),
-            want.map(|(name, text)| (name.into(), text.into()))
-        );
+        assert_eq!(folder(&path), want.map(|(name, text)| (name.into(), text.into())));
     }
 
     #[test]
@@ -311,47 +283,28 @@ mod tests {
     #[test]
     fn a_full_file_is_put_aside_and_the_oldest_go() {
         let (_folder, path) = place();
-        let rotation = Rotation {
-            bytes: 10,
-            keep: 2,
-            ..NEVER
-        };
+        let rotation = Rotation { bytes: 10, keep: 2, ..NEVER };
         let mut log = open(&path, rotation, NOON).unwrap();
-        for (second, line) in [
-            "1st\n",
-            "2nd\n",
-            "3rd\n",
-            "4th, longer than a file\n",
-            "5th\n",
-            "6th\n",
-        ]
-        .into_iter()
-        .enumerate()
+        for (second, line) in
+            ["1st\n", "2nd\n", "3rd\n", "4th, longer than a file\n", "5th\n", "6th\n"]
+                .into_iter()
+                .enumerate()
         {
             let now = NOON + Duration::from_secs(second as u64);
             log.write(line.as_bytes(), now).unwrap();
         }
         let want = [
             ("decisions-2026-11-20T120003Z.jsonl", "3rd\n"),
-            (
-                "decisions-2026-11-20T120004Z.jsonl",
-                "4th, longer than a file\n",
-            ),
+            ("decisions-2026-11-20T120004Z.jsonl", "4th, longer than a file\n"),
             ("decisions.jsonl", "5th\n6th\n"),
         ];
-        assert_eq!(
-            folder(&path),
-            want.map(|(name, text)| (name.into(), text.into()))
-        );
+        assert_eq!(folder(&path), want.map(|(name, text)| (name.into(), text.into())));
     }
 
     #[test]
     fn a_new_day_begins_a_new_file_also_after_a_restart() {
         let (_folder, path) = place();
-        let rotation = Rotation {
-            daily: true,
-            ..NEVER
-        };
+        let rotation = Rotation { daily: true, ..NEVER };
         let day = Duration::from_secs(86_400);
         let mut log = open(&path, rotation, NOON).unwrap();
         log.write(b"today\n", NOON).unwrap();
@@ -367,10 +320,7 @@ mod tests {
             ("decisions-2026-11-22T120000Z.jsonl", "tomorrow\n"),
             ("decisions.jsonl", "the day after\n"),
         ];
-        assert_eq!(
-            folder(&path),
-            want.map(|(name, text)| (name.into(), text.into()))
-        );
+        assert_eq!(folder(&path), want.map(|(name, text)| (name.into(), text.into())));
     }
 
     #[test]
@@ -400,10 +350,7 @@ mod tests {
         log.write(b"first\n", NOON).unwrap();
         fs::rename(&path, &moved).unwrap();
         log.write(b"second\n", NOON).unwrap();
-        assert_eq!(
-            (text(&moved), text(&path)),
-            ("first\n".into(), "second\n".into())
-        );
+        assert_eq!((text(&moved), text(&path)), ("first\n".into(), "second\n".into()));
         fs::remove_file(&path).unwrap();
         log.write(b"third\n", NOON).unwrap();
         assert_eq!(text(&path), "third\n");

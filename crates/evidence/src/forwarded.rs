@@ -126,8 +126,7 @@ impl Forwarded {
             sum.add(table);
             !is_final
         });
-        sum.rows
-            .sort_by(|(a, more), (b, less)| less.cmp(more).then_with(|| a.cmp(b)));
+        sum.rows.sort_by(|(a, more), (b, less)| less.cmp(more).then_with(|| a.cmp(b)));
         (sum.count > 0).then_some(sum)
     }
 }
@@ -135,10 +134,7 @@ impl Forwarded {
 impl Table {
     fn new() -> Self {
         let slots = (0..SLOTS).map(|_| ClientSlot::default());
-        Self {
-            slots: slots.collect(),
-            others: Count::default(),
-        }
+        Self { slots: slots.collect(), others: Count::default() }
     }
 }
 

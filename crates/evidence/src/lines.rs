@@ -69,10 +69,7 @@ impl<S: Storage> Lines<S> {
     /// rest is cut off before the next write.
     pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), Stopped> {
         let mut rest = lines;
-        let stopped = |rest: &[u8], error| Stopped {
-            written: lines.len() - rest.len(),
-            error,
-        };
+        let stopped = |rest: &[u8], error| Stopped { written: lines.len() - rest.len(), error };
         self.mend().map_err(|error| stopped(rest, error))?;
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(piece(rest));
@@ -123,17 +120,12 @@ fn piece(lines: &[u8]) -> usize {
     if fitting > 0 {
         return fitting;
     }
-    lines
-        .iter()
-        .position(|&octet| octet == b'\n')
-        .map_or(lines.len(), |end| end + 1)
+    lines.iter().position(|&octet| octet == b'\n').map_or(lines.len(), |end| end + 1)
 }
 
 /// Returns the octets of `text` up to and including its last line feed.
 fn whole_lines(text: &[u8]) -> usize {
-    text.iter()
-        .rposition(|&octet| octet == b'\n')
-        .map_or(0, |end| end + 1)
+    text.iter().rposition(|&octet| octet == b'\n').map_or(0, |end| end + 1)
 }
 
 /// Returns the offset of the unfinished last line of `file`; its length if all lines are whole.
@@ -191,21 +183,10 @@ mod tests {
     fn a_full_disk_leaves_whole_lines_and_a_retry_completes_them() {
         let lines = b"first\nsecond\n\nfourth line\n";
         for room in 0..lines.len() {
-            let mut file = Lines::new(Disk {
-                room,
-                ..Disk::default()
-            });
+            let mut file = Lines::new(Disk { room, ..Disk::default() });
             let stopped = file.append(lines).unwrap_err();
-            assert_eq!(
-                stopped.written,
-                whole_lines(lines.split_at(room).0),
-                "room for {room}"
-            );
-            assert_eq!(
-                file.storage.content,
-                lines.split_at(stopped.written).0,
-                "room for {room}"
-            );
+            assert_eq!(stopped.written, whole_lines(lines.split_at(room).0), "room for {room}");
+            assert_eq!(file.storage.content, lines.split_at(stopped.written).0, "room for {room}");
 
             file.storage.room = 1_000;
             file.append(lines.split_at(stopped.written).1).unwrap();
@@ -215,19 +196,11 @@ mod tests {
 
     #[test]
     fn half_a_line_is_cut_off_before_the_next_write() {
-        let mut file = Lines::new(Disk {
-            room: 8,
-            stuck: true,
-            ..Disk::default()
-        });
+        let mut file = Lines::new(Disk { room: 8, stuck: true, ..Disk::default() });
         assert_eq!(file.append(b"first\nsecond\n").unwrap_err().written, 6);
         assert_eq!(file.storage.content, b"first\nse");
         file.storage.room = 1_000;
-        assert_eq!(
-            file.append(b"second\n").unwrap_err().written,
-            0,
-            "still torn"
-        );
+        assert_eq!(file.append(b"second\n").unwrap_err().written, 0, "still torn");
         file.storage.stuck = false;
         file.append(b"second\n").unwrap();
         assert_eq!(file.storage.content, b"first\nsecond\n");
@@ -235,16 +208,9 @@ mod tests {
 
     #[test]
     fn a_file_emptied_by_someone_else_is_not_lengthened() {
-        let mut file = Lines::new(Disk {
-            room: 8,
-            stuck: true,
-            ..Disk::default()
-        });
+        let mut file = Lines::new(Disk { room: 8, stuck: true, ..Disk::default() });
         file.append(b"first\nsecond\n").unwrap_err();
-        file.storage = Disk {
-            room: 1_000,
-            ..Disk::default()
-        };
+        file.storage = Disk { room: 1_000, ..Disk::default() };
         file.append(b"second\n").unwrap();
         assert_eq!(file.storage.content, b"second\n");
     }

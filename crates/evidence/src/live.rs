@@ -112,11 +112,7 @@ impl Live {
         let present = now.as_millis() / SPAN;
         // Two concurrent records may count as one: the bound need not be exact.
         let span = self.0.span.load(Ordering::Relaxed);
-        let next = if span >> COUNT == present {
-            span + 1
-        } else {
-            (present << COUNT) + 1
-        };
+        let next = if span >> COUNT == present { span + 1 } else { (present << COUNT) + 1 };
         self.0.span.store(next, Ordering::Relaxed);
         let _ = self.0.lines.send(seen); // the last watcher may have gone
     }
@@ -125,9 +121,7 @@ impl Live {
     pub(super) fn watch(&self) -> Option<Watch> {
         let more = |watchers| (watchers < WATCHERS).then_some(watchers + 1);
         let watchers = &self.0.watchers;
-        watchers
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
-            .ok()?;
+        watchers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         Some(Watch {
             lines: self.0.lines.subscribe(),
             reported: self.0.left_out.load(Ordering::Relaxed),
@@ -176,11 +170,7 @@ mod tests {
     use super::*;
 
     fn line(text: &str) -> Line {
-        Line {
-            entry: [].into(),
-            text: text.into(),
-            is_recorded: true,
-        }
+        Line { entry: [].into(), text: text.into(), is_recorded: true }
     }
 
     #[tokio::test]
@@ -236,9 +226,6 @@ mod tests {
         assert_eq!(watches.len(), WATCHERS);
         assert!(live.watch().is_none());
         watches.pop();
-        assert!(
-            live.watch().is_some(),
-            "a place that was left is free again"
-        );
+        assert!(live.watch().is_some(), "a place that was left is free again");
     }
 }

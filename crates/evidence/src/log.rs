@@ -44,11 +44,8 @@ use crawlgate_system::clock::{Clock, Moment};
 use crawlgate_system::metrics::Registry;
 use crawlgate_text::DecisionId;
 
-const BOUNDS: Bounds = Bounds {
-    write: 2 * 1024 * 1024,
-    wait: 8 * 1024 * 1024,
-    lose: 32 * 1024 * 1024,
-};
+const BOUNDS: Bounds =
+    Bounds { write: 2 * 1024 * 1024, wait: 8 * 1024 * 1024, lose: 32 * 1024 * 1024 };
 
 /// Returns bounds under which one write takes only a small part of a small store.
 fn bounds(config: &Config) -> Bounds {
@@ -107,22 +104,15 @@ impl Log {
         let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
         let log = &config.log;
         if let Some(path) = &log.file {
-            let rotation = Rotation {
-                bytes: log.rotate_bytes,
-                daily: log.rotate_daily,
-                keep: log.keep,
-            };
-            let file = file::open(path, rotation, clock.now()).map_err(|error| LogError {
-                place: LogPlace::File(path.clone()),
-                error,
-            })?;
+            let rotation =
+                Rotation { bytes: log.rotate_bytes, daily: log.rotate_daily, keep: log.keep };
+            let file = file::open(path, rotation, clock.now())
+                .map_err(|error| LogError { place: LogPlace::File(path.clone()), error })?;
             sinks.push(file);
         }
         if log.stdout {
-            let stdout = Stream::stdout().map_err(|error| LogError {
-                place: LogPlace::Stdout,
-                error,
-            })?;
+            let stdout =
+                Stream::stdout().map_err(|error| LogError { place: LogPlace::Stdout, error })?;
             sinks.push(Box::new(stdout));
         }
         Self::start(config, store, sinks, clock, bounds(config), PACE)
@@ -138,13 +128,8 @@ impl Log {
     ) -> Result<Self, LogError> {
         let live = Live::new();
         // The store first: every line that a shipper has read is in the store, too.
-        let to_store = store.clone().map(|store| Output::Store {
-            store,
-            written: false,
-        });
-        let sinks = sinks
-            .into_iter()
-            .map(|sink| Output::Sink { sink, written: 0 });
+        let to_store = store.clone().map(|store| Output::Store { store, written: false });
+        let sinks = sinks.into_iter().map(|sink| Output::Sink { sink, written: 0 });
         let outputs: Vec<_> = to_store.into_iter().chain(sinks).collect();
         let writer = if outputs.is_empty() {
             None
@@ -165,14 +150,8 @@ impl Log {
             let thread = thread::Builder::new()
                 .name("decision-log".to_owned())
                 .spawn(move || writer::run(&theirs, outputs, &live, &clock, pace))
-                .map_err(|error| LogError {
-                    place: LogPlace::Thread,
-                    error,
-                })?;
-            Some(Writer {
-                queue,
-                thread: Mutex::new(Some(thread)),
-            })
+                .map_err(|error| LogError { place: LogPlace::Thread, error })?;
+            Some(Writer { queue, thread: Mutex::new(Some(thread)) })
         };
         let log = Self {
             writer,
@@ -194,8 +173,7 @@ impl Log {
     pub fn adopt(&self, config: &Config) {
         let Config { log, audit, .. } = config;
         self.recorded.store(log.decisions as u8, Ordering::Relaxed);
-        self.redacts_query
-            .store(log.redact_query, Ordering::Relaxed);
+        self.redacts_query.store(log.redact_query, Ordering::Relaxed);
         let strict = audit.durability == Durability::Strict;
         if let Some(writer) = &self.writer {
             writer.queue.set_strict(strict);
@@ -329,11 +307,7 @@ impl Log {
         // A line is JSON, and so UTF-8.
         if let Ok(text) = std::str::from_utf8(&line) {
             let text = text.trim_end_matches('\n').into();
-            let line = Line {
-                entry: entry.into(),
-                text,
-                is_recorded,
-            };
+            let line = Line { entry: entry.into(), text, is_recorded };
             self.live.show(line, self.clock.now());
         }
     }
@@ -425,8 +399,7 @@ impl Log {
     /// for each identity. A reader of the store asks here first, or finds older states.
     #[must_use]
     pub fn unwritten(&self, origin: &Origin) -> Vec<QueuedState> {
-        self.store_writer()
-            .map_or_else(Vec::new, |writer| writer.queue.queued_states(origin))
+        self.store_writer().map_or_else(Vec::new, |writer| writer.queue.queued_states(origin))
     }
 
     /// Keeps the text of settings that later records name by its digest, if there is a store. Once for each text is
@@ -483,9 +456,7 @@ impl Log {
     /// Tells whether [`close`](Self::close) was called. If it was not, earlier records still reach their destinations.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.writer
-            .as_ref()
-            .is_some_and(|writer| writer.queue.is_closing())
+        self.writer.as_ref().is_some_and(|writer| writer.queue.is_closing())
     }
 
     /// Writes the rest to the disk and ends the writer; blocks for as long as that takes. Later records are lost, so
@@ -510,10 +481,7 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        let is_open = self
-            .writer
-            .as_ref()
-            .is_some_and(|writer| writer.thread.lock().is_some());
+        let is_open = self.writer.as_ref().is_some_and(|writer| writer.thread.lock().is_some());
         if is_open && let Err(failure) = self.close() {
             error!("{failure}");
         }

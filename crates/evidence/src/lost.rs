@@ -24,11 +24,7 @@ pub fn told(records: Records, follows: &str) -> String {
 /// # Errors
 /// When the store cannot be read for another reason than damage.
 pub async fn end_of_dropped(store: &Store, enough: u64) -> Result<u64, StoreError> {
-    let mut query = DecisionQuery {
-        newest_first: true,
-        limit: PAGE,
-        ..DecisionQuery::default()
-    };
+    let mut query = DecisionQuery { newest_first: true, limit: PAGE, ..DecisionQuery::default() };
     let mut dropped = 0;
     while dropped < enough {
         let events = match store.events(query.clone()).await {

@@ -48,12 +48,7 @@ impl fmt::Display for Missing {
         } else {
             "is missing in the store, or altered there"
         };
-        write!(
-            f,
-            "the {} with SHA-256 {} {why}",
-            self.what,
-            hex(self.sha256)
-        )
+        write!(f, "the {} with SHA-256 {} {why}", self.what, hex(self.sha256))
     }
 }
 
@@ -106,11 +101,7 @@ impl Prover {
         let vkey = vkey.ok_or_else(|| Unproven::Keyless(trusted.fault()))?;
         let mut rotations = store.rotations().await?;
         rotations.retain(|one| one.new.name() == vkey.name());
-        Ok(Self {
-            covering,
-            vkey,
-            rotations,
-        })
+        Ok(Self { covering, vkey, rotations })
     }
 
     /// Returns the beginning of a file.
@@ -142,20 +133,14 @@ impl Prover {
             Err(error) if error.kind == StoreErrorKind::Corrupt => return Err(altered(&error)),
             proof => proof?,
         };
-        self.covering
-            .verify(&decision.entry, &proof)
-            .map_err(|error| altered(&error))?;
+        self.covering.verify(&decision.entry, &proof).map_err(|error| altered(&error))?;
         let entry = Entry::read(&decision.entry).map_err(|error| altered(&error))?;
         let (mut objects, mut missing) = (Vec::new(), Vec::new());
         let (mut named, mut of_tdmrep) = (None, None);
         let [.., tdmrep] = entry.named();
         for (kind, digest) in objects_of(&entry) {
             let Some(body) = whole_body(store.object(*digest).await, digest)? else {
-                missing.push(Missing {
-                    what: kind.name(),
-                    sha256: *digest,
-                    is_dropped: false,
-                });
+                missing.push(Missing { what: kind.name(), sha256: *digest, is_dropped: false });
                 continue;
             };
             if kind == ObjectKind::Basis {

@@ -171,11 +171,7 @@ impl Queue {
     fn put_entry(&self, time: Moment, put: impl FnOnce(&mut Inner)) -> bool {
         let mut inner = self.inner.lock();
         let enduring = inner.failure.is_some() && !self.deny.load(Ordering::Relaxed);
-        let bound = if enduring {
-            self.bounds.wait
-        } else {
-            self.bounds.lose
-        };
+        let bound = if enduring { self.bounds.wait } else { self.bounds.lose };
         if inner.held() >= bound || inner.life == WriterState::Over {
             inner.lost.add(time);
             self.counts.lost();
@@ -219,9 +215,7 @@ impl Queue {
     pub(super) fn admits(&self, refusal: &Refusal<'_>, allowance: Allowance) -> bool {
         let mut inner = self.inner.lock();
         let mut over = None;
-        let admission = inner
-            .repeats
-            .admits(refusal, allowance, |entry| over = Some(entry));
+        let admission = inner.repeats.admits(refusal, allowance, |entry| over = Some(entry));
         if let Some(entry) = over {
             self.add(&mut inner, |inner| inner.put_repeats(&entry));
         }
@@ -404,8 +398,7 @@ impl Queue {
     }
 
     fn publish(&self, inner: &Inner) {
-        self.state
-            .store(self.state_of(inner) as u8, Ordering::Release);
+        self.state.store(self.state_of(inner) as u8, Ordering::Release);
         self.moved.notify_waiters();
     }
 }

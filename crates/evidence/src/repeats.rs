@@ -225,10 +225,8 @@ impl Repeats {
             count += windows.len();
             !windows.is_empty()
         };
-        self.named
-            .retain(|name, windows| stays(ClientRef::Named(name), windows));
-        self.unnamed
-            .retain(|who, windows| stays(ClientRef::Unnamed(*who), windows));
+        self.named.retain(|name, windows| stays(ClientRef::Named(name), windows));
+        self.unnamed.retain(|who, windows| stays(ClientRef::Unnamed(*who), windows));
         self.count = count;
     }
 
@@ -328,10 +326,7 @@ mod tests {
 
     fn count(entry: &[u8]) -> u64 {
         match Entry::read(entry).unwrap() {
-            Entry::Event(Event {
-                kind: EventKind::Repeated(Repeated { count, .. }),
-                ..
-            }) => count,
+            Entry::Event(Event { kind: EventKind::Repeated(Repeated { count, .. }), .. }) => count,
             other => panic!("{other:?}"),
         }
     }
@@ -355,9 +350,7 @@ mod tests {
         see(&refusal("a", "robots_disallow", 59));
         see(&refusal("a", "robots_disallow", 60));
         assert_eq!(admitted, 3 + 1 + 1 + 1);
-        let [entry] = entries.as_slice() else {
-            panic!("{entries:?}")
-        };
+        let [entry] = entries.as_slice() else { panic!("{entries:?}") };
         let mut line = Vec::new();
         let read = Entry::read(entry).unwrap();
         crawlgate_record::write_line(&read, &HashMap::new(), &mut line).unwrap();

@@ -115,21 +115,12 @@ pub fn replay(one: &Told<'_>, terms: Option<&PolicySettings>, files: Files<'_>) 
         Err(_) if !differences.is_empty() => return Outcome::Differs(differences),
         Err(gap) => return gap.into(),
     };
-    compare(
-        &mut differences,
-        "reason",
-        of(one.reason.into()),
-        decision.reason.as_str(),
-    );
+    compare(&mut differences, "reason", of(one.reason.into()), decision.reason.as_str());
     compare_rule(&mut differences, one, &decision);
     compare_usage(&mut differences, one, &decision);
     compare_reading(&mut differences, one, &decision);
     compare_exemption(&mut differences, one, &decision);
-    if differences.is_empty() {
-        Outcome::Same
-    } else {
-        Outcome::Differs(differences)
-    }
+    if differences.is_empty() { Outcome::Same } else { Outcome::Differs(differences) }
 }
 
 fn decide(
@@ -205,12 +196,7 @@ fn by_robots(
     state: Arc<State>,
     tdmrep: Option<&Arc<Snapshot>>,
 ) -> Result<Decision, NoDecision> {
-    let UndecidedRequest {
-        target,
-        mode,
-        decided,
-        exempt,
-    } = question;
+    let UndecidedRequest { target, mode, decided, exempt } = question;
     let agent = agent(one)?;
     let tdmrep = reservations(one, tdmrep, decided, terms)?;
     let stance = state.stance(decided, &terms.profile());
@@ -220,10 +206,7 @@ fn by_robots(
         path_guard: terms.path_guard,
         policy: PolicyDigest(one.policy.copied().unwrap_or_default()), // never read
         exempt,
-        signals: Signals {
-            tdmrep,
-            ..signals(one, terms, &target, decided)?
-        },
+        signals: Signals { tdmrep, ..signals(one, terms, &target, decided)? },
     };
     let ruling = if let Stance::Unknown = stance {
         policy::await_robots(target, state, decided, settings, decided)
@@ -275,11 +258,7 @@ fn answered(mut decision: Decision, one: &Told<'_>, agent: &Agent) -> Decision {
         });
         let lines: Vec<_> = lines.collect();
         let lines = lines.iter().map(|(name, line)| (*name, line.as_slice()));
-        let head = Head {
-            status,
-            lines: lines.collect(),
-            tokens: &agent.tokens,
-        };
+        let head = Head { status, lines: lines.collect(), tokens: &agent.tokens };
         // The verdict is compared, and no body waits for the release.
         let _ = policy::usage::release(&mut decision, head);
     }
@@ -366,12 +345,7 @@ fn compare_usage(differences: &mut Vec<Difference>, one: &Told<'_>, decision: &D
         Some(record.text())
     });
     let recorded = of(one.usage.unwrap_or("null").into());
-    compare(
-        differences,
-        "usage",
-        recorded,
-        replayed.as_deref().unwrap_or("null"),
-    );
+    compare(differences, "usage", recorded, replayed.as_deref().unwrap_or("null"));
 }
 
 fn compare_reading(differences: &mut Vec<Difference>, one: &Told<'_>, decision: &Decision) {
@@ -390,10 +364,7 @@ fn compare_exemption(differences: &mut Vec<Difference>, one: &Told<'_>, decision
 }
 
 fn of(text: Text<'_>) -> Octets<'_> {
-    Octets {
-        kept: text.kept.as_bytes(),
-        cut: text.cut,
-    }
+    Octets { kept: text.kept.as_bytes(), cut: text.cut }
 }
 
 /// Compares a recorded value, of which the end may be cut off, with the replayed one.
@@ -424,34 +395,10 @@ mod tests {
             ("the same", "Disallow: /x", 0, "Disallow: /x", true),
             ("another", "Disallow: /x", 0, "Disallow: /y", false),
             ("cut", "Disallow: /a", 3, "Disallow: /abcd", true),
-            (
-                "cut, of another length",
-                "Disallow: /a",
-                3,
-                "Disallow: /abc",
-                false,
-            ),
-            (
-                "cut, of another beginning",
-                "Disallow: /a",
-                3,
-                "Disallow: /bbcd",
-                false,
-            ),
-            (
-                "what only looks cut",
-                "/a…[+3 bytes]",
-                0,
-                "/a…[+3 bytes]",
-                true,
-            ),
-            (
-                "what only looks cut, of another text",
-                "/a…[+3 bytes]",
-                0,
-                "/abcd",
-                false,
-            ),
+            ("cut, of another length", "Disallow: /a", 3, "Disallow: /abc", false),
+            ("cut, of another beginning", "Disallow: /a", 3, "Disallow: /bbcd", false),
+            ("what only looks cut", "/a…[+3 bytes]", 0, "/a…[+3 bytes]", true),
+            ("what only looks cut, of another text", "/a…[+3 bytes]", 0, "/abcd", false),
         ];
         for (name, kept, cut, replayed, agree) in cases {
             let mut differences = Vec::new();

@@ -77,9 +77,7 @@ impl Report {
         trusted: &[Trusted],
         now: Moment,
     ) -> Result<Self, StoreError> {
-        let Gathering {
-            question, figures, ..
-        } = gathering;
+        let Gathering { question, figures, .. } = gathering;
         let purpose = |client: &String| {
             let mut clients = config.clients.iter();
             let known = clients.find(|known| &*known.name == client)?;
@@ -95,9 +93,7 @@ impl Report {
         let facts = facts_of(gathering, logs, trusted).await?;
         // With one log, all is of that one.
         let is_several = facts.len() > 1;
-        let names = facts
-            .iter()
-            .map(|one| one.log.clone().filter(|_| is_several));
+        let names = facts.iter().map(|one| one.log.clone().filter(|_| is_several));
         let names: Vec<Option<String>> = names.collect();
         let readable = Readable::of(gathering, logs);
         let (fetches, lacks_fetches) = fetches(question, &readable).await?;

@@ -87,9 +87,7 @@ fn rotation_mark<'n>(path: &Path, name: &'n str) -> Option<&'n str> {
         Some(extension) => name.strip_suffix(extension.to_str()?)?.strip_suffix('.')?,
         None => name,
     };
-    let mark = name
-        .strip_prefix(path.file_stem()?.to_str()?)?
-        .strip_prefix('-')?;
+    let mark = name.strip_prefix(path.file_stem()?.to_str()?)?.strip_prefix('-')?;
     let stamp = mark
         .rsplit_once('_')
         .filter(|(_, count)| count.len() == 3 && count.bytes().all(|o| o.is_ascii_digit()))
@@ -109,15 +107,9 @@ mod tests {
         for (file, wanted) in [
             (
                 "decisions.jsonl",
-                [
-                    "decisions-2026-11-20T120000Z.jsonl",
-                    "decisions-2026-11-20T120000Z_001.jsonl",
-                ],
+                ["decisions-2026-11-20T120000Z.jsonl", "decisions-2026-11-20T120000Z_001.jsonl"],
             ),
-            (
-                "bare",
-                ["bare-2026-11-20T120000Z", "bare-2026-11-20T120000Z_001"],
-            ),
+            ("bare", ["bare-2026-11-20T120000Z", "bare-2026-11-20T120000Z_001"]),
         ] {
             let path = folder.path().join(file);
             for wanted in wanted {
@@ -131,10 +123,7 @@ mod tests {
     #[test]
     fn only_the_oldest_rotated_files_of_this_log_are_deleted() {
         let folder = tempfile::tempdir().unwrap();
-        let gone = [
-            "decisions-2026-11-19T120000Z.jsonl",
-            "decisions-2026-11-20T120000Z.jsonl",
-        ];
+        let gone = ["decisions-2026-11-19T120000Z.jsonl", "decisions-2026-11-20T120000Z.jsonl"];
         let kept = [
             "decisions.jsonl",
             "decisions-2026-11-20T120000Z_001.jsonl",
@@ -166,26 +155,14 @@ mod tests {
 
     #[test]
     fn rotation_is_due_by_size_or_day() {
-        let both = Rotation {
-            bytes: 100,
-            daily: true,
-            keep: 1,
-        };
-        let by_size = Rotation {
-            daily: false,
-            ..both
-        };
+        let both = Rotation { bytes: 100, daily: true, keep: 1 };
+        let by_size = Rotation { daily: false, ..both };
         let today = timestamp::day(NOON);
         let cases = [
             ("room left, same day", both, (50, 50, today), false),
             ("no room left", both, (50, 51, today), true),
             ("a new day", both, (1, 1, today - 1), true),
-            (
-                "a new day, but days do not count",
-                by_size,
-                (1, 1, today - 1),
-                false,
-            ),
+            ("a new day, but days do not count", by_size, (1, 1, today - 1), false),
             ("a clock that was set back", both, (1, 1, today + 1), false),
             ("an empty file stays", both, (0, 1_000, today - 1), false),
         ];

@@ -46,10 +46,7 @@ impl Stream {
     /// Opens standard output by a second descriptor: the standard library's buffer would hide how much was written.
     pub(super) fn stdout() -> io::Result<Self> {
         let descriptor = io::stdout().as_fd().try_clone_to_owned()?;
-        Ok(Self::new(
-            File::from(descriptor),
-            "standard output".to_owned(),
-        ))
+        Ok(Self::new(File::from(descriptor), "standard output".to_owned()))
     }
 }
 
@@ -108,10 +105,8 @@ mod tests {
     #[test]
     fn a_pipe_receives_lines_until_its_reader_is_gone() {
         let (mut reader, writer) = io::pipe().unwrap();
-        let mut stream = Stream::new(
-            File::from(std::os::fd::OwnedFd::from(writer)),
-            "pipe".to_owned(),
-        );
+        let mut stream =
+            Stream::new(File::from(std::os::fd::OwnedFd::from(writer)), "pipe".to_owned());
         stream.write(b"{}\n", Moment::default()).unwrap();
         let mut got = [0; 3];
         io::Read::read_exact(&mut reader, &mut got).unwrap();

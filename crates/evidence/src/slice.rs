@@ -47,11 +47,7 @@ impl Bundle {
             Err(error) => return Err(error),
         };
         // Retention may have dropped them just now.
-        Ok(if is_dropped().await? {
-            Self::Dropped
-        } else {
-            Self::Lost(error)
-        })
+        Ok(if is_dropped().await? { Self::Dropped } else { Self::Lost(error) })
     }
 }
 
@@ -86,10 +82,7 @@ impl Roots {
         let tail = kept.iter().map(|one| one.first + one.count).max();
         let mut roots = Self {
             size,
-            known: kept
-                .into_iter()
-                .map(|one| ((one.first, one.count), one.root))
-                .collect(),
+            known: kept.into_iter().map(|one| ((one.first, one.count), one.root)).collect(),
             last: Vec::new(),
         };
         // The last bundle may be full by now: its root is not that of its beginning, with which this tree ends.
@@ -136,9 +129,7 @@ impl Roots {
         let all = (0..segments).step_by(SEGMENT as usize);
         Some(Ground {
             first,
-            segments: all
-                .map(|first| self.segment(first))
-                .collect::<Option<_>>()?,
+            segments: all.map(|first| self.segment(first)).collect::<Option<_>>()?,
             bundles: self.bundles(segments, first)?,
         })
     }

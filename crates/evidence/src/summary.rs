@@ -337,9 +337,7 @@ impl fmt::Display for Summary {
         let denied = WORDS.iter().map(|(word, _)| *word).zip(&rest.kinds);
         let others = [("deferred", &rest.deferred), ("failed", &rest.failed)];
         let tallies: Vec<_> = denied.chain(others).collect();
-        let requests = tallies
-            .iter()
-            .fold(forwarded, |sum, (_, codes)| sum + codes.sum());
+        let requests = tallies.iter().fold(forwarded, |sum, (_, codes)| sum + codes.sum());
         write!(f, "{:<12} {requests:>7}", "requests")?;
         write!(f, "\n{:<12} {forwarded:>7}", "forwarded")?;
         for (name, codes) in tallies {

@@ -199,13 +199,7 @@ impl WhatIf {
             let line = group.rule.as_ref().map(|rule| rule.line);
             let was = group.was.as_ref().map(|was| (&was.rule, &was.reason));
             let most_first = std::cmp::Reverse(group.count);
-            (
-                group.to == Verdict::Allow,
-                most_first,
-                line,
-                group.reason.as_str(),
-                was,
-            )
+            (group.to == Verdict::Allow, most_first, line, group.reason.as_str(), was)
         });
         groups
     }

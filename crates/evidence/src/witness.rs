@@ -116,12 +116,7 @@ impl Witnesses {
             info!(witnesses = ?names, "witnesses cosign the checkpoints of the decision log");
         }
         let left = watch::Sender::new(all.len());
-        Ok(Self {
-            all,
-            left,
-            quorum,
-            clock,
-        })
+        Ok(Self { all, left, quorum, clock })
     }
 
     /// Asks each configured witness of the log in `store` once, in their order, without a change to the store. Returns the
@@ -155,10 +150,7 @@ impl Witnesses {
     /// Waits until each witness has been asked once, for a few seconds at most.
     pub async fn asked(&self) {
         let mut left = self.left.subscribe();
-        if timeout(FIRST, left.wait_for(|left| *left == 0))
-            .await
-            .is_err()
-        {
+        if timeout(FIRST, left.wait_for(|left| *left == 0)).await.is_err() {
             warn!("not every witness answers; the log is signed without their answers");
         }
     }
@@ -174,10 +166,7 @@ impl Witnesses {
                 }
             });
         }
-        if timeout(LAST_OFFER_TIMEOUT, offers.join_all())
-            .await
-            .is_err()
-        {
+        if timeout(LAST_OFFER_TIMEOUT, offers.join_all()).await.is_err() {
             warn!(
                 "the last checkpoint is not cosigned by every witness yet: the next process offers it again"
             );

@@ -15,9 +15,7 @@ pub fn time(millis: u64) -> String {
 /// Returns the answer in a few words: its status, and the error unless it is that of every refusal.
 #[must_use]
 pub fn answer(one: &Decision<'_>) -> String {
-    let error = one
-        .error
-        .filter(|error| error.kept != "http_request_denied");
+    let error = one.error.filter(|error| error.kept != "http_request_denied");
     match (one.status, error) {
         (Some(status), Some(error)) => format!("{status} {error}"),
         (Some(status), None) => status.to_string(),
@@ -53,11 +51,7 @@ pub fn answered(one: &Decision<'_>) -> Option<String> {
 #[must_use]
 pub fn signature(one: &Decision<'_>) -> Option<String> {
     Some(match one.signed? {
-        Signed::With {
-            identity,
-            key,
-            created,
-        } => {
+        Signed::With { identity, key, created } => {
             let created = time(created.saturating_mul(1_000));
             format!("as {identity}, with the key {key}, at {created}")
         }

@@ -72,14 +72,7 @@ pub(super) fn run(
     let mut lines = DerivedLines::default();
     let mut delays = Delays::default();
     while let Some(mut batch) = queue.take(spare, delays.leave(pace.gather), clock) {
-        if !write_out(
-            queue,
-            &mut batch,
-            &mut lines,
-            &mut outputs,
-            clock,
-            pace.retry,
-        ) {
+        if !write_out(queue, &mut batch, &mut lines, &mut outputs, clock, pace.retry) {
             return;
         }
         delays.note(batch.delay(delays.leave(pace.gather), clock));
@@ -91,10 +84,7 @@ pub(super) fn run(
                 info!(refused, "decisions are recorded again, and none was lost");
             }
             Some(Unrecorded { lost, refused }) => {
-                warn!(
-                    lost,
-                    refused, "decisions are recorded again; some were lost"
-                );
+                warn!(lost, refused, "decisions are recorded again; some were lost");
             }
         }
         spare = batch.content.entries;

@@ -78,10 +78,7 @@ impl Listing {
 
     /// Makes it a listing of the directory of the login: its entries are the first segments of paths.
     pub fn of_login(self, is_of_login: bool) -> Listing {
-        Listing {
-            is_of_login,
-            ..self
-        }
+        Listing { is_of_login, ..self }
     }
 
     /// Reads more octets, and gives each entry with a whole line to `take`.
@@ -183,14 +180,7 @@ fn day_and_time(value: &str) -> Option<String> {
         return None;
     }
     let part = |from, to| digits.get(from..to).unwrap_or_default();
-    Some(format!(
-        "{}-{}-{} {}:{}",
-        part(0, 4),
-        part(4, 6),
-        part(6, 8),
-        part(8, 10),
-        part(10, 12)
-    ))
+    Some(format!("{}-{}-{} {}:{}", part(0, 4), part(4, 6), part(6, 8), part(8, 10), part(10, 12)))
 }
 
 /// Reads a line of a Unix server: `-rw-r--r-- 1 owner group 12 Nov 20 12:00 name`. Some leave the group out.
@@ -231,9 +221,7 @@ fn unix(line: &[u8]) -> Option<Entry> {
                 modified,
             });
         }
-        size = std::str::from_utf8(this)
-            .ok()
-            .and_then(|text| text.parse().ok());
+        size = std::str::from_utf8(this).ok().and_then(|text| text.parse().ok());
         rest = after;
     }
     None
@@ -245,9 +233,7 @@ fn dos(line: &[u8]) -> Option<Entry> {
     let (time, rest) = word(rest)?;
     let (size, rest) = word(rest)?;
     let is_date = matches!(date.len(), 8 | 10)
-        && date
-            .iter()
-            .all(|octet| octet.is_ascii_digit() || *octet == b'-');
+        && date.iter().all(|octet| octet.is_ascii_digit() || *octet == b'-');
     if !is_date || !time.contains(&b':') {
         return None;
     }
@@ -255,9 +241,7 @@ fn dos(line: &[u8]) -> Option<Entry> {
         b"<DIR>" => Kind::Directory,
         _ => Kind::File,
     };
-    let octets = std::str::from_utf8(size)
-        .ok()
-        .and_then(|text| text.parse().ok());
+    let octets = std::str::from_utf8(size).ok().and_then(|text| text.parse().ok());
     if kind == Kind::File && octets.is_none() {
         return None;
     }
@@ -284,9 +268,7 @@ fn is_month(word: &[u8]) -> bool {
 }
 
 fn is_day(word: &[u8]) -> bool {
-    let day = std::str::from_utf8(word)
-        .ok()
-        .and_then(|day| day.parse().ok());
+    let day = std::str::from_utf8(word).ok().and_then(|day| day.parse().ok());
     day.is_some_and(|day: u8| (1..=31).contains(&day))
 }
 
@@ -295,10 +277,8 @@ fn is_time_or_year(word: &[u8]) -> bool {
     let is_number = |part: &[u8], most: usize| {
         (1..=most).contains(&part.len()) && part.iter().all(u8::is_ascii_digit)
     };
-    let is_time = word.contains(&b':')
-        && word
-            .split(|octet| *octet == b':')
-            .all(|part| is_number(part, 2));
+    let is_time =
+        word.contains(&b':') && word.split(|octet| *octet == b':').all(|part| is_number(part, 2));
     is_time || (word.len() == 4 && is_number(word, 4))
 }
 
@@ -313,11 +293,7 @@ mod tests {
         let mut entries = Vec::new();
         let mut take = |entry: Entry| {
             let name = String::from_utf8_lossy(&entry.name).into_owned();
-            let slash = if entry.kind == Kind::Directory {
-                "/"
-            } else {
-                ""
-            };
+            let slash = if entry.kind == Kind::Directory { "/" } else { "" };
             let size = entry.size.map_or(String::new(), |size| size.to_string());
             entries.push(format!("{name}{slash}|{size}|{}", entry.modified));
         };
@@ -370,10 +346,8 @@ mod tests {
         ];
         for (format, line, expected) in cases {
             let found = entries(format, line.as_bytes());
-            let expected: Vec<&str> = [expected]
-                .into_iter()
-                .filter(|text| !text.is_empty())
-                .collect();
+            let expected: Vec<&str> =
+                [expected].into_iter().filter(|text| !text.is_empty()).collect();
             assert_eq!(found, expected, "{line}");
             assert_eq!(
                 entries(format, format!("{line}\r\n").as_bytes()),

@@ -24,20 +24,11 @@ const TYPES: &[(&str, &str)] = &[
     ("ps", "application/postscript"),
     ("rtf", "application/rtf"),
     ("doc", "application/msword"),
-    (
-        "docx",
-        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    ),
+    ("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
     ("xls", "application/vnd.ms-excel"),
-    (
-        "xlsx",
-        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    ),
+    ("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
     ("ppt", "application/vnd.ms-powerpoint"),
-    (
-        "pptx",
-        "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-    ),
+    ("pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
     ("odt", "application/vnd.oasis.opendocument.text"),
     ("epub", "application/epub+zip"),
     ("zip", "application/zip"),

@@ -14,10 +14,7 @@ pub struct Page {
 impl Page {
     /// Begins the page of the directory at `url`.
     pub fn new(url: String, listing: Listing) -> Page {
-        Page {
-            listing,
-            url: Some(url),
-        }
+        Page { listing, url: Some(url) }
     }
 
     /// Reads octets of the listing, and returns what they add to the page.
@@ -26,8 +23,7 @@ impl Page {
     /// When the listing exceeds its bounds.
     pub fn push(&mut self, octets: &[u8]) -> Result<Vec<u8>, Endless> {
         let mut page = self.begin();
-        self.listing
-            .push(octets, |entry| write(&entry, &mut page))?;
+        self.listing.push(octets, |entry| write(&entry, &mut page))?;
         Ok(page)
     }
 
@@ -72,11 +68,7 @@ fn write(entry: &Entry, page: &mut Vec<u8>) {
 /// Writes the link to an entry. A colon in it would read as the end of a scheme (RFC 3986 4.2).
 fn link(entry: &Entry) -> String {
     let link = encoded(&entry.name, entry.kind == Kind::Directory);
-    if link.contains(':') {
-        format!("./{link}")
-    } else {
-        link
-    }
+    if link.contains(':') { format!("./{link}") } else { link }
 }
 
 /// Escapes text for HTML.

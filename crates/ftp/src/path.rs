@@ -186,11 +186,7 @@ fn resource(path: &str) -> Result<Resource, PathError> {
         }
     }
     let name = Name::new(name)?;
-    Ok(if is_directory {
-        Resource::Directory(Some(name))
-    } else {
-        Resource::File(name)
-    })
+    Ok(if is_directory { Resource::Directory(Some(name)) } else { Resource::File(name) })
 }
 
 /// Decodes escapes once. `None` if a `%` begins none: it would stand for itself, which `%25` does, too.

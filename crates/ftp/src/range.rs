@@ -43,11 +43,7 @@ impl Range {
                 (from, to.min(last.unwrap_or(0)))
             }
         };
-        Some(if from < size {
-            Range::Part { from, to }
-        } else {
-            Range::Unsatisfiable
-        })
+        Some(if from < size { Range::Part { from, to } } else { Range::Unsatisfiable })
     }
 }
 

@@ -119,11 +119,7 @@ impl Line<'_> {
             [b'-', text @ ..] => (true, text),
             _ => return None,
         };
-        Some(Line {
-            code: u16::try_from(code).ok()?,
-            is_open,
-            text,
-        })
+        Some(Line { code: u16::try_from(code).ok()?, is_open, text })
     }
 }
 
@@ -229,10 +225,7 @@ mod tests {
         replies.push(octets);
         let mut all = Vec::new();
         while let Some(reply) = replies.take()? {
-            all.push((
-                reply.code,
-                String::from_utf8_lossy(&reply.text).into_owned(),
-            ));
+            all.push((reply.code, String::from_utf8_lossy(&reply.text).into_owned()));
         }
         Ok(all)
     }
@@ -278,11 +271,7 @@ mod tests {
         assert_eq!(all(endless_reply.as_bytes()), Err(ReplyError::TooLong));
         let text = "y".repeat(1000);
         let long = format!("220-a\r\n{}220 b\r\n", format!("{text}\r\n").repeat(50));
-        assert_eq!(
-            all(long.as_bytes()).map(|all| all.len()),
-            Ok(1),
-            "a long one is not endless"
-        );
+        assert_eq!(all(long.as_bytes()).map(|all| all.len()), Ok(1), "a long one is not endless");
     }
 
     #[test]
@@ -308,10 +297,7 @@ mod tests {
 
     #[test]
     fn ports_of_passive_mode_are_read() {
-        let reply = |text: &str| Reply {
-            code: 229,
-            text: text.into(),
-        };
+        let reply = |text: &str| Reply { code: 229, text: text.into() };
         #[rustfmt::skip] // one row, one case
         let cases = [
             ("Entering Extended Passive Mode (|||6446|)", Some(6446)),
@@ -350,17 +336,10 @@ mod tests {
 
     #[test]
     fn sizes_and_times_are_read() {
-        let reply = |text: &str| Reply {
-            code: 213,
-            text: text.into(),
-        };
-        for (text, expected) in [
-            ("12", Some(12)),
-            (" 0 ", Some(0)),
-            ("-1", None),
-            ("12 octets", None),
-            ("", None),
-        ] {
+        let reply = |text: &str| Reply { code: 213, text: text.into() };
+        for (text, expected) in
+            [("12", Some(12)), (" 0 ", Some(0)), ("-1", None), ("12 octets", None), ("", None)]
+        {
             assert_eq!(reply(text).size(), expected, "{text}");
         }
         for (text, expected) in [

@@ -312,9 +312,7 @@ impl RobotsCache {
     /// Fetches a document anew before the next request that would use a stored state from before this moment.
     pub fn doubt_before(&self, moment: Moment) {
         let shared = &self.shared;
-        shared
-            .doubted_before
-            .store(moment.as_millis(), Ordering::Relaxed);
+        shared.doubted_before.store(moment.as_millis(), Ordering::Relaxed);
     }
 
     /// Returns the origins that requests were judged for since `moment` by a robots.txt that was fetched before it, with the

@@ -188,13 +188,7 @@ impl Evaluator {
     }
 
     fn judge(&self, target: Target, view: View, tdmrep: Option<&usage::File>) -> Judgement {
-        let View {
-            state,
-            fetched_as,
-            stance,
-            now,
-            ..
-        } = view;
+        let View { state, fetched_as, stance, now, .. } = view;
         let (asked, settings) = (target.clone(), self.settings.clone());
         let ruling = policy::decide(asked, &self.agent, &state, &stance, settings, now);
         let mut decision = ruling.with_fetched_as(fetched_as).into_decision();
@@ -212,8 +206,7 @@ impl Evaluator {
             let statements = snapshot.as_ref().and_then(|file| file.statements(tokens));
             let is_guarded = self.settings.path_guard;
             let file = tdmrep.or(self.asked.tdmrep.as_deref());
-            self.asked
-                .judge(statements.as_deref(), file, tokens, path, is_guarded)
+            self.asked.judge(statements.as_deref(), file, tokens, path, is_guarded)
         });
         let lifted = self.overrides.about_usage(&target.origin, path, now);
         if let Some(reason) = usage.as_ref().and_then(|usage| usage.refusal) {
@@ -245,10 +238,7 @@ pub fn view(file: &File, config: &RobotsConfig, now: Moment) -> View {
     let until = now + config.timing.fresh;
     let state = State::Successful {
         snapshot: Arc::clone(file),
-        fresh: Fresh {
-            refresh_from: until,
-            until,
-        },
+        fresh: Fresh { refresh_from: until, until },
         outage: None,
     };
     View {
@@ -270,10 +260,7 @@ pub fn file(text: &[u8], name: &str, config: &RobotsConfig, now: Moment) -> File
 
 /// Returns the settings for parsing robots.txt.
 pub fn options(config: &RobotsConfig) -> ParseOptions {
-    ParseOptions {
-        lenient: config.lenient,
-        limit: config.size_limit,
-    }
+    ParseOptions { lenient: config.lenient, limit: config.size_limit }
 }
 
 /// Returns the crawler to judge: from product tokens or whole User-Agents, otherwise the configured one.
@@ -297,11 +284,7 @@ pub fn named(named: &[String]) -> Result<Arc<Agent>, AgentError> {
         named.iter().map(|name| ProductToken::new(name)).collect();
     if let Ok(tokens) = tokens {
         let source = agent::Source::Config;
-        return Ok(Arc::new(Agent {
-            tokens,
-            source,
-            mismatch: false,
-        }));
+        return Ok(Arc::new(Agent { tokens, source, mismatch: false }));
     }
     let mut headers = http::HeaderMap::new();
     for name in named {
@@ -354,10 +337,7 @@ mod tests {
             chain.join(" ")
         };
         assert_eq!(chain(&[]), "");
-        assert_eq!(
-            chain(&["Googlebot-Image", "Googlebot"]),
-            "Googlebot-Image Googlebot"
-        );
+        assert_eq!(chain(&["Googlebot-Image", "Googlebot"]), "Googlebot-Image Googlebot");
         assert_eq!(chain(&["Mozilla/5.0 (compatible; bingbot/2.0)"]), "bingbot");
         assert_eq!(chain(&["*"]), "");
         assert!(agent(&["a\nb".to_owned()], &config).is_err());
@@ -380,10 +360,7 @@ mod tests {
                 group: "*".into(),
                 group_line: 1,
             };
-            meaning(&Decision {
-                rule: Some(rule),
-                ..Decision::bare(reason, Moment::default())
-            })
+            meaning(&Decision { rule: Some(rule), ..Decision::bare(reason, Moment::default()) })
         };
         assert_eq!(by_rule(Reason::RobotsAllow), "a rule allows it");
         assert_eq!(

@@ -37,10 +37,7 @@ impl Gate {
         }
         // Without a fleet, no request enters twice.
         let began = self.fleet.as_ref().map(|_| self.clock.uptime());
-        let entered = self
-            .clients
-            .enter(requester.client, now, Duration::ZERO)
-            .await;
+        let entered = self.clients.enter(requester.client, now, Duration::ZERO).await;
         match entered {
             Ok(entered) if entered.is_immediate() => {
                 entered.commit();
@@ -78,10 +75,7 @@ impl Gate {
             drop(entered);
             let held = began.map(|began| self.clock.uptime().since(began));
             let held = held.unwrap_or_default();
-            entered = self
-                .clients
-                .enter(requester.client, self.clock.now(), held)
-                .await?;
+            entered = self.clients.enter(requester.client, self.clock.now(), held).await?;
         }
     }
 
@@ -112,10 +106,7 @@ impl Gate {
             true => self.egress.address_of(&origin).await,
             false => None,
         };
-        let ask = Ask {
-            origin: &origin,
-            crawl_delay: crawl_delay.as_ref(),
-        };
+        let ask = Ask { origin: &origin, crawl_delay: crawl_delay.as_ref() };
         let client = requester.client.key(requester.address);
         let turn = tokio::select! {
             biased;
@@ -162,13 +153,7 @@ impl Gate {
         requester: &Requester<'_>,
         now: Moment,
     ) -> Cleared {
-        let Cleared {
-            ruling,
-            hold,
-            turn,
-            pace,
-            charged,
-        } = held;
+        let Cleared { ruling, hold, turn, pace, charged } = held;
         let ruling = match ruling {
             Ruling::Allow(permit, _) => {
                 self.judge(kind, permit.into_target(), requester, now).await
@@ -183,13 +168,7 @@ impl Gate {
             }
             turn => turn,
         };
-        Cleared {
-            ruling,
-            hold,
-            turn,
-            pace,
-            charged,
-        }
+        Cleared { ruling, hold, turn, pace, charged }
     }
 
     /// Tells whether a request waits for its origin's turn. A request that enforcement would have denied takes no turn.
@@ -219,8 +198,5 @@ impl Gate {
 
 /// Returns the decision on a request beyond its client's quota.
 pub(super) fn quota_exceeded(retry_at: Moment, now: Moment) -> Decision {
-    Decision {
-        retry_at: Some(retry_at),
-        ..Decision::bare(Reason::QuotaSpent, now)
-    }
+    Decision { retry_at: Some(retry_at), ..Decision::bare(Reason::QuotaSpent, now) }
 }

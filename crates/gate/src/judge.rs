@@ -120,15 +120,7 @@ impl Gate {
         view: View,
         tdmrep: Option<Arc<Reservations>>,
     ) -> Ruling {
-        let View {
-            state,
-            fetched_as,
-            stance,
-            now,
-            is_exhausted,
-            by,
-            updates,
-        } = view;
+        let View { state, fetched_as, stance, now, is_exhausted, by, updates } = view;
         // Use the settings that produced this stance; a reload may have replaced them.
         let signals = self.signals(kind, &target, requester, &by.config.signals, now);
         let settings = policy::DecisionInputs {
@@ -198,10 +190,7 @@ impl Gate {
     ) -> Result<View, Prohibited> {
         self.egress.resolve_and_check(origin).await?;
         let profile = requester.client.profile;
-        Ok(self
-            .robots_cache
-            .revalidate(origin, seen, requester.crawler(), profile)
-            .await)
+        Ok(self.robots_cache.revalidate(origin, seen, requester.crawler(), profile).await)
     }
 
     /// Decides without robots.txt: requests for the file itself, identity requirements, overrides. Otherwise returns
@@ -216,10 +205,7 @@ impl Gate {
         let operator = self.operator.load();
         let mode = operator.mode(&target.origin, requester);
         let overrides = &*operator.overrides;
-        let context = DecisionContext {
-            mode,
-            generation: requester.generation,
-        };
+        let context = DecisionContext { mode, generation: requester.generation };
         let identify = |target| {
             let (agent, required) = (requester.agent, operator.required);
             policy::identity::decide_by_identity(target, agent, required, context, now)
@@ -238,8 +224,5 @@ impl Gate {
 
 /// Returns the decision on a request while this machine has no room to fetch a robots.txt.
 fn overloaded(now: Moment) -> Decision {
-    Decision {
-        retry_at: Some(now + SHORTLY),
-        ..Decision::bare(Reason::Overloaded, now)
-    }
+    Decision { retry_at: Some(now + SHORTLY), ..Decision::bare(Reason::Overloaded, now) }
 }

@@ -117,13 +117,7 @@ pub struct Cleared {
 impl Cleared {
     /// Builds a result without a turn.
     fn at_once(ruling: Ruling, hold: Duration, charged: Option<Arc<ClientAccount>>) -> Cleared {
-        Cleared {
-            ruling,
-            hold,
-            turn: None,
-            pace: None,
-            charged,
-        }
+        Cleared { ruling, hold, turn: None, pace: None, charged }
     }
 }
 
@@ -221,8 +215,7 @@ impl Gate {
     /// Puts the operator's assertions in force, for requests and for redirects of a robots.txt.
     fn put_in_force(&self, asserted: &Asserted) {
         let operator = asserted.operator();
-        self.robots_cache
-            .set_overrides(Arc::clone(&operator.overrides));
+        self.robots_cache.set_overrides(Arc::clone(&operator.overrides));
         self.operator.store(Arc::new(operator));
         self.invalidate_permits();
     }
@@ -315,27 +308,19 @@ impl Gate {
         prior: PriorClaim,
         mut outcome: HeldOutcome<'_>,
     ) -> Cleared {
-        let PriorClaim {
-            turn,
-            is_used,
-            mut charged,
-        } = prior;
+        let PriorClaim { turn, is_used, mut charged } = prior;
         if let Err(refusal) = self.ready(asked).await {
             let ruling = Ruling::refuse(refusal);
             return Cleared::at_once(ruling, Duration::ZERO, charged);
         }
         let account = &requester.client.account;
-        let is_charged = charged
-            .as_ref()
-            .is_some_and(|prior| Arc::ptr_eq(prior, account));
+        let is_charged = charged.as_ref().is_some_and(|prior| Arc::ptr_eq(prior, account));
         let is_bounded = requester.client.is_bounded() && !is_charged;
         let quota = match is_bounded {
             true => account.has_left(requester.client, asked).err(),
             false => None,
         };
-        let mut ruling = self
-            .judge_within(kind, target, requester, asked, quota)
-            .await;
+        let mut ruling = self.judge_within(kind, target, requester, asked, quota).await;
         if is_bounded {
             // Boxed: most clients have no bounds.
             ruling = Box::pin(self.charge(kind, ruling, requester, &mut outcome)).await;
@@ -354,10 +339,7 @@ impl Gate {
             }
         };
         let crawl_delay = self.crawl_delay(&decision, requester);
-        let ask = Ask {
-            origin: &permit.target().origin,
-            crawl_delay: crawl_delay.as_ref(),
-        };
+        let ask = Ask { origin: &permit.target().origin, crawl_delay: crawl_delay.as_ref() };
         if let Some(turn) = turn.or_else(|| self.pace.try_turn(ask, decision.at)) {
             let kept = crawl_delay.and_then(|crawl_delay| self.pace.kept_of(&crawl_delay));
             return Cleared {
@@ -464,18 +446,12 @@ const UNSETTLED: Duration = Duration::from_secs(1);
 
 /// Returns the decision on a request that a change overtook at each of [`MAX_JUDGEMENTS`].
 pub fn always_overtaken(now: Moment) -> Decision {
-    Decision {
-        retry_at: Some(now + UNSETTLED),
-        ..Decision::bare(Reason::RobotsPending, now)
-    }
+    Decision { retry_at: Some(now + UNSETTLED), ..Decision::bare(Reason::RobotsPending, now) }
 }
 
 /// Returns the decision on a request that cannot go because the fleet's engine does not answer.
 fn cut_off(now: Moment) -> Decision {
-    Decision {
-        retry_at: Some(now + CUT_OFF),
-        ..Decision::bare(Reason::FleetCut, now)
-    }
+    Decision { retry_at: Some(now + CUT_OFF), ..Decision::bare(Reason::FleetCut, now) }
 }
 
 /// Tells whether what is open under this ruling must end. A tdmrep.json that has not come counts as a denial: the file

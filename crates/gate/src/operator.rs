@@ -22,8 +22,7 @@ pub(super) struct Operator {
 impl Operator {
     /// Returns the mode in which a requester's access to `origin` is judged.
     pub(super) fn mode(&self, origin: &Origin, requester: &Requester<'_>) -> Mode {
-        self.reporting
-            .mode(origin, requester.client.mode, requester.address)
+        self.reporting.mode(origin, requester.client.mode, requester.address)
     }
 }
 

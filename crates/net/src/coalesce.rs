@@ -89,19 +89,13 @@ mod tests {
             ("one more", &[&short, b"12"], usize::MAX, true),
         ];
         for (name, parts, at_once, is_vectored) in cases {
-            let mut stream = Peer {
-                at_once,
-                calls: Vec::new(),
-            };
+            let mut stream = Peer { at_once, calls: Vec::new() };
             let slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
             let mut cx = Context::from_waker(std::task::Waker::noop());
             let written = poll_write(Pin::new(&mut stream), &mut cx, &slices);
             let mut all = parts.concat();
             all.truncate(at_once);
-            assert!(
-                matches!(written, Poll::Ready(Ok(octets)) if octets == all.len()),
-                "{name}"
-            );
+            assert!(matches!(written, Poll::Ready(Ok(octets)) if octets == all.len()), "{name}");
             assert_eq!(stream.calls, [(is_vectored, all)], "{name}");
         }
     }

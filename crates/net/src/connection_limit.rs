@@ -125,18 +125,12 @@ impl<O: Owner> ConnectionLimit<O> {
     }
 
     fn take(self: &Arc<Self>, slots: &mut Slots<O>) -> Slot<O> {
-        let shared = Arc::new(Shared {
-            last_end: AtomicU64::new(self.next_end()),
-            ..Shared::default()
-        });
+        let shared =
+            Arc::new(Shared { last_end: AtomicU64::new(self.next_end()), ..Shared::default() });
         let number = slots.next;
         slots.next += 1;
         slots.taken.insert(number, Arc::clone(&shared));
-        Slot {
-            limit: Arc::clone(self),
-            shared,
-            number,
-        }
+        Slot { limit: Arc::clone(self), shared, number }
     }
 
     /// Evicts the connection that has been idle for longest, and tells whether there was one.
@@ -336,11 +330,7 @@ mod tests {
         let left = || slots.each_ref().map(|slot| slot.owner().left);
         assert!(!evict(Candidates::Silent, "b"), "none is silent");
         assert!(evict(Candidates::Resting, "b"));
-        assert_eq!(
-            left(),
-            [0, 0, 1, 0],
-            "the first is another's, the second is busy"
-        );
+        assert_eq!(left(), [0, 0, 1, 0], "the first is another's, the second is busy");
         slots[1].mark_silent();
         assert!(evict(Candidates::Silent, "b"));
         assert_eq!(left(), [0, 1, 1, 0]);

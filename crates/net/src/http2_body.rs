@@ -43,13 +43,7 @@ pub enum End {
 impl<B> Sending<B> {
     /// Sends `body` on this stream when it is polled.
     pub fn new(stream: SendStream<Bytes>, body: B) -> Sending<B> {
-        Sending {
-            stream,
-            body,
-            waiting: Bytes::new(),
-            sent: 0,
-            has_begun: false,
-        }
+        Sending { stream, body, waiting: Bytes::new(), sent: 0, has_begun: false }
     }
 
     /// Returns the number of octets that the stream has taken.
@@ -83,13 +77,9 @@ impl<B: Body<Data = Bytes> + Unpin> Sending<B> {
         loop {
             while !self.waiting.is_empty() {
                 let room = ready!(poll_room(&mut self.stream, self.waiting.len(), cx))?;
-                let part = self
-                    .waiting
-                    .split_to(room.min(self.waiting.len()).min(MAX_DATA));
-                let (count, is_last) = (
-                    part.len() as u64,
-                    self.waiting.is_empty() && self.body.is_end_stream(),
-                );
+                let part = self.waiting.split_to(room.min(self.waiting.len()).min(MAX_DATA));
+                let (count, is_last) =
+                    (part.len() as u64, self.waiting.is_empty() && self.body.is_end_stream());
                 self.stream.send_data(part, is_last)?;
                 self.sent += count;
                 if is_last {
@@ -165,8 +155,6 @@ pub fn poll_frame(
 
 impl<B> std::fmt::Debug for Sending<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sending")
-            .field("sent", &self.sent)
-            .finish_non_exhaustive()
+        f.debug_struct("Sending").field("sent", &self.sent).finish_non_exhaustive()
     }
 }

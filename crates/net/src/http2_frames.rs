@@ -39,10 +39,7 @@ pub struct FrameReader {
 impl FrameReader {
     /// Returns the place before the first frame, with so many octets in front of it.
     pub fn behind(octets: usize) -> FrameReader {
-        FrameReader {
-            rest: octets,
-            ..FrameReader::default()
-        }
+        FrameReader { rest: octets, ..FrameReader::default() }
     }
 
     /// Takes the rest of the frame under way off these octets. False if more of it is to come.

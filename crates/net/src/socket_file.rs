@@ -18,10 +18,7 @@ impl SocketFile {
     /// # Errors
     /// When there is no file.
     pub fn of(path: &Path) -> io::Result<SocketFile> {
-        Ok(SocketFile {
-            path: path.to_owned(),
-            identity: identity(path)?,
-        })
+        Ok(SocketFile { path: path.to_owned(), identity: identity(path)? })
     }
 }
 

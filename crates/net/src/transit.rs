@@ -48,10 +48,7 @@ struct InTransit {
 
 impl InTransit {
     const fn new(bound: usize) -> InTransit {
-        InTransit {
-            octets: AtomicUsize::new(0),
-            bound,
-        }
+        InTransit { octets: AtomicUsize::new(0), bound }
     }
 
     fn piece(&self) -> usize {
@@ -73,10 +70,7 @@ pub struct Transit {
 
 impl Default for Transit {
     fn default() -> Transit {
-        Transit {
-            all: &ALL,
-            own: None,
-        }
+        Transit { all: &ALL, own: None }
     }
 }
 
@@ -91,11 +85,7 @@ impl Transit {
         }
         *own.waiting.lock() = Some(cx.waker().clone());
         // A piece may have been taken just before.
-        if own.has_room() {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
+        if own.has_room() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Counts the octets of a frame until they are dropped.
@@ -108,18 +98,11 @@ impl Transit {
             return octets;
         }
         let own = self.own.get_or_insert_with(|| {
-            Arc::new(Own {
-                all: self.all,
-                octets: AtomicUsize::new(0),
-                waiting: Mutex::new(None),
-            })
+            Arc::new(Own { all: self.all, octets: AtomicUsize::new(0), waiting: Mutex::new(None) })
         });
         own.all.octets.fetch_add(octets.len(), Ordering::Relaxed);
         own.octets.fetch_add(octets.len(), Ordering::Relaxed);
-        Bytes::from_owner(Piece {
-            octets,
-            own: Arc::clone(own),
-        })
+        Bytes::from_owner(Piece { octets, own: Arc::clone(own) })
     }
 }
 
@@ -228,17 +211,11 @@ mod tests {
 
     /// Returns a body among others that have this many octets in transit, of a bound of as many.
     fn body(bound: usize) -> Transit {
-        Transit {
-            all: Box::leak(Box::new(InTransit::new(bound))),
-            own: None,
-        }
+        Transit { all: Box::leak(Box::new(InTransit::new(bound))), own: None }
     }
 
     fn beside(other: &Transit) -> Transit {
-        Transit {
-            all: other.all,
-            own: None,
-        }
+        Transit { all: other.all, own: None }
     }
 
     fn is_open(body: &Transit) -> bool {

@@ -192,11 +192,7 @@ mod tests {
     /// has sent.
     async fn session(
         octets: usize,
-    ) -> (
-        server::TlsStream<Counted>,
-        client::TlsStream<DuplexStream>,
-        Arc<AtomicUsize>,
-    ) {
+    ) -> (server::TlsStream<Counted>, client::TlsStream<DuplexStream>, Arc<AtomicUsize>) {
         let CertifiedKey { cert, signing_key } =
             generate_simple_self_signed(["a.test".to_owned()]).unwrap();
         let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();

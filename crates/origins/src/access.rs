@@ -52,31 +52,18 @@ impl AccessResult {
     #[must_use]
     pub fn with_stored_copy(self) -> AccessResult {
         let cause = match self {
-            AccessResult::Unavailable {
-                why: Absence::DisallowedHop,
-                ..
-            } => Cause::DisallowedHop,
-            AccessResult::Unavailable {
-                why: Absence::NotFoundBehind(status),
-                ..
-            } => Cause::Status(status),
+            AccessResult::Unavailable { why: Absence::DisallowedHop, .. } => Cause::DisallowedHop,
+            AccessResult::Unavailable { why: Absence::NotFoundBehind(status), .. } => {
+                Cause::Status(status)
+            }
             result => return result,
         };
-        AccessResult::Unreachable {
-            cause,
-            retry_after: None,
-        }
+        AccessResult::Unreachable { cause, retry_after: None }
     }
 
     /// Tells whether only this machine caused the failure: the origin was not asked.
     pub fn is_of_this_machine(&self) -> bool {
-        matches!(
-            self,
-            AccessResult::Unreachable {
-                cause: Cause::Exhausted,
-                ..
-            }
-        )
+        matches!(self, AccessResult::Unreachable { cause: Cause::Exhausted, .. })
     }
 }
 
@@ -172,11 +159,7 @@ pub fn phrases_in<'a>(page: &[u8], phrases: &'a [String]) -> Vec<&'a str> {
             let whole = page.get(..error.valid_up_to()).unwrap_or_default();
             String::from_utf8_lossy(whole).to_lowercase()
         }
-        Err(_) => page
-            .iter()
-            .map(|octet| char::from(*octet))
-            .collect::<String>()
-            .to_lowercase(),
+        Err(_) => page.iter().map(|octet| char::from(*octet)).collect::<String>().to_lowercase(),
     };
     let words: Vec<&str> = text.split_whitespace().collect();
     let text = words.join(" ");
@@ -327,10 +310,7 @@ impl fmt::Display for Absence {
             Absence::Status(status) => write!(f, "it answered {status}"),
             Absence::Ftp(reply) => reply.fmt(f),
             Absence::NotFoundBehind(status) => {
-                write!(
-                    f,
-                    "it answered {status} as it answers pages that do not exist"
-                )
+                write!(f, "it answered {status} as it answers pages that do not exist")
             }
             Absence::TooManyRedirects => f.write_str("it redirected too often"),
             Absence::RedirectLoop => f.write_str("it redirected in a circle"),

@@ -58,10 +58,7 @@ fn name(robots: &Robots, chain: &[ProductToken], selection: Selection) -> Arc<st
 #[cfg(test)]
 mod tests {
     // The type of a table is written at the table.
-    #![allow(
-        clippy::type_complexity,
-        reason = "a case is one row, its columns a tuple"
-    )]
+    #![allow(clippy::type_complexity, reason = "a case is one row, its columns a tuple")]
     use super::*;
     use crawlgate_robots::ParseOptions;
 
@@ -104,15 +101,8 @@ mod tests {
         for (name, chain, (secs, field, line, group)) in cases {
             let found = crawl_delay(text, chain).expect(name);
             assert_eq!(found.interval, Duration::from_secs(*secs), "{name}");
-            assert_eq!(
-                (found.field, found.line, &*found.group),
-                (*field, *line, *group),
-                "{name}"
-            );
+            assert_eq!((found.field, found.line, &*found.group), (*field, *line, *group), "{name}");
         }
-        assert_eq!(
-            crawl_delay("User-agent: b\nCrawl-delay: 2\nDisallow:\n", &["a"]),
-            None
-        );
+        assert_eq!(crawl_delay("User-agent: b\nCrawl-delay: 2\nDisallow:\n", &["a"]), None);
     }
 }

@@ -63,11 +63,7 @@ impl<'a> Crawler<'a> {
     /// The crawler that the client of this name answers for.
     #[must_use]
     pub fn new(client: Option<&'a Arc<str>>, tokens: &'a [ProductToken]) -> Crawler<'a> {
-        Crawler {
-            client,
-            tokens,
-            ..Crawler::default()
-        }
+        Crawler { client, tokens, ..Crawler::default() }
     }
 
     /// Returns a crawler with this chain of product tokens and no client.
@@ -168,20 +164,13 @@ impl Identity {
             Some(client) => Some(client_name(client).ok()?),
             None => None,
         };
-        Some(Identity {
-            document,
-            client,
-            token,
-        })
+        Some(Identity { document, client, token })
     }
 
     /// Returns the identity `*` at a document.
     #[must_use]
     pub fn common(document: Document) -> Identity {
-        Identity {
-            document,
-            ..Identity::default()
-        }
+        Identity { document, ..Identity::default() }
     }
 
     /// Returns the document that the state is of.
@@ -193,10 +182,7 @@ impl Identity {
     /// Returns the same client and token with the state of another document.
     #[must_use]
     pub fn at(&self, document: Document) -> Identity {
-        Identity {
-            document,
-            ..self.clone()
-        }
+        Identity { document, ..self.clone() }
     }
 
     /// Tells whether it is `*`: the identity of all crawlers without a state of their own.
@@ -342,11 +328,7 @@ pub fn user_agent(text: &str, most: usize) -> Result<Box<str>, UserAgentExpected
         && text.trim() == text
         && text.bytes().all(is_visible)
         && HeaderValue::from_str(text).is_ok();
-    if is_field {
-        Ok(text.into())
-    } else {
-        Err(UserAgentExpected { most })
-    }
+    if is_field { Ok(text.into()) } else { Err(UserAgentExpected { most }) }
 }
 
 /// The allowed form of a client's name.
@@ -362,11 +344,7 @@ pub fn client_name(text: &str) -> Result<Arc<str>, &'static str> {
         && text
             .bytes()
             .all(|octet| matches!(octet, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.'));
-    if is_name {
-        Ok(text.into())
-    } else {
-        Err(NAME_EXPECTED)
-    }
+    if is_name { Ok(text.into()) } else { Err(NAME_EXPECTED) }
 }
 
 #[cfg(test)]

@@ -72,11 +72,7 @@ impl Tracker {
 }
 
 fn judge(failing: &[Origin]) -> Reach {
-    if failing.len() < ENOUGH {
-        Reach::Some
-    } else {
-        Reach::Nothing
-    }
+    if failing.len() < ENOUGH { Reach::Some } else { Reach::Nothing }
 }
 
 #[cfg(test)]
@@ -113,10 +109,9 @@ mod tests {
                         why: Absence::Status(404),
                         freshness: Freshness::Unsaid,
                     },
-                    Some(cause) => AccessResult::Unreachable {
-                        cause: cause.clone(),
-                        retry_after: None,
-                    },
+                    Some(cause) => {
+                        AccessResult::Unreachable { cause: cause.clone(), retry_after: None }
+                    }
                 };
                 found.push(match tracker.fetched(&origin, &result) {
                     Reach::Some => '+',
@@ -125,11 +120,7 @@ mod tests {
             }
             assert_eq!(found, *expected, "{name}");
             tracker.reached();
-            assert_eq!(
-                tracker.reach(),
-                Reach::Some,
-                "{name}, and a page was answered"
-            );
+            assert_eq!(tracker.reach(), Reach::Some, "{name}, and a page was answered");
         }
         assert!(dead.iter().all(|cause| cause.is_network()));
     }

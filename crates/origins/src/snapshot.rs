@@ -75,10 +75,7 @@ impl Snapshot {
     /// Parses the stored text of a file again. The size limit was applied when the file was fetched: `truncated` tells
     /// whether there was more.
     pub fn reread(text: &[u8], lenient: bool, truncated: bool) -> Robots {
-        let options = ParseOptions {
-            lenient,
-            limit: text.len(),
-        };
+        let options = ParseOptions { lenient, limit: text.len() };
         if truncated {
             // One octet more, as when it was fetched: the file was longer than the limit.
             Robots::parse(&[text, b"\n"].concat(), options)
@@ -179,10 +176,7 @@ impl Snapshot {
 
 impl<T> Default for Compiled<T> {
     fn default() -> Compiled<T> {
-        Compiled {
-            sets: Vec::new(),
-            chains: Vec::new(),
-        }
+        Compiled { sets: Vec::new(), chains: Vec::new() }
     }
 }
 
@@ -219,15 +213,9 @@ impl<T> Compiled<T> {
             }
             self.chains.push((Box::from(chain), Arc::clone(set)));
         }
-        let sets = self
-            .sets
-            .iter()
-            .map(|(_, set)| size_of::<T>() + size_of_set(set));
+        let sets = self.sets.iter().map(|(_, set)| size_of::<T>() + size_of_set(set));
         // The tokens share their text with the crawler's configured or cached chain.
-        let chains = self
-            .chains
-            .iter()
-            .map(|(chain, _)| 32 + size_of_val(&**chain));
+        let chains = self.chains.iter().map(|(chain, _)| 32 + size_of_val(&**chain));
         sets.chain(chains).sum()
     }
 }
@@ -266,9 +254,7 @@ mod tests {
     #[test]
     fn compiled_rules_are_weighed_and_bounded() {
         let names: Vec<String> = (0..COMPILED_KEPT + 5).map(|n| "a".repeat(n + 1)).collect();
-        let groups = names
-            .iter()
-            .map(|name| format!("User-agent: {name}\nDisallow: /a\n"));
+        let groups = names.iter().map(|name| format!("User-agent: {name}\nDisallow: /a\n"));
         let snapshot = snapshot(&groups.collect::<String>());
         let bare = snapshot.bytes();
         let mut weights = Vec::new();
@@ -293,15 +279,11 @@ mod tests {
             "User-agent: *\nContent-Usage: train-ai=n\nAllow: /\n\nUser-agent: a\nAllow: /\n";
         let snapshot = snapshot(text);
         let before = snapshot.bytes();
-        let global = snapshot
-            .statements(&chain("b"))
-            .expect("the file speaks of use");
+        let global = snapshot.statements(&chain("b")).expect("the file speaks of use");
         assert!(!global.is_empty() && snapshot.bytes() > before);
         let again = snapshot.statements(&[]).expect("the file speaks of use");
         assert!(Arc::ptr_eq(&global, &again));
-        let own = snapshot
-            .statements(&chain("a"))
-            .expect("the file speaks of use");
+        let own = snapshot.statements(&chain("a")).expect("the file speaks of use");
         assert!(own.is_empty());
     }
 

@@ -115,13 +115,7 @@ impl Stance {
     /// Tells whether the address policy is known to prohibit the origin itself.
     #[must_use]
     pub fn is_prohibited(&self) -> bool {
-        matches!(
-            self,
-            Stance::DisallowAll {
-                cause: Cause::Prohibited,
-                ..
-            }
-        )
+        matches!(self, Stance::DisallowAll { cause: Cause::Prohibited, .. })
     }
 }
 
@@ -146,10 +140,7 @@ impl State {
             None => result,
         };
         match result {
-            AccessResult::Successful {
-                snapshot,
-                freshness,
-            } => State::Successful {
+            AccessResult::Successful { snapshot, freshness } => State::Successful {
                 snapshot,
                 fresh: Fresh::starting(now, freshness, timing),
                 outage: None,
@@ -165,44 +156,24 @@ impl State {
                     Outage::extended(earlier, cause, retry_after, end, timing, jitter)
                 };
                 match self {
-                    State::NeverFetched => State::Unreachable {
-                        outage: next(None),
-                        last_good: None,
-                    },
-                    State::Successful {
-                        snapshot,
-                        fresh,
-                        outage,
-                    } if now < fresh.until => State::Successful {
-                        snapshot,
-                        fresh,
-                        outage: Some(next(outage)),
-                    },
-                    State::Successful {
-                        snapshot, outage, ..
-                    } => State::Unreachable {
-                        outage: next(outage),
-                        last_good: Some(snapshot),
-                    },
-                    State::Unavailable {
-                        why,
-                        fetched,
-                        fresh,
-                        outage,
-                    } if now < fresh.until => State::Unavailable {
-                        why,
-                        fetched,
-                        fresh,
-                        outage: Some(next(outage)),
-                    },
-                    State::Unavailable { outage, .. } => State::Unreachable {
-                        outage: next(outage),
-                        last_good: None,
-                    },
-                    State::Unreachable { outage, last_good } => State::Unreachable {
-                        outage: next(Some(outage)),
-                        last_good,
-                    },
+                    State::NeverFetched => {
+                        State::Unreachable { outage: next(None), last_good: None }
+                    }
+                    State::Successful { snapshot, fresh, outage } if now < fresh.until => {
+                        State::Successful { snapshot, fresh, outage: Some(next(outage)) }
+                    }
+                    State::Successful { snapshot, outage, .. } => {
+                        State::Unreachable { outage: next(outage), last_good: Some(snapshot) }
+                    }
+                    State::Unavailable { why, fetched, fresh, outage } if now < fresh.until => {
+                        State::Unavailable { why, fetched, fresh, outage: Some(next(outage)) }
+                    }
+                    State::Unavailable { outage, .. } => {
+                        State::Unreachable { outage: next(outage), last_good: None }
+                    }
+                    State::Unreachable { outage, last_good } => {
+                        State::Unreachable { outage: next(Some(outage)), last_good }
+                    }
                 }
             }
         }
@@ -212,10 +183,9 @@ impl State {
     #[must_use]
     pub fn with_last_good(self, copy: Arc<Snapshot>) -> State {
         match self {
-            State::Unreachable { outage, last_good } => State::Unreachable {
-                outage,
-                last_good: last_good.or(Some(copy)),
-            },
+            State::Unreachable { outage, last_good } => {
+                State::Unreachable { outage, last_good: last_good.or(Some(copy)) }
+            }
             state => state,
         }
     }
@@ -227,16 +197,12 @@ impl State {
     /// keeps its length; too long a wait is over. Each correction fails closed: a doubtful copy is treated as stale.
     pub fn corrected(&self, now: Moment, timing: &Timing) -> Option<State> {
         let fresh = match self {
-            State::Successful {
-                snapshot, fresh, ..
-            } => Some((fresh, snapshot.fetched)),
+            State::Successful { snapshot, fresh, .. } => Some((fresh, snapshot.fetched)),
             State::Unavailable { fresh, fetched, .. } => Some((fresh, *fetched)),
             State::NeverFetched | State::Unreachable { .. } => None,
         };
         let is_stale = fresh.is_some_and(|(fresh, from)| !fresh.is_possible(from, now, timing));
-        let is_off = self
-            .outage()
-            .is_some_and(|outage| !outage.is_possible(now, timing));
+        let is_off = self.outage().is_some_and(|outage| !outage.is_possible(now, timing));
         if !is_stale && !is_off {
             return None;
         }
@@ -244,10 +210,7 @@ impl State {
         match &mut state {
             State::Successful { fresh, outage, .. } | State::Unavailable { fresh, outage, .. } => {
                 if is_stale {
-                    *fresh = Fresh {
-                        refresh_from: now,
-                        until: now,
-                    };
+                    *fresh = Fresh { refresh_from: now, until: now };
                 }
                 if let Some(outage) = outage {
                     outage.correct(now, timing);
@@ -269,10 +232,7 @@ impl State {
         let mut state = self.clone();
         match &mut state {
             State::Successful { snapshot, .. }
-            | State::Unreachable {
-                last_good: Some(snapshot),
-                ..
-            } => *snapshot = anew,
+            | State::Unreachable { last_good: Some(snapshot), .. } => *snapshot = anew,
             State::NeverFetched | State::Unavailable { .. } | State::Unreachable { .. } => {}
         }
         Some(state)
@@ -327,22 +287,17 @@ impl State {
     pub fn stance(&self, now: Moment, profile: &ProfileRules) -> Stance {
         match self {
             State::NeverFetched => Stance::Unknown,
-            State::Successful {
-                snapshot, fresh, ..
-            } if now < fresh.until => Stance::Rules(Arc::clone(snapshot)),
+            State::Successful { snapshot, fresh, .. } if now < fresh.until => {
+                Stance::Rules(Arc::clone(snapshot))
+            }
             State::Unavailable { fresh, .. } if now < fresh.until => Stance::AllowAll,
             State::Successful { outage: None, .. } | State::Unavailable { outage: None, .. } => {
                 Stance::Unknown
             }
-            State::Successful {
-                snapshot,
-                outage: Some(outage),
-                ..
-            } => outage.stance(Some(snapshot), profile),
-            State::Unavailable {
-                outage: Some(outage),
-                ..
-            } => outage.stance(None, profile),
+            State::Successful { snapshot, outage: Some(outage), .. } => {
+                outage.stance(Some(snapshot), profile)
+            }
+            State::Unavailable { outage: Some(outage), .. } => outage.stance(None, profile),
             State::Unreachable { outage, last_good } => outage.stance(last_good.as_ref(), profile),
         }
     }

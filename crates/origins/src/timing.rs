@@ -98,11 +98,6 @@ impl ProfileRules {
             // No restrictions at all, so not even the last good copy counts.
             ProfileName::Archive => (Duration::ZERO, Some(Duration::ZERO), Finally::Allow),
         };
-        Self {
-            name,
-            disallow_for,
-            last_good_until,
-            finally,
-        }
+        Self { name, disallow_for, last_good_until, finally }
     }
 }

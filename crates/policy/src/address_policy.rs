@@ -118,10 +118,7 @@ impl fmt::Display for Prohibited {
                  [egress] connect_ports"
             ),
             ProhibitedBy::OtherPort(port) => {
-                write!(
-                    f,
-                    "is requested at port {port}, which is not that of its scheme"
-                )
+                write!(f, "is requested at port {port}, which is not that of its scheme")
             }
         }
     }
@@ -183,10 +180,7 @@ impl AddressPolicy {
     pub fn check_name(&self, host: &str, port: u16) -> Result<(), Prohibited> {
         let is_denied = |rule: &Destination| rule.holds_host(host, port);
         if self.denies_names && self.deny.iter().any(is_denied) {
-            return Err(Prohibited {
-                address: None,
-                by: ProhibitedBy::Denied,
-            });
+            return Err(Prohibited { address: None, by: ProhibitedBy::Denied });
         }
         Ok(())
     }
@@ -200,17 +194,11 @@ impl AddressPolicy {
     pub fn check_unseen(&self, host: &str, port: u16) -> Result<(), Prohibited> {
         self.check_name(host, port)?;
         if METADATA_NAMES.contains(&host) {
-            return Err(Prohibited {
-                address: None,
-                by: ProhibitedBy::Class(Class::Metadata),
-            });
+            return Err(Prohibited { address: None, by: ProhibitedBy::Class(Class::Metadata) });
         }
         let is_localhost = host == "localhost" || host.ends_with(".localhost");
         if is_localhost && !self.allow.iter().any(|rule| rule.holds_host(host, port)) {
-            return Err(Prohibited {
-                address: None,
-                by: ProhibitedBy::Class(Class::Loopback),
-            });
+            return Err(Prohibited { address: None, by: ProhibitedBy::Class(Class::Loopback) });
         }
         Ok(())
     }
@@ -227,10 +215,7 @@ impl AddressPolicy {
         is_local: impl Fn(IpAddr) -> bool,
     ) -> Result<(), Prohibited> {
         match self.check(host, address, is_local) {
-            Err(Prohibited {
-                by: ProhibitedBy::Class(_),
-                ..
-            }) => Ok(()),
+            Err(Prohibited { by: ProhibitedBy::Class(_), .. }) => Ok(()),
             judged => judged,
         }
     }
@@ -247,10 +232,7 @@ impl AddressPolicy {
         is_local: impl Fn(IpAddr) -> bool,
     ) -> Result<(), Prohibited> {
         self.check_address(host, address.ip(), address.port(), &is_local)
-            .map_err(|by| Prohibited {
-                address: Some(address.ip()),
-                by,
-            })
+            .map_err(|by| Prohibited { address: Some(address.ip()), by })
     }
 
     fn check_address(
@@ -311,11 +293,7 @@ impl AddressPolicy {
                 judged => judged?,
             }
         }
-        if leads_somewhere {
-            Ok(())
-        } else {
-            Err(ProhibitedBy::Class(Class::Unspecified))
-        }
+        if leads_somewhere { Ok(()) } else { Err(ProhibitedBy::Class(Class::Unspecified)) }
     }
 
     /// Tells whether this proxy listens at this address. A wildcard listener listens on every address of the machine.
@@ -363,21 +341,14 @@ impl AddressPolicy {
         if self.allow.iter().any(is_open) {
             return Ok(());
         }
-        Err(Prohibited {
-            address: None,
-            by: ProhibitedBy::Port(port),
-        })
+        Err(Prohibited { address: None, by: ProhibitedBy::Port(port) })
     }
 }
 
 /// Returns the address that a canonical host is, if it is one.
 pub fn literal(host: &str) -> Option<IpAddr> {
     match host.as_bytes().first()? {
-        b'[' => host
-            .trim_matches(['[', ']'])
-            .parse()
-            .ok()
-            .map(|v6: std::net::Ipv6Addr| v6.into()),
+        b'[' => host.trim_matches(['[', ']']).parse().ok().map(|v6: std::net::Ipv6Addr| v6.into()),
         b'0'..=b'9' => host.parse().ok().map(|v4: std::net::Ipv4Addr| v4.into()),
         _ => None,
     }

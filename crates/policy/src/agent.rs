@@ -71,17 +71,8 @@ impl Chain {
     /// Returns the chain of these tokens, most specific first; `None` without tokens.
     #[must_use]
     pub fn new(tokens: &[ProductToken], source: Source) -> Option<Chain> {
-        let agent = |mismatch| {
-            Arc::new(Agent {
-                tokens: tokens.to_vec(),
-                source,
-                mismatch,
-            })
-        };
-        (!tokens.is_empty()).then(|| Chain {
-            fits: agent(false),
-            strays: agent(true),
-        })
+        let agent = |mismatch| Arc::new(Agent { tokens: tokens.to_vec(), source, mismatch });
+        (!tokens.is_empty()).then(|| Chain { fits: agent(false), strays: agent(true) })
     }
 
     /// Returns the identity of a request with these header fields.
@@ -104,9 +95,7 @@ fn contains(whole: &[u8], part: &[u8]) -> bool {
     };
     let (lower, upper) = (first.to_ascii_lowercase(), first.to_ascii_uppercase());
     memchr::memchr2_iter(lower, upper, whole).any(|at| {
-        whole
-            .get(at + 1..at + part.len())
-            .is_some_and(|found| found.eq_ignore_ascii_case(rest))
+        whole.get(at + 1..at + part.len()).is_some_and(|found| found.eq_ignore_ascii_case(rest))
     })
 }
 
@@ -141,11 +130,8 @@ impl Agents {
         match values.next() {
             None => self.named(first.as_bytes()),
             Some(_) => {
-                let lines: Vec<&[u8]> = headers
-                    .get_all(USER_AGENT)
-                    .iter()
-                    .map(|v| v.as_bytes())
-                    .collect();
+                let lines: Vec<&[u8]> =
+                    headers.get_all(USER_AGENT).iter().map(|v| v.as_bytes()).collect();
                 self.named(&lines.join(&b' '))
             }
         }
@@ -160,11 +146,7 @@ impl Agents {
         if tokens.is_empty() {
             return Arc::clone(&self.unnamed);
         }
-        let agent = Arc::new(Agent {
-            tokens,
-            source: Source::UserAgent,
-            mismatch: false,
-        });
+        let agent = Arc::new(Agent { tokens, source: Source::UserAgent, mismatch: false });
         if self.known.len() < REMEMBERED {
             self.known.insert(user_agent.into(), Arc::clone(&agent));
         }
@@ -195,10 +177,7 @@ mod tests {
             headers.append(USER_AGENT, http::HeaderValue::from_static(line));
         }
         let agent = agents.identify(None, &headers);
-        (
-            agent.tokens.iter().map(|t| t.as_str().to_owned()).collect(),
-            agent.source,
-        )
+        (agent.tokens.iter().map(|t| t.as_str().to_owned()).collect(), agent.source)
     }
 
     #[test]
@@ -242,10 +221,7 @@ mod tests {
         let agents = Agents::new(&[]);
         let long = format!("First/1 ({}) Last/1", "x".repeat(LONGEST));
         let agent = agents.named(long.as_bytes());
-        assert_eq!(
-            agent.tokens,
-            [ProductToken::new("First").expect("a valid token")]
-        );
+        assert_eq!(agent.tokens, [ProductToken::new("First").expect("a valid token")]);
     }
 
     #[test]
@@ -256,19 +232,13 @@ mod tests {
             http::HeaderValue::from_bytes(b"\xff\xfe FooBot/1 \x80").expect("a field value");
         headers.append(USER_AGENT, value);
         let agent = agents.identify(None, &headers);
-        assert_eq!(
-            agent.tokens,
-            [ProductToken::new("FooBot").expect("a valid token")]
-        );
+        assert_eq!(agent.tokens, [ProductToken::new("FooBot").expect("a valid token")]);
     }
 
     #[test]
     fn a_configured_chain_outranks_the_user_agent() {
         let agents = Agents::new(&[ProductToken::new("Ours").expect("a valid token")]);
-        assert_eq!(
-            chain(&agents, &["FooBot/1"]),
-            (vec!["Ours".to_owned()], Source::Config)
-        );
+        assert_eq!(chain(&agents, &["FooBot/1"]), (vec!["Ours".to_owned()], Source::Config));
     }
 
     #[test]
@@ -297,18 +267,10 @@ mod tests {
                 headers.append(USER_AGENT, value);
             }
             let ours = Agents::new(&tokens).identify(None, &headers);
-            assert_eq!(
-                (ours.mismatch, ours.source),
-                (mismatch, Source::Config),
-                "{name}"
-            );
+            assert_eq!((ours.mismatch, ours.source), (mismatch, Source::Config), "{name}");
             let chain = Chain::new(&tokens, Source::Client);
             let theirs = Agents::new(&[token(&"Other")]).identify(chain.as_ref(), &headers);
-            assert_eq!(
-                (theirs.mismatch, theirs.source),
-                (mismatch, Source::Client),
-                "{name}"
-            );
+            assert_eq!((theirs.mismatch, theirs.source), (mismatch, Source::Client), "{name}");
             assert_eq!(theirs.tokens, tokens, "{name}");
         }
     }

@@ -49,9 +49,7 @@ impl Destination {
         if let Some((place, port)) = text.rsplit_once(':')
             && let Some(port) = port_number(port)
         {
-            let bare = place
-                .strip_prefix('[')
-                .and_then(|rest| rest.strip_suffix(']'));
+            let bare = place.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
             return match (bare, bare.or(Some(place)).and_then(network)) {
                 // Without brackets, the port could be the address's last group.
                 (None, Some(IpNet::V6(_))) => Err(DestinationError),
@@ -121,18 +119,12 @@ pub struct PortRange {
 
 impl PortRange {
     /// All ports.
-    pub const EVERY: Self = Self {
-        first: 1,
-        last: u16::MAX,
-    };
+    pub const EVERY: Self = Self { first: 1, last: u16::MAX };
 
     /// Returns a range of one port.
     #[must_use]
     pub const fn one(port: u16) -> Self {
-        Self {
-            first: port,
-            last: port,
-        }
+        Self { first: port, last: port }
     }
 
     /// Reads a port or a range; `None` for any other text.
@@ -188,9 +180,7 @@ impl fmt::Display for Destination {
 /// Reads a network, or a single address.
 fn network(text: &str) -> Option<IpNet> {
     let address = text.parse::<IpAddr>().map(IpNet::from);
-    address
-        .or_else(|_| text.parse::<IpNet>().map(|network| network.trunc()))
-        .ok()
+    address.or_else(|_| text.parse::<IpNet>().map(|network| network.trunc())).ok()
 }
 
 fn port_number(text: &str) -> Option<u16> {

@@ -54,10 +54,7 @@ impl Changes {
     /// Returns the generation of a decision that rests only on settings. Call it before reading the settings.
     #[must_use]
     pub fn generation(&self) -> Generation {
-        Generation {
-            settings: self.settings.load(Ordering::Acquire),
-            robots: None,
-        }
+        Generation { settings: self.settings.load(Ordering::Acquire), robots: None }
     }
 
     /// Counts a change of settings, overrides or clients, once it is in force.
@@ -98,10 +95,7 @@ impl Generation {
     /// Returns the generation of a decision that rests on a robots.txt, too.
     #[must_use]
     pub fn with(self, updates: OriginUpdates) -> Generation {
-        Generation {
-            robots: Some(updates),
-            ..self
-        }
+        Generation { robots: Some(updates), ..self }
     }
 }
 

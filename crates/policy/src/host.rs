@@ -99,10 +99,7 @@ fn is_loopback(host: &str) -> bool {
     };
     let address = host.trim_start_matches('[').trim_end_matches(']');
     let address = address.parse::<std::net::IpAddr>();
-    address.map_or_else(
-        |_| is_name(host),
-        |address| address.to_canonical().is_loopback(),
-    )
+    address.map_or_else(|_| is_name(host), |address| address.to_canonical().is_loopback())
 }
 
 /// Returns the canonical spelling of a host; `None` if the text is no host.

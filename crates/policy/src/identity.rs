@@ -54,10 +54,7 @@ pub fn decide_by_identity(
         return Err(target);
     };
     let DecisionContext { mode, generation } = context.into();
-    let decision = Decision {
-        mode,
-        ..Decision::bare(reason, now)
-    };
+    let decision = Decision { mode, ..Decision::bare(reason, now) };
     Ok(Ruling::of(target, Box::new(decision), generation))
 }
 
@@ -70,10 +67,7 @@ mod tests {
     #[test]
     fn only_the_required_identification_decides() {
         let agent = |names: &[&str], mismatch| Agent {
-            tokens: names
-                .iter()
-                .map(|name| ProductToken::new(name).expect("a token"))
-                .collect(),
+            tokens: names.iter().map(|name| ProductToken::new(name).expect("a token")).collect(),
             mismatch,
             ..Agent::default()
         };

@@ -145,10 +145,7 @@ pub struct DecisionContext {
 impl From<Mode> for DecisionContext {
     /// For a judgement that is only shown: its permit sends nothing.
     fn from(mode: Mode) -> DecisionContext {
-        DecisionContext {
-            mode,
-            generation: Generation::default(),
-        }
+        DecisionContext { mode, generation: Generation::default() }
     }
 }
 
@@ -236,10 +233,7 @@ impl Decision {
 
     /// Returns the decision about a prohibited address.
     pub fn prohibited(prohibited: Prohibited, at: Moment) -> Decision {
-        Decision {
-            prohibited: Some(prohibited),
-            ..Decision::bare(Reason::AddressProhibited, at)
-        }
+        Decision { prohibited: Some(prohibited), ..Decision::bare(Reason::AddressProhibited, at) }
     }
 
     /// Returns the verdict; in report mode, the one that enforcement would give.
@@ -339,10 +333,7 @@ pub fn clear_robots_txt(
     let DecisionContext { mode, generation } = context.into();
     let path = target.path.as_str().as_bytes();
     if ComparisonPath::new(path).is_robots_txt() {
-        let decision = Decision {
-            mode,
-            ..Decision::bare(Reason::RobotsTxt, now)
-        };
+        let decision = Decision { mode, ..Decision::bare(Reason::RobotsTxt, now) };
         Ok(Ruling::of(target, Box::new(decision), generation))
     } else {
         Err(target)
@@ -394,11 +385,8 @@ fn by_override(
         Action::Allow | Action::AllowUsage => Reason::OperatorAllow,
         Action::Deny => Reason::OperatorDeny,
     };
-    let decision = Decision {
-        mode,
-        asserted: Some(Arc::clone(asserted)),
-        ..Decision::bare(reason, now)
-    };
+    let decision =
+        Decision { mode, asserted: Some(Arc::clone(asserted)), ..Decision::bare(reason, now) };
     Ruling::of(target, Box::new(decision), generation)
 }
 
@@ -458,12 +446,7 @@ impl Conclusion {
     }
 
     fn by(reason: Reason, rule: Option<Finding<'_>>) -> Conclusion {
-        Conclusion {
-            reason,
-            rule: rule.map(Finding::into_rule),
-            reading: None,
-            exempt: None,
-        }
+        Conclusion { reason, rule: rule.map(Finding::into_rule), reading: None, exempt: None }
     }
 
     /// Lets an exempt client pass what rules disallow. The rule stays on record.
@@ -471,10 +454,7 @@ impl Conclusion {
         match exempt {
             Some(reason) if self.reason.verdict() == Verdict::Deny => Conclusion {
                 reason: Reason::ClientExempt,
-                exempt: Some(Exemption {
-                    from: self.reason,
-                    reason: Arc::clone(reason),
-                }),
+                exempt: Some(Exemption { from: self.reason, reason: Arc::clone(reason) }),
                 ..self
             },
             Some(_) | None => self,
@@ -543,10 +523,7 @@ pub fn decide_tunnel(
         Verdict::Allow if settings.signals.lack_tdmrep() => Reason::UsagePending,
         _ => conclusion.reason,
     };
-    let conclusion = Conclusion {
-        reason,
-        ..conclusion
-    };
+    let conclusion = Conclusion { reason, ..conclusion };
     let said = Said::default();
     let mut ruling = conclude(target, conclusion, said, state, stance, settings, now);
     if let Ruling::Allow(_, decision) = &mut ruling
@@ -587,10 +564,7 @@ pub fn await_turn(permit: Permit, mut decision: Box<Decision>, retry_at: Moment)
 /// Judges tunnelled octets that are neither TLS nor HTTP: their target is unknown.
 pub fn decide_opaque(target: Target, context: impl Into<DecisionContext>, now: Moment) -> Ruling {
     let DecisionContext { mode, generation } = context.into();
-    let decision = Decision {
-        mode,
-        ..Decision::bare(Reason::OpaqueTunnel, now)
-    };
+    let decision = Decision { mode, ..Decision::bare(Reason::OpaqueTunnel, now) };
     Ruling::of(target, Box::new(decision), generation)
 }
 

@@ -156,10 +156,7 @@ impl ActiveOverride {
     /// Puts an override in force.
     #[must_use]
     pub fn new(asserted: Override) -> ActiveOverride {
-        ActiveOverride {
-            asserted,
-            digest: OnceLock::new(),
-        }
+        ActiveOverride { asserted, digest: OnceLock::new() }
     }
 
     /// Returns the digest by which records name the override; `compute` is asked once.
@@ -196,15 +193,11 @@ impl Overrides {
                 Action::Allow | Action::Deny => &mut overrides.by_origin,
             };
             let entries = by_origin.entry(asserted.origin.clone());
-            entries.or_default().push(Entry {
-                pattern,
-                asserted: Arc::new(ActiveOverride::new(asserted)),
-            });
+            entries
+                .or_default()
+                .push(Entry { pattern, asserted: Arc::new(ActiveOverride::new(asserted)) });
         }
-        let Overrides {
-            by_origin,
-            of_usage,
-        } = &mut overrides;
+        let Overrides { by_origin, of_usage } = &mut overrides;
         for entries in by_origin.values_mut().chain(of_usage.values_mut()) {
             // The first match decides. Of two equal ones, the older decides: a repeated assertion should not change the
             // records.

@@ -119,9 +119,7 @@ impl Reason {
 
     /// Returns the reason with this code.
     pub fn from_name(code: &str) -> Option<Reason> {
-        Reason::ALL
-            .into_iter()
-            .find(|reason| reason.as_str() == code)
+        Reason::ALL.into_iter().find(|reason| reason.as_str() == code)
     }
 
     /// Returns its facts.

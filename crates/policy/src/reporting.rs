@@ -24,11 +24,7 @@ pub struct Reporting {
 impl Reporting {
     /// Returns the configured modes.
     pub fn new(mode: Mode, origins: &[Origin], clients: &[IpNet]) -> Reporting {
-        Reporting {
-            mode,
-            origins: origins.iter().cloned().collect(),
-            clients: clients.to_vec(),
-        }
+        Reporting { mode, origins: origins.iter().cloned().collect(), clients: clients.to_vec() }
     }
 
     /// Returns the mode for a request of `client` to `origin`: report, if the origin or the client is in report mode.
@@ -50,11 +46,7 @@ impl Reporting {
         let is_reported = self.mode == Mode::Report
             || self.clients.iter().any(|network| network.contains(&client))
             || self.origins.contains(origin);
-        if is_reported {
-            Mode::Report
-        } else {
-            Mode::Enforce
-        }
+        if is_reported { Mode::Report } else { Mode::Enforce }
     }
 }
 

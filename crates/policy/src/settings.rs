@@ -51,10 +51,7 @@ impl SignalSettings {
     pub fn of(modes: &Modes) -> SignalSettings {
         SignalSettings {
             vocabulary: VOCABULARY.to_owned(),
-            modes: Modes {
-                stamp: false,
-                ..modes.clone()
-            },
+            modes: Modes { stamp: false, ..modes.clone() },
         }
     }
 }
@@ -118,10 +115,7 @@ impl PolicySettings {
         ProfileRules {
             name: ProfileName::Standard,
             disallow_for: Duration::from_millis(self.unreachable.disallow_for_ms),
-            last_good_until: self
-                .unreachable
-                .last_good_until_ms
-                .map(Duration::from_millis),
+            last_good_until: self.unreachable.last_good_until_ms.map(Duration::from_millis),
             finally: self.unreachable.finally,
         }
     }

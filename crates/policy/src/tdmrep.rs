@@ -45,20 +45,13 @@ impl Reservations {
     /// Returns the file of an origin that keeps the crawler from it.
     #[must_use]
     pub fn disallowed() -> Reservations {
-        Reservations {
-            state: Arc::default(),
-            fetched_as: None,
-            stance: TdmRepStance::Disallowed,
-        }
+        Reservations { state: Arc::default(), fetched_as: None, stance: TdmRepStance::Disallowed }
     }
 
     /// Returns the file that has not come.
     #[must_use]
     pub fn pending() -> Reservations {
-        Reservations {
-            stance: TdmRepStance::Pending,
-            ..Reservations::disallowed()
-        }
+        Reservations { stance: TdmRepStance::Pending, ..Reservations::disallowed() }
     }
 
     /// Returns the file in this state at `now`.
@@ -74,11 +67,7 @@ impl Reservations {
             Stance::Unknown => TdmRepStance::Pending,
             Stance::AllowAll | Stance::DisallowAll { .. } => TdmRepStance::Unset,
         };
-        Reservations {
-            state,
-            fetched_as,
-            stance,
-        }
+        Reservations { state, fetched_as, stance }
     }
 
     /// Returns what the file says of a path.

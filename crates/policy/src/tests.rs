@@ -12,10 +12,7 @@ const NOW: Moment = Moment::from_millis(1_790_000_000_000);
 
 fn target(path: &'static str) -> Target {
     let (origin, _) = Origin::parse("https://a.example/").expect("a URL");
-    Target {
-        origin,
-        path: PathAndQuery::from_static(path),
-    }
+    Target { origin, path: PathAndQuery::from_static(path) }
 }
 
 fn example_bot() -> Agent {
@@ -32,10 +29,7 @@ fn rules(text: &str) -> Stance {
 }
 
 fn outage(next_attempt: Moment) -> Stance {
-    Stance::DisallowAll {
-        cause: Cause::Dns,
-        next_attempt,
-    }
+    Stance::DisallowAll { cause: Cause::Dns, next_attempt }
 }
 
 fn settings(mode: Mode, path_guard: bool) -> DecisionInputs {
@@ -51,26 +45,12 @@ fn settings(mode: Mode, path_guard: bool) -> DecisionInputs {
 
 fn judge(path: &'static str, stance: &Stance, path_guard: bool) -> Ruling {
     let state = Arc::default();
-    decide(
-        target(path),
-        &example_bot(),
-        &state,
-        stance,
-        settings(Mode::Enforce, path_guard),
-        NOW,
-    )
+    decide(target(path), &example_bot(), &state, stance, settings(Mode::Enforce, path_guard), NOW)
 }
 
 fn judge_tunnel(stance: &Stance, mode: Mode) -> Ruling {
     let (agent, state) = (example_bot(), Arc::default());
-    decide_tunnel(
-        target("/"),
-        &agent,
-        &state,
-        stance,
-        settings(mode, true),
-        NOW,
-    )
+    decide_tunnel(target("/"), &agent, &state, stance, settings(mode, true), NOW)
 }
 
 /// Returns the only override, for this pattern.
@@ -245,15 +225,8 @@ fn report_mode_decides_the_same_and_lets_every_request_out() {
         Ruling::Allow(permit, allowed) => await_turn(permit, allowed, NOW),
         refused => refused,
     };
-    let pending = |mode| {
-        await_robots(
-            target("/"),
-            Arc::clone(&state),
-            NOW,
-            settings(mode, true),
-            NOW,
-        )
-    };
+    let pending =
+        |mode| await_robots(target("/"), Arc::clone(&state), NOW, settings(mode, true), NOW);
     let by_hand = |mode| decide_by_override(target("/denied"), &overrides, mode, NOW);
     type Case<'a> = (Reason, Box<dyn Fn(Mode) -> Ruling + 'a>);
     #[rustfmt::skip] // one row, one case
@@ -285,16 +258,9 @@ fn report_mode_decides_the_same_and_lets_every_request_out() {
 #[test]
 fn walls_hold_in_report_mode() {
     for reason in Reason::ALL {
-        let decision = Decision {
-            mode: Mode::Report,
-            ..Decision::bare(reason, NOW)
-        };
-        let goes_out = outcome(Ruling::of(
-            target("/"),
-            Box::new(decision),
-            Generation::default(),
-        ))
-        .1;
+        let decision = Decision { mode: Mode::Report, ..Decision::bare(reason, NOW) };
+        let goes_out =
+            outcome(Ruling::of(target("/"), Box::new(decision), Generation::default())).1;
         assert_eq!(goes_out, !reason.is_always_enforced(), "{reason:?}");
     }
 }
@@ -306,25 +272,18 @@ fn an_override_decides_before_robots_txt_and_robots_txt_itself_before_that() {
     let deny_all = overrides(Action::Deny);
     let ruling = clear_robots_txt(target("/robots.txt"), Mode::Enforce, NOW)
         .or_else(|target| decide_by_override(target, &deny_all, Mode::Enforce, NOW));
-    assert_eq!(
-        outcome(ruling.expect("decided")).0.reason,
-        Reason::RobotsTxt
-    );
+    assert_eq!(outcome(ruling.expect("decided")).0.reason, Reason::RobotsTxt);
 
-    for (action, reason) in [
-        (Action::Allow, Reason::OperatorAllow),
-        (Action::Deny, Reason::OperatorDeny),
-    ] {
+    for (action, reason) in
+        [(Action::Allow, Reason::OperatorAllow), (Action::Deny, Reason::OperatorDeny)]
+    {
         let overrides = overrides(action);
         for decided in [
             decide_by_override(target("/x"), &overrides, Mode::Enforce, NOW),
             decide_tunnel_by_override(target("/"), &overrides, Mode::Enforce, NOW),
         ] {
             let (decision, goes_out) = outcome(decided.expect("an override"));
-            assert_eq!(
-                (decision.reason, goes_out),
-                (reason, action == Action::Allow)
-            );
+            assert_eq!((decision.reason, goes_out), (reason, action == Action::Allow));
             let id = decision.asserted.as_ref().map(|asserted| asserted.id);
             assert_eq!(id, Some(OverrideId::Configured(2)));
             assert!(decision.basis.is_none() && decision.policy.is_none());
@@ -346,10 +305,7 @@ fn codes_are_read_back_and_told_apart() {
 fn a_permit_is_current_under_the_generation_that_it_was_made_in() {
     let changes = Changes::default();
     let permit = |generation| {
-        let context = DecisionContext {
-            mode: Mode::Enforce,
-            generation,
-        };
+        let context = DecisionContext { mode: Mode::Enforce, generation };
         match clear_robots_txt(target("/robots.txt"), context, NOW) {
             Ok(Ruling::Allow(permit, _)) => permit,
             other => panic!("{other:?}"),
@@ -362,10 +318,7 @@ fn a_permit_is_current_under_the_generation_that_it_was_made_in() {
     let judged_again = permit(changes.generation());
     assert!(judged_again.current(&changes).is_some());
     let only_told = permit(Generation::default());
-    assert!(
-        only_told.current(&changes).is_none(),
-        "it was for no request"
-    );
+    assert!(only_told.current(&changes).is_none(), "it was for no request");
 }
 
 #[test]

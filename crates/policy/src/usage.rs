@@ -36,12 +36,7 @@ impl Signals {
     /// Returns the grounds without an override.
     #[must_use]
     pub fn of(purposes: Purposes, modes: &Arc<Modes>) -> Signals {
-        Signals {
-            purposes,
-            modes: Arc::clone(modes),
-            lifted: None,
-            tdmrep: None,
-        }
+        Signals { purposes, modes: Arc::clone(modes), lifted: None, tdmrep: None }
     }
 
     /// Tells whether robots.txt disallows a declared purpose on any path, which a tunnel could be about.
@@ -190,10 +185,7 @@ impl Usage {
 
     /// Tells whether there is nothing to record.
     pub fn is_silent(&self) -> bool {
-        let silent_response = self
-            .after
-            .as_ref()
-            .is_none_or(|after| after.said.is_empty());
+        let silent_response = self.after.as_ref().is_none_or(|after| after.said.is_empty());
         self.purposes.is_empty() && self.before.is_empty() && silent_response
     }
 
@@ -213,12 +205,7 @@ impl Usage {
     pub fn refusing(&self) -> impl Iterator<Item = &Preference> {
         let disallows = |one: &&Preference| one.value == Value::Disallow;
         let all = self.said().flat_map(|said| &said.preferences);
-        all.filter(disallows)
-            .take(if self.judged.refused.is_empty() {
-                0
-            } else {
-                MAX_ANSWERED
-            })
+        all.filter(disallows).take(if self.judged.refused.is_empty() { 0 } else { MAX_ANSWERED })
     }
 
     /// Returns the text for answers: purposes, what was refused, and the first preferences.
@@ -329,18 +316,11 @@ impl Decision {
 /// Only a 2xx response is withheld: any other carries what the crawler needs, and no content to use. In report mode the
 /// decision tells the refusal, and the body passes.
 pub fn release(decision: &mut Decision, mut head: Head<'_>) -> Option<Release> {
-    let Some(Signals {
-        purposes,
-        modes,
-        lifted,
-        tdmrep,
-    }) = &decision.signals
-    else {
+    let Some(Signals { purposes, modes, lifted, tdmrep }) = &decision.signals else {
         return Some(Release(()));
     };
     let said = fields::read(&head.lines, head.tokens, modes);
-    head.lines
-        .retain(|(name, _)| fields::tells(*name, &said, modes));
+    head.lines.retain(|(name, _)| fields::tells(*name, &said, modes));
     if said.is_empty() && decision.usage.is_none() {
         return Some(Release(()));
     }
@@ -363,10 +343,7 @@ pub fn release(decision: &mut Decision, mut head: Head<'_>) -> Option<Release> {
         usage.judged.unlicensed = first.unlicensed;
     }
     if !(said.is_empty() && head.lines.is_empty()) {
-        usage.after = Some(Response {
-            lines: KeptLines::of(&head.lines),
-            said,
-        });
+        usage.after = Some(Response { lines: KeptLines::of(&head.lines), said });
     }
     // A refusal that was told before stays: the request went out in report mode.
     if decision.reason.verdict() != Verdict::Allow || refusal(&usage.judged).is_none() {

@@ -36,10 +36,7 @@ impl NotAdmitted {
 
 impl From<Refused> for NotAdmitted {
     fn from(refused: Refused) -> NotAdmitted {
-        NotAdmitted {
-            refused,
-            is_last: false,
-        }
+        NotAdmitted { refused, is_last: false }
     }
 }
 
@@ -56,10 +53,7 @@ impl Connection {
     ) -> Result<Exchange<Admitted>, NotAdmitted> {
         let Downstream { peer, slot, .. } = &self.downstream;
         if let Some(reason) = self.downstream.turned_away {
-            return Err(NotAdmitted::by(
-                LimitExceeded::Connections(reason),
-                exchange,
-            ));
+            return Err(NotAdmitted::by(LimitExceeded::Connections(reason), exchange));
         }
         let gate = &self.proxy().gate;
         let client = match gate.clients().cached(&self.auth_cache, headers) {
@@ -102,9 +96,7 @@ impl Connection {
         &self,
         exchange: Exchange<Admitted>,
     ) -> Result<(Box<Connection>, Exchange<Admitted>), NotAdmitted> {
-        let Downstream {
-            proxy, peer, slot, ..
-        } = &self.downstream;
+        let Downstream { proxy, peer, slot, .. } = &self.downstream;
         let limits = &exchange.settings().limits;
         let taken = match proxy.tunnel_slot(limits.connections, slot) {
             Some(slot) => slot

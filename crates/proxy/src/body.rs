@@ -86,20 +86,11 @@ impl Answer {
         exchange: Exchange<Answered>,
         passing: Passing,
     ) -> Answer {
-        let Passing {
-            continue_signal,
-            timer,
-            patience,
-            is_open_ended,
-        } = passing;
+        let Passing { continue_signal, timer, patience, is_open_ended } = passing;
         Answer {
             content: Content::Origins(incoming, Transit::default()),
             exchange: Some(exchange),
-            silence: Some(Silence {
-                timer,
-                patience,
-                is_broken: true,
-            }),
+            silence: Some(Silence { timer, patience, is_broken: true }),
             is_open_ended,
             continue_signal,
         }

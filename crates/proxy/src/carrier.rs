@@ -55,10 +55,7 @@ pub struct MalformedRequest {
 impl MalformedRequest {
     /// Refuses a request with a readable target.
     pub fn of(violation: Violation) -> MalformedRequest {
-        MalformedRequest {
-            violation,
-            excerpt: None,
-        }
+        MalformedRequest { violation, excerpt: None }
     }
 
     /// Tells whether the crawler began TLS where HTTP is spoken.
@@ -68,9 +65,7 @@ impl MalformedRequest {
 
     /// Tells whether the crawler began HTTP/2 without TLS (RFC 9113 3.3).
     pub fn is_prior_knowledge(&self) -> bool {
-        self.excerpt
-            .as_ref()
-            .is_some_and(|excerpt| excerpt.starts_with(b"PRI * HTTP/2"))
+        self.excerpt.as_ref().is_some_and(|excerpt| excerpt.starts_with(b"PRI * HTTP/2"))
     }
 }
 
@@ -215,10 +210,7 @@ struct Interim {
 impl Http2Exchange {
     /// Creates the state for a stream, with the fault of its request's form.
     pub fn of(violation: Option<Violation>) -> Http2Exchange {
-        Http2Exchange {
-            violation,
-            ..Http2Exchange::default()
-        }
+        Http2Exchange { violation, ..Http2Exchange::default() }
     }
 
     /// Queues an interim response.

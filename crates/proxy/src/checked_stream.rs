@@ -53,11 +53,7 @@ pub struct ConnectionTimeouts {
 impl ConnectionTimeouts {
     /// Returns the limits in force. A connection that is turned away has less time.
     pub fn of(limits: &Limits, is_turned_away: bool) -> ConnectionTimeouts {
-        let most = if is_turned_away {
-            FAREWELL
-        } else {
-            Duration::MAX
-        };
+        let most = if is_turned_away { FAREWELL } else { Duration::MAX };
         ConnectionTimeouts {
             bounds: Bounds {
                 head: limits.header_bytes,
@@ -66,10 +62,7 @@ impl ConnectionTimeouts {
             },
             header: limits.header_timeout.min(most),
             idle: limits.idle_timeout.min(most),
-            taking: StallLimit {
-                span: limits.body_timeout.min(most),
-                ..StallLimit::of(limits)
-            },
+            taking: StallLimit { span: limits.body_timeout.min(most), ..StallLimit::of(limits) },
             linger: linger::TOTAL.min(most),
         }
     }
@@ -154,10 +147,8 @@ impl<S> CheckedStream<S> {
 
     fn refuse(&mut self, violation: Violation, rest: &[u8]) {
         let excerpt = Some(rest.get(..EXCERPT).unwrap_or(rest).into());
-        self.http1
-            .leave_refused(MalformedRequest { violation, excerpt });
-        self.passing
-            .extend_from_slice(&self.refusal_token.request());
+        self.http1.leave_refused(MalformedRequest { violation, excerpt });
+        self.passing.extend_from_slice(&self.refusal_token.request());
         self.phase = Phase::Refused;
         self.held = Vec::new();
     }
@@ -176,8 +167,7 @@ impl<S> CheckedStream<S> {
                 }
                 Scan::Pass(passed) => break passed,
                 Scan::Refuse(passed, violation) => {
-                    self.passing
-                        .extend_from_slice(held.get(..passed).unwrap_or_default());
+                    self.passing.extend_from_slice(held.get(..passed).unwrap_or_default());
                     self.refuse(violation, held.get(passed..).unwrap_or_default());
                     return;
                 }
@@ -187,8 +177,7 @@ impl<S> CheckedStream<S> {
                 }
             }
         };
-        self.passing
-            .extend_from_slice(held.get(..passed).unwrap_or_default());
+        self.passing.extend_from_slice(held.get(..passed).unwrap_or_default());
         if self.phase == Phase::Open {
             self.held = held;
             self.held.drain(..passed);
@@ -315,8 +304,7 @@ impl<S: AsyncRead + Unpin> CheckedStream<S> {
                     return Poll::Ready(Ok(()));
                 }
             } else {
-                this.held
-                    .extend_from_slice(buf.filled().get(before..).unwrap_or_default());
+                this.held.extend_from_slice(buf.filled().get(before..).unwrap_or_default());
                 buf.set_filled(before);
                 this.rescan();
             }
@@ -337,9 +325,7 @@ impl RefusalToken {
         let mut bytes = [0; 16];
         aws_lc_rs::rand::fill(&mut bytes)
             .map_err(|_| io::Error::other("the system gives no random numbers"))?;
-        Ok(RefusalToken(
-            format!("/{:032x}", u128::from_ne_bytes(bytes)).into(),
-        ))
+        Ok(RefusalToken(format!("/{:032x}", u128::from_ne_bytes(bytes)).into()))
     }
 
     /// Tells whether a request's path is the token.
@@ -348,10 +334,7 @@ impl RefusalToken {
     }
 
     fn request(&self) -> Vec<u8> {
-        format!(
-            "GET {} HTTP/1.1\r\nHost: refused\r\nConnection: close\r\n\r\n",
-            self.0
-        )
-        .into_bytes()
+        format!("GET {} HTTP/1.1\r\nHost: refused\r\nConnection: close\r\n\r\n", self.0)
+            .into_bytes()
     }
 }

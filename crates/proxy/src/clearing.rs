@@ -63,12 +63,7 @@ impl Proxy {
         sender: Sender,
         recorder: &mut Recorder,
     ) -> Ruling {
-        let Held {
-            requester,
-            asked,
-            prior,
-            outcome,
-        } = recorder.hold();
+        let Held { requester, asked, prior, outcome } = recorder.hold();
         let gate = &self.gate;
         let (cleared, waited) = match sender {
             Sender::Us => {
@@ -80,8 +75,7 @@ impl Proxy {
                 let cleared = Box::pin(async {
                     match pacing {
                         Pacing::InTurn => {
-                            gate.clear(kind, target, &requester, asked, prior, outcome)
-                                .await
+                            gate.clear(kind, target, &requester, asked, prior, outcome).await
                         }
                         Pacing::AtOnce => gate.clear_at_once(kind, target, &requester, asked).await,
                     }
@@ -121,9 +115,7 @@ impl Connection {
     ) -> (Option<Permit>, Judged) {
         let proxy = self.proxy();
         let identify = |recorder: &mut Recorder| self.keep_identified(recorder);
-        proxy
-            .gate_and_record(kind, target, Sender::Us, recorder, identify)
-            .await
+        proxy.gate_and_record(kind, target, Sender::Us, recorder, identify).await
     }
 
     /// Identifies the client and the agent of a request again if they may have changed, under the settings of now.
@@ -135,9 +127,7 @@ impl Connection {
             return Ok(());
         }
         let gate = &self.proxy().gate;
-        let client = gate
-            .clients()
-            .reidentify(recorder.client(), &self.downstream.peer);
+        let client = gate.clients().reidentify(recorder.client(), &self.downstream.peer);
         let client = client.map_err(|auth_error| match self.scope {
             Scope::Plain => auth_error,
             // Inside a tunnel no answer can ask for credentials any more.

@@ -113,11 +113,7 @@ impl OnClientStream {
     /// Tells whether the origin's answer to a WebSocket handshake can be passed on. On HTTP/2 the crawler sees no
     /// `Sec-WebSocket-Accept`, and any 2xx would tell it that the WebSocket begins (RFC 8441 5).
     pub fn fits<B>(&self, response: &Response<B>) -> bool {
-        let OnClientStream::Http2(OnTunnel {
-            accept: Some(accept),
-            ..
-        }) = self
-        else {
+        let OnClientStream::Http2(OnTunnel { accept: Some(accept), .. }) = self else {
             return true;
         };
         match response.status() {

@@ -96,10 +96,7 @@ fn established() -> Response<Answer> {
 
 /// Returns the target that stands for all requests of a tunnel to `origin`.
 fn whole(origin: Origin) -> Target {
-    Target {
-        origin,
-        path: http::uri::PathAndQuery::from_static("/"),
-    }
+    Target { origin, path: http::uri::PathAndQuery::from_static("/") }
 }
 
 /// Tells whether a server name names the origin's host.

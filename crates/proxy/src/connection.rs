@@ -64,10 +64,7 @@ pub struct ConnectionState {
 impl ConnectionState {
     /// Creates the state of a connection with this slot.
     pub fn of(slot: &Arc<ConnectionSlot>) -> ConnectionState {
-        ConnectionState {
-            slot: Some(Arc::clone(slot)),
-            ..ConnectionState::default()
-        }
+        ConnectionState { slot: Some(Arc::clone(slot)), ..ConnectionState::default() }
     }
 
     /// Returns the connection's slot, which counts its exchanges.

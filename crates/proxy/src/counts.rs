@@ -60,11 +60,7 @@ pub enum Http2End {
 impl Http2End {
     /// Tells a crawler that has gone from one that broke the protocol.
     pub fn of(error: &h2::Error) -> Http2End {
-        if error.is_io() || error.is_remote() {
-            Http2End::Closed
-        } else {
-            Http2End::Protocol
-        }
+        if error.is_io() || error.is_remote() { Http2End::Closed } else { Http2End::Protocol }
     }
 }
 
@@ -101,13 +97,7 @@ impl Default for Counts {
             handshakes: Counters::by("result", &["done", "distrusted", "failed"]),
             http2_ends: Counters::by(
                 "end",
-                &[
-                    "closed",
-                    "protocol_error",
-                    "too_many_resets",
-                    "too_many_frames",
-                    "slow_head",
-                ],
+                &["closed", "protocol_error", "too_many_resets", "too_many_frames", "slow_head"],
             ),
             versions: Counters::by("version", &VERSIONS),
             tunnels: Gauge::default(),

@@ -101,15 +101,7 @@ impl Proxy {
     }
 
     async fn answer(self: &Arc<Self>, question: DecideRequest<'_>) -> Response<Bytes> {
-        let DecideRequest {
-            address,
-            client,
-            method,
-            subject,
-            headers,
-            pacing,
-            manner,
-        } = question;
+        let DecideRequest { address, client, method, subject, headers, pacing, manner } = question;
         let subject = match subject {
             Subject::Url(url) if method == Method::CONNECT => Subject::Tunnel(url),
             subject => subject,
@@ -167,9 +159,8 @@ impl Proxy {
             Ok(())
         };
         let sender = Sender::AnotherProxy(pacing);
-        let (permit, judged) = self
-            .gate_and_record(kind, target, sender, exchange.gated(), identify)
-            .await;
+        let (permit, judged) =
+            self.gate_and_record(kind, target, sender, exchange.gated(), identify).await;
         let mut exchange = exchange.decided(judged);
         // The turn was waited for and taken; nothing goes out here.
         exchange.give_up_turn();
@@ -252,11 +243,7 @@ fn allow_response(
     answer.close();
     body.push(b'\n');
     let length = body.len();
-    let mut response = Response::new(if traits.is_head {
-        Bytes::new()
-    } else {
-        body.into()
-    });
+    let mut response = Response::new(if traits.is_head { Bytes::new() } else { body.into() });
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
@@ -267,10 +254,7 @@ fn allow_response(
 /// Adds the decision in header fields, for proxies that read no body.
 fn sign(headers: &mut HeaderMap, recorder: &Recorder) {
     let decision = recorder.decision();
-    headers.insert(
-        VERDICT,
-        HeaderValue::from_static(decision.verdict().as_str()),
-    );
+    headers.insert(VERDICT, HeaderValue::from_static(decision.verdict().as_str()));
     headers.insert(REASON, HeaderValue::from_static(decision.reason.as_str()));
     if let Ok(id) = HeaderValue::from_bytes(&recorder.id().text()) {
         headers.insert(DECISION, id);

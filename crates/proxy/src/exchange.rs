@@ -130,10 +130,7 @@ impl Connection {
             Ok((Some(tunnel), exchange)) => {
                 Box::pin(tunnel.answer(request, exchange, context, may_switch)).await
             }
-            Err(NotAdmitted {
-                mut refused,
-                is_last,
-            }) => {
+            Err(NotAdmitted { mut refused, is_last }) => {
                 if is_last {
                     state.end_connection();
                 }

@@ -189,8 +189,7 @@ impl ExchangeState {
     /// Tells whether the connection carries no other request before the rest of this one's body. hyper reads once more
     /// from the part of a body that has arrived; of a chunked body that is only the first chunk.
     pub fn needs_whole_body(&self, is_chunked: bool) -> bool {
-        self.http1()
-            .is_some_and(|http1| is_chunked || http1.is_in_body())
+        self.http1().is_some_and(|http1| is_chunked || http1.is_in_body())
     }
 
     /// Has the answer end with a reset.
@@ -262,54 +261,30 @@ mod tests {
         let steps: [(&str, &[Step], bool); 8] = [
             ("begun", &[ExchangeState::begin], true),
             ("ended", &[ExchangeState::begin, ExchangeState::end], false),
-            (
-                "suspended",
-                &[ExchangeState::begin, ExchangeState::suspend],
-                false,
-            ),
+            ("suspended", &[ExchangeState::begin, ExchangeState::suspend], false),
             (
                 "suspended twice",
-                &[
-                    ExchangeState::begin,
-                    ExchangeState::suspend,
-                    ExchangeState::suspend,
-                ],
+                &[ExchangeState::begin, ExchangeState::suspend, ExchangeState::suspend],
                 false,
             ),
             (
                 "suspended and ended",
-                &[
-                    ExchangeState::begin,
-                    ExchangeState::suspend,
-                    ExchangeState::end,
-                ],
+                &[ExchangeState::begin, ExchangeState::suspend, ExchangeState::end],
                 false,
             ),
             (
                 "resumed",
-                &[
-                    ExchangeState::begin,
-                    ExchangeState::suspend,
-                    ExchangeState::resume,
-                ],
+                &[ExchangeState::begin, ExchangeState::suspend, ExchangeState::resume],
                 true,
             ),
             (
                 "resumed without a pause, and ended",
-                &[
-                    ExchangeState::begin,
-                    ExchangeState::resume,
-                    ExchangeState::end,
-                ],
+                &[ExchangeState::begin, ExchangeState::resume, ExchangeState::end],
                 false,
             ),
             (
                 "one after another",
-                &[
-                    ExchangeState::begin,
-                    ExchangeState::end,
-                    ExchangeState::begin,
-                ],
+                &[ExchangeState::begin, ExchangeState::end, ExchangeState::begin],
                 true,
             ),
         ];

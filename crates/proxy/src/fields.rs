@@ -132,27 +132,19 @@ fn strip(headers: &mut HeaderMap, is_kept: impl Fn(Known) -> bool) -> Found {
             }
         }
     }
-    let listed = if found.has(Known::Connection) {
-        listed(headers)
-    } else {
-        Vec::new()
-    };
+    let listed = if found.has(Known::Connection) { listed(headers) } else { Vec::new() };
     let Some(first) = first.or((!listed.is_empty()).then_some(0)) else {
         return found;
     };
     let have_names = !found.has(Known::TargetName);
     if listed.is_empty() && have_names && first + dropped == headers.keys_len() {
         // No other field follows that a removal could move.
-        let dropped = Known::ALL
-            .into_iter()
-            .filter(|known| found.has(*known) && !is_kept(*known));
+        let dropped = Known::ALL.into_iter().filter(|known| found.has(*known) && !is_kept(*known));
         for name in dropped.filter_map(Known::name) {
             headers.remove(name);
         }
     } else {
-        keep(headers, |name| {
-            Known::of(name).is_none_or(&is_kept) && !listed.contains(name)
-        });
+        keep(headers, |name| Known::of(name).is_none_or(&is_kept) && !listed.contains(name));
     }
     found
 }
@@ -208,19 +200,14 @@ mod tests {
     pub(super) fn fields(lines: &[(&str, &str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
-            headers.append(
-                HeaderName::from_bytes(name.as_bytes()).unwrap(),
-                value.parse().unwrap(),
-            );
+            headers
+                .append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
         }
         headers
     }
 
     pub(super) fn in_order(headers: &HeaderMap) -> Vec<String> {
-        headers
-            .iter()
-            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
-            .collect()
+        headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect()
     }
 
     pub(super) fn shown(headers: &HeaderMap) -> Vec<String> {
@@ -233,11 +220,7 @@ mod tests {
     fn fields_that_end_here_are_not_passed_on() {
         let (origin, _) = Origin::parse("http://a.test:81/").unwrap();
         for (lines, expected, websocket) in [
-            (
-                &[("Host", "b.test"), ("X", "1")][..],
-                &["host: a.test:81", "x: 1"][..],
-                false,
-            ),
+            (&[("Host", "b.test"), ("X", "1")][..], &["host: a.test:81", "x: 1"][..], false),
             (
                 &[
                     ("Connection", "close, X"),
@@ -250,10 +233,7 @@ mod tests {
                 false,
             ),
             (
-                &[
-                    ("Connection", "host, content-length"),
-                    ("Content-Length", "3"),
-                ],
+                &[("Connection", "host, content-length"), ("Content-Length", "3")],
                 &["content-length: 3", "host: a.test:81"],
                 false,
             ),
@@ -277,18 +257,10 @@ mod tests {
                 &["host: a.test:81", "transfer-encoding: chunked"],
                 false,
             ),
-            (
-                &[("Content-Length", "0100")],
-                &["content-length: 100", "host: a.test:81"],
-                false,
-            ),
+            (&[("Content-Length", "0100")], &["content-length: 100", "host: a.test:81"], false),
             (
                 &[("Connection", "Upgrade"), ("Upgrade", "WebSocket")],
-                &[
-                    "connection: upgrade",
-                    "host: a.test:81",
-                    "upgrade: websocket",
-                ],
+                &["connection: upgrade", "host: a.test:81", "upgrade: websocket"],
                 true,
             ),
             (
@@ -318,11 +290,7 @@ mod tests {
             ),
         ] {
             let mut headers = fields(lines);
-            assert_eq!(
-                to_origin(&mut headers, &origin, true),
-                websocket,
-                "{lines:?}"
-            );
+            assert_eq!(to_origin(&mut headers, &origin, true), websocket, "{lines:?}");
             assert_eq!(shown(&headers), expected, "{lines:?}");
         }
     }
@@ -340,10 +308,7 @@ mod tests {
             ("Trailer", "T"),
         ]);
         to_crawler(&mut headers);
-        assert_eq!(
-            shown(&headers),
-            ["trailer: T", "transfer-encoding: chunked", "x-path: /here"]
-        );
+        assert_eq!(shown(&headers), ["trailer: T", "transfer-encoding: chunked", "x-path: /here"]);
         to_crawler_without_body(&mut headers);
         assert_eq!(shown(&headers), ["trailer: T", "x-path: /here"]);
     }
@@ -373,13 +338,7 @@ mod tests {
                     ("B", "2"),
                     ("Connection", "close"),
                 ],
-                &[
-                    "host: a.test:81",
-                    "a: 1",
-                    "te: trailers",
-                    "b: 2",
-                    "connection: te",
-                ],
+                &["host: a.test:81", "a: 1", "te: trailers", "b: 2", "connection: te"],
             ),
             (
                 &[

@@ -166,11 +166,7 @@ impl Connection {
         let version = request.version();
         let (mut exchange, now) = exchange.send();
         let received = upstream::send(self, permit, request, (&mut exchange, now)).await;
-        let Received {
-            head,
-            continue_signal,
-            mut timer,
-        } = match received {
+        let Received { head, continue_signal, mut timer } = match received {
             Ok(received) => received,
             Err(Unanswered::Failed(failure)) => {
                 exchange.observe::<()>(Err(&failure));
@@ -237,9 +233,7 @@ impl Connection {
         let mut answer = Response::new(());
         *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         *answer.headers_mut() = switching_fields(response.headers());
-        self.proxy()
-            .name
-            .sign(answer.headers_mut(), response.version());
+        self.proxy().name.sign(answer.headers_mut(), response.version());
         let downstream = self.downstream.clone();
         self.proxy().spawn(async move {
             let both = tokio::join!(client_stream.ready(&downstream.slot), switched(response));
@@ -247,9 +241,7 @@ impl Connection {
                 exchange.leave();
                 return;
             };
-            switching
-                .relay(&downstream, client_stream, upstream, exchange)
-                .await;
+            switching.relay(&downstream, client_stream, upstream, exchange).await;
             drop(downstream);
         });
         answer.map(|()| Answer::empty())

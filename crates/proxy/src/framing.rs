@@ -169,13 +169,7 @@ impl Framer {
     }
 
     fn to(recipient: Recipient, bounds: Bounds) -> Framer {
-        Framer {
-            recipient,
-            bounds,
-            state: State::Head,
-            line: 0,
-            blanks: 0,
-        }
+        Framer { recipient, bounds, state: State::Head, line: 0, blanks: 0 }
     }
 
     /// Tells whether the connection waits for a head, so that silence is idleness.
@@ -423,17 +417,11 @@ fn content_length(value: &[u8]) -> Result<u64, Violation> {
     if value.is_empty() || value.len() > 18 || !value.iter().all(u8::is_ascii_digit) {
         return Err(Violation::ContentLength);
     }
-    Ok(value
-        .iter()
-        .fold(0, |length, digit| length * 10 + u64::from(digit - b'0')))
+    Ok(value.iter().fold(0, |length, digit| length * 10 + u64::from(digit - b'0')))
 }
 
 impl Chunk {
-    const START: Chunk = Chunk::Size {
-        size: 0,
-        digits: 0,
-        line: 0,
-    };
+    const START: Chunk = Chunk::Size { size: 0, digits: 0, line: 0 };
 
     /// Returns the number of octets taken and the next state, or nothing if the framing is broken. The inner `None` is
     /// the end of the body.
@@ -470,10 +458,7 @@ impl Chunk {
             (Chunk::Extension { size, line }, b'\t' | b' '..=b'~' | 0x80..)
                 if usize::from(line) < MAX_CHUNK_LINE =>
             {
-                Chunk::Extension {
-                    size,
-                    line: line + 1,
-                }
+                Chunk::Extension { size, line: line + 1 }
             }
             (Chunk::SizeEnd { size: 0 }, b'\n') => Chunk::TrailerStart { total: 0 },
             (Chunk::SizeEnd { size }, b'\n') => Chunk::Data(size),

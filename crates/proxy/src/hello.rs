@@ -155,9 +155,7 @@ fn take<'a>(octets: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
 fn vector<'a>(octets: &mut &'a [u8], width: usize) -> Option<&'a [u8]> {
     let mut rest = *octets;
     let length = take(&mut rest, width)?;
-    let length = length
-        .iter()
-        .fold(0, |sum, octet| sum << 8 | usize::from(*octet));
+    let length = length.iter().fold(0, |sum, octet| sum << 8 | usize::from(*octet));
     let taken = take(&mut rest, length)?;
     *octets = rest;
     Some(taken)
@@ -288,11 +286,7 @@ mod tests {
         let mut odd = with_second_name(&hello("site.example"), b"-ite.example");
         let at = memchr::memmem::find(&odd, b"site.example").expect("named");
         odd[at] = b'-';
-        assert_eq!(
-            read_in(&odd, 64).await.0,
-            Hello::Unreadable,
-            "twice the same"
-        );
+        assert_eq!(read_in(&odd, 64).await.0, Hello::Unreadable, "twice the same");
     }
 
     #[tokio::test]

@@ -204,17 +204,8 @@ where
     };
     let io = Lingering::new(io, timeouts.linger);
     let activity = io.activity();
-    let io = Filtered::new(
-        io,
-        Watch::new(timeouts.header, most_trailers, Arc::clone(&abuse)),
-    );
-    let shaken = Box::pin(handshake(
-        io,
-        &release,
-        builder,
-        timeouts.header,
-        &downstream,
-    ));
+    let io = Filtered::new(io, Watch::new(timeouts.header, most_trailers, Arc::clone(&abuse)));
+    let shaken = Box::pin(handshake(io, &release, builder, timeouts.header, &downstream));
     let connection = match shaken.await {
         Ok(connection) => connection,
         Err(end) => return end,

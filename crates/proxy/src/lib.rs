@@ -124,19 +124,11 @@ impl Proxy {
         clock: Clock,
     ) -> io::Result<Arc<Proxy>> {
         let log = Arc::new(log);
-        let gate = Gate::new(
-            &config,
-            (egress.clone(), fetcher),
-            Arc::clone(&log),
-            fleet,
-            clock.clone(),
-        );
+        let gate =
+            Gate::new(&config, (egress.clone(), fetcher), Arc::clone(&log), fleet, clock.clone());
         let id = DecisionId::mint(clock.now()).to_string();
         // The end of an identifier is its random part.
-        let suffix = id
-            .get(id.len().saturating_sub(8)..)
-            .unwrap_or(&id)
-            .to_ascii_lowercase();
+        let suffix = id.get(id.len().saturating_sub(8)..).unwrap_or(&id).to_ascii_lowercase();
         let name = Pseudonym::new(&suffix, config.upstream.via);
         egress.signs_as(name.name());
         Ok(Arc::new(Proxy {
@@ -170,12 +162,9 @@ impl Proxy {
         listeners: Vec<std::net::TcpListener>,
     ) -> io::Result<Vec<SocketAddr>> {
         let listen = self.settings.load().listen.clone();
-        let listeners = listeners
-            .into_iter()
-            .map(|socket| Listener::simple(Bound::Tcp(socket), &listen));
-        let addresses = self
-            .serve_on(listeners.collect())
-            .map_err(io::Error::other)?;
+        let listeners =
+            listeners.into_iter().map(|socket| Listener::simple(Bound::Tcp(socket), &listen));
+        let addresses = self.serve_on(listeners.collect()).map_err(io::Error::other)?;
         let address = |address| match address {
             ListenAddr::Address(address) => Some(address),
             ListenAddr::Unix(_) => None,
@@ -192,15 +181,11 @@ impl Proxy {
         listeners: Vec<Listener>,
     ) -> Result<Vec<ListenAddr>, ListenError> {
         let authority = self.authority();
-        let opened: Result<Vec<_>, _> = listeners
-            .into_iter()
-            .map(|listener| listener.open(&authority).map(Arc::new))
-            .collect();
+        let opened: Result<Vec<_>, _> =
+            listeners.into_iter().map(|listener| listener.open(&authority).map(Arc::new)).collect();
         let opened = opened?;
-        let addresses: Result<Vec<_>, _> = opened
-            .iter()
-            .map(|listener| listener.local_addr())
-            .collect();
+        let addresses: Result<Vec<_>, _> =
+            opened.iter().map(|listener| listener.local_addr()).collect();
         let addresses = addresses?;
         for address in &addresses {
             // Before the first crawler connects.
@@ -210,8 +195,7 @@ impl Proxy {
         }
         for listener in &opened {
             // Tracked, so that a connection accepted just before the stop is served, too.
-            self.tasks
-                .spawn(server::listen(Arc::clone(self), Arc::clone(listener)));
+            self.tasks.spawn(server::listen(Arc::clone(self), Arc::clone(listener)));
         }
         self.listeners.lock().extend(opened);
         self.addresses.lock().extend_from_slice(&addresses);

@@ -144,10 +144,7 @@ impl Limiter {
         // Before the search for room: the connection must not go for its own tunnel.
         let carrier = Carrier::of(carrier);
         let slot = self.slot(most)?;
-        Some(ConnectionSlot {
-            _carrier: Some(carrier),
-            ..slot
-        })
+        Some(ConnectionSlot { _carrier: Some(carrier), ..slot })
     }
 
     fn give(self: &Arc<Self>, slot: Slot<SlotOwner>) -> ConnectionSlot {
@@ -168,10 +165,7 @@ impl Limiter {
             return None;
         };
         self.turned_away.fetch_add(1, Ordering::Relaxed);
-        Some(ConnectionSlot {
-            is_spare: true,
-            ..self.give(slot)
-        })
+        Some(ConnectionSlot { is_spare: true, ..self.give(slot) })
     }
 
     /// Closes the connection that has been idle for longest, and tells whether there was one.
@@ -184,11 +178,7 @@ impl Limiter {
         let (now, warned_at) = (now.as_millis(), self.warned_at.load(Ordering::Relaxed));
         let is_due = warned_at == 0 || now.saturating_sub(warned_at) >= BETWEEN_WARNINGS;
         let relaxed = Ordering::Relaxed;
-        is_due
-            && self
-                .warned_at
-                .compare_exchange(warned_at, now, relaxed, relaxed)
-                .is_ok()
+        is_due && self.warned_at.compare_exchange(warned_at, now, relaxed, relaxed).is_ok()
     }
 
     /// Evicts this client's connection that has been idle for longest, and tells whether there was one.
@@ -206,11 +196,7 @@ impl Limiter {
 
     fn usage(self: &Arc<Self>, key: ClientKey) -> Arc<ClientUsage> {
         let counts = Arc::clone(self.usages.entry(key.clone()).or_default().value());
-        Arc::new(ClientUsage {
-            limiter: Arc::clone(self),
-            key,
-            counts: Some(counts),
-        })
+        Arc::new(ClientUsage { limiter: Arc::clone(self), key, counts: Some(counts) })
     }
 }
 
@@ -238,9 +224,7 @@ impl ConnectionSlot {
         address: IpAddr,
         limits: &Limits,
     ) -> Result<RequestSlot, LimitExceeded> {
-        let usage = self
-            .enter(client, address, limits)
-            .map_err(LimitExceeded::Connections)?;
+        let usage = self.enter(client, address, limits).map_err(LimitExceeded::Connections)?;
         let in_all = &self.limiter.requests;
         // From here on, dropping the slot gives it back.
         in_all.fetch_add(1, Ordering::Relaxed);
@@ -409,9 +393,7 @@ impl Drop for ClientUsage {
     fn drop(&mut self) {
         // Ours first: of several dropped at the same time, the last one sees that only the map is left.
         self.counts = None;
-        self.limiter
-            .usages
-            .remove_if(&self.key, |_, counts| Arc::strong_count(counts) == 1);
+        self.limiter.usages.remove_if(&self.key, |_, counts| Arc::strong_count(counts) == 1);
     }
 }
 

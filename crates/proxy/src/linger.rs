@@ -125,12 +125,7 @@ impl Activity {
 impl<S> Lingering<S> {
     /// Lets a connection linger for `total` at most after its shutdown.
     pub fn new(inner: S, total: Duration) -> Lingering<S> {
-        Lingering {
-            inner,
-            total,
-            linger: None,
-            activity: Activity::default(),
-        }
+        Lingering { inner, total, linger: None, activity: Activity::default() }
     }
 
     /// Returns the mark of octets that pass.
@@ -146,9 +141,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        Pin::new(&mut this.inner)
-            .poll_read(cx, buf)
-            .map_ok(|()| this.activity.set())
+        Pin::new(&mut this.inner).poll_read(cx, buf).map_ok(|()| this.activity.set())
     }
 }
 
@@ -159,12 +152,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        Pin::new(&mut this.inner)
-            .poll_write(cx, buf)
-            .map_ok(|octets| {
-                this.activity.set();
-                octets
-            })
+        Pin::new(&mut this.inner).poll_write(cx, buf).map_ok(|octets| {
+            this.activity.set();
+            octets
+        })
     }
 
     fn poll_write_vectored(
@@ -173,12 +164,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        Pin::new(&mut this.inner)
-            .poll_write_vectored(cx, bufs)
-            .map_ok(|octets| {
-                this.activity.set();
-                octets
-            })
+        Pin::new(&mut this.inner).poll_write_vectored(cx, bufs).map_ok(|octets| {
+            this.activity.set();
+            octets
+        })
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -190,12 +179,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Lingering {
-            inner,
-            total,
-            linger,
-            activity,
-        } = self.get_mut();
+        let Lingering { inner, total, linger, activity } = self.get_mut();
         if linger.is_none() {
             ready!(Pin::new(&mut *inner).poll_shutdown(cx))?;
         }
@@ -225,25 +209,14 @@ mod tests {
     async fn answered(
         request: &str,
         linger: Duration,
-    ) -> (
-        CheckedStream<DuplexStream>,
-        DuplexStream,
-        Arc<ExchangeState>,
-    ) {
+    ) -> (CheckedStream<DuplexStream>, DuplexStream, Arc<ExchangeState>) {
         let (mut client, server) = duplex(1 << 16);
         let hour = Duration::from_secs(3600);
         let patience = ConnectionTimeouts {
-            bounds: Bounds {
-                head: 65_536,
-                target: 8192,
-                fields: 100,
-            },
+            bounds: Bounds { head: 65_536, target: 8192, fields: 100 },
             header: hour,
             idle: hour,
-            taking: StallLimit {
-                span: hour,
-                rate: 0,
-            },
+            taking: StallLimit { span: hour, rate: 0 },
             linger,
         };
         let http1 = Arc::default();

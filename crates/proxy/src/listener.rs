@@ -67,25 +67,14 @@ impl Listener {
     pub fn simple(socket: Bound, listen: &Listen) -> Listener {
         Listener {
             socket,
-            rules: Rules {
-                allow: listen.allow.clone(),
-                open: listen.open,
-                ..Rules::default()
-            },
+            rules: Rules { allow: listen.allow.clone(), open: listen.open, ..Rules::default() },
         }
     }
 
     /// Creates a listener of `[[listener]]`.
     #[must_use]
     pub fn named(socket: Bound, config: &Configured) -> Listener {
-        let Configured {
-            name,
-            at: _,
-            tls,
-            allow,
-            open,
-            proxy_protocol_from,
-        } = config;
+        let Configured { name, at: _, tls, allow, open, proxy_protocol_from } = config;
         Listener {
             socket,
             rules: Rules {
@@ -154,10 +143,7 @@ pub(super) struct ActiveListener {
 enum Socket {
     Tcp(TcpListener),
     /// The file goes with the listener.
-    Unix(
-        UnixListener,
-        #[allow(dead_code, reason = "held, not read")] Option<SocketFile>,
-    ),
+    Unix(UnixListener, #[allow(dead_code, reason = "held, not read")] Option<SocketFile>),
 }
 
 impl ActiveListener {

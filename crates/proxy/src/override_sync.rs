@@ -100,9 +100,7 @@ impl OverrideSync {
             loaded: Mutex::default(),
             members: parking_lot::Mutex::default(),
         };
-        override_sync
-            .take_over(&mut *override_sync.loaded.lock().await)
-            .await?;
+        override_sync.take_over(&mut *override_sync.loaded.lock().await).await?;
         Ok(Arc::new(override_sync))
     }
 
@@ -201,9 +199,7 @@ impl OverrideSync {
         if version != loaded.version {
             self.has_more.store(true, Ordering::Release);
         }
-        self.proxy
-            .gate()
-            .set_overrides(self.store.overrides().await?);
+        self.proxy.gate().set_overrides(self.store.overrides().await?);
         loaded.version = version;
         Ok(())
     }
@@ -243,10 +239,7 @@ impl OverrideSync {
                 Err(NotOpened::NotSealed) => refuse(fleet, id),
                 Err(NotOpened::Unread { .. }) if removed_there.contains(id) => {}
                 Err(NotOpened::Unread { until }) => {
-                    let one = Unread {
-                        id: id.clone(),
-                        until,
-                    };
+                    let one = Unread { id: id.clone(), until };
                     unread = Some(one).filter(|one| !one.is_over(self.now())).or(unread);
                 }
             }
@@ -351,10 +344,7 @@ async fn put(
 }
 
 fn removal(one: &Removed) -> Removal {
-    Removal {
-        time: one.time,
-        by: one.by.clone(),
-    }
+    Removal { time: one.time, by: one.by.clone() }
 }
 
 /// Counts what the fleet's key did not make.

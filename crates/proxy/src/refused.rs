@@ -42,10 +42,7 @@ pub fn unidentified(auth_error: AuthError, now: Moment) -> Decision {
         AuthError::TooManyAttempts(again) => (Reason::Unauthenticated, Some(again)),
         AuthError::Busy => (Reason::Overloaded, Some(now + A_MOMENT)),
     };
-    Decision {
-        retry_at,
-        ..Decision::bare(reason, now)
-    }
+    Decision { retry_at, ..Decision::bare(reason, now) }
 }
 
 impl<S: Ruled> Exchange<S> {
@@ -84,10 +81,7 @@ impl<S: Unanswered> Exchange<S> {
     pub fn exceeded(self, exceeded: LimitExceeded) -> Refused {
         let (LimitExceeded::Connections(reason) | LimitExceeded::Requests(reason)) = exceeded;
         let now = self.time();
-        self.deny(Decision {
-            retry_at: Some(now + A_MOMENT),
-            ..Decision::bare(reason, now)
-        })
+        self.deny(Decision { retry_at: Some(now + A_MOMENT), ..Decision::bare(reason, now) })
     }
 
     /// Refuses a request for its form.

@@ -112,11 +112,7 @@ struct Activity<'a> {
 
 impl Activity<'_> {
     fn of(slot: &ConnectionSlot) -> Activity<'_> {
-        Activity {
-            slot,
-            passed: AtomicU64::new(0),
-            is_silent: AtomicBool::new(false),
-        }
+        Activity { slot, passed: AtomicU64::new(0), is_silent: AtomicBool::new(false) }
     }
 
     /// Counts octets that pass.
@@ -273,9 +269,6 @@ mod tests {
         assert!(!within(wait_idle.as_mut(), 4).await);
         assert!(limiter.make_room(), "it is silent");
         slot.has_to_leave().await;
-        assert!(
-            within(wait_idle, 12).await,
-            "nothing has passed for a hundred seconds"
-        );
+        assert!(within(wait_idle, 12).await, "nothing has passed for a hundred seconds");
     }
 }

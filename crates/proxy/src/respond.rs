@@ -128,15 +128,8 @@ pub fn refuse(
     traits: RequestTraits,
     now: Moment,
 ) -> (Response<Bytes>, Exchange<Answered>) {
-    let Problem {
-        status,
-        error,
-        title,
-        detail,
-        is_telling,
-        retry_after,
-        close,
-    } = tell(refusal, &exchange, now);
+    let Problem { status, error, title, detail, is_telling, retry_after, close } =
+        tell(refusal, &exchange, now);
     let status = match traits.audience {
         Audience::Subrequest => StatusCode::FORBIDDEN,
         Audience::Filter if status.is_server_error() => StatusCode::FORBIDDEN,
@@ -280,10 +273,7 @@ pub fn add_ftp_reply(headers: &mut HeaderMap, refusal: &ftp::status::Refusal) {
     // The characters of a string (RFC 9651 3.3.3) that need no escape.
     let is_plain = |c: &char| matches!(c, ' '..='~') && !matches!(c, '"' | '\\');
     let reply = refusal.reply.to_string();
-    let details: String = "reply "
-        .chars()
-        .chain(reply.chars().filter(is_plain))
-        .collect();
+    let details: String = "reply ".chars().chain(reply.chars().filter(is_plain)).collect();
     let member = proxy_status(refusal.error_type(), None, None, Some(&details));
     if let Ok(value) = HeaderValue::from_str(&member) {
         headers.append(PROXY_STATUS, value);

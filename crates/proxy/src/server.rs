@@ -253,9 +253,7 @@ where
         // The client's own limits hold from here on, and not only from its first request.
         let known = downstream.proxy.gate.clients().known(&downstream.peer);
         let client = known.as_ref().unwrap_or(&downstream.client);
-        let taken_slot = downstream
-            .slot
-            .belongs_to(client, address, &settings.limits);
+        let taken_slot = downstream.slot.belongs_to(client, address, &settings.limits);
         if let Err(reason) = taken_slot {
             downstream.client = Arc::clone(client);
             let Some(slot) = downstream.proxy.limiter.spare_slot() else {
@@ -356,9 +354,7 @@ where
         if bounds.fields > USUAL_FIELDS {
             builder.max_headers(bounds.fields);
         }
-        let connection = builder
-            .serve_connection(TokioIo::new(wire), service)
-            .with_upgrades();
+        let connection = builder.serve_connection(TokioIo::new(wire), service).with_upgrades();
         let mut connection = pin!(connection);
         let result = tokio::select! {
             biased;
@@ -391,9 +387,7 @@ pub fn offering(config: Arc<ServerConfig>, http2: bool) -> Arc<ServerConfig> {
         return config;
     }
     let mut config = Arc::unwrap_or_clone(config);
-    config
-        .alpn_protocols
-        .retain(|protocol| protocol != http2::ALPN);
+    config.alpn_protocols.retain(|protocol| protocol != http2::ALPN);
     Arc::new(config)
 }
 

@@ -24,10 +24,7 @@ pub struct StallLimit {
 impl StallLimit {
     /// Returns the configured limit.
     pub fn of(limits: &Limits) -> StallLimit {
-        StallLimit {
-            span: limits.body_timeout,
-            rate: limits.body_rate,
-        }
+        StallLimit { span: limits.body_timeout, rate: limits.body_rate }
     }
 
     fn time_for(self, octets: u64) -> Duration {
@@ -53,12 +50,7 @@ pub struct StallTimer {
 impl StallTimer {
     /// Starts a timer that has not waited yet.
     pub fn new(limit: StallLimit) -> StallTimer {
-        StallTimer {
-            limit,
-            left: limit.span,
-            since: None,
-            timer: None,
-        }
+        StallTimer { limit, left: limit.span, since: None, timer: None }
     }
 
     /// Ends the current wait: `octets` have passed.
@@ -158,10 +150,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn time_spent_on_the_origin_costs_the_crawler_nothing() {
-        let mut waiting = StallTimer::new(StallLimit {
-            span: SPAN,
-            rate: 100,
-        });
+        let mut waiting = StallTimer::new(StallLimit { span: SPAN, rate: 100 });
         for _ in 0..100 {
             let cut = poll_fn(|cx| waiting.poll_too_long(cx));
             assert!(timeout(Duration::from_millis(1), cut).await.is_err());

@@ -141,9 +141,7 @@ pub fn of_handshake(uri: &Uri) -> Option<Uri> {
 /// without a path and a query (RFC 9112 3.2.4). `None` for any other request.
 pub fn of_server(method: &Method, uri: &Uri) -> Option<Uri> {
     let root = PathAndQuery::from_static("/");
-    let path = uri
-        .path_and_query()
-        .filter(|_| *method == Method::OPTIONS)?;
+    let path = uri.path_and_query().filter(|_| *method == Method::OPTIONS)?;
     // An empty path is shown as `/`, and is not equal to it.
     if path.as_str() != "*" && (path.as_str() != "/" || *path == root) {
         return None;
@@ -284,19 +282,13 @@ mod tests {
     use super::*;
 
     fn inside(origin: &str) -> Scope {
-        Scope::Inside {
-            origin: Origin::parse(origin).unwrap().0,
-            stray_name: None,
-        }
+        Scope::Inside { origin: Origin::parse(origin).unwrap().0, stray_name: None }
     }
 
     fn read_as(uri: &str, host: &str, scope: &Scope) -> String {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().unwrap());
-        match uri
-            .parse::<Uri>()
-            .map(|uri| read(&uri, &headers, scope, true))
-        {
+        match uri.parse::<Uri>().map(|uri| read(&uri, &headers, scope, true)) {
             Ok(Ok((target, None))) => format!("{}{}", target.origin, target.path),
             Ok(Ok((target, Some(named)))) => {
                 format!("{}{} as {named:?}", target.origin, target.path)
@@ -319,36 +311,16 @@ mod tests {
             ("http://a.test", "", plain, "http://a.test/"),
             ("http://a.test?x", "", plain, "http://a.test/?x"),
             ("http://a.test:/", "", plain, "http://a.test/"),
-            (
-                "http://0x7f.1:8080/%70",
-                "",
-                plain,
-                "http://127.0.0.1:8080/%70",
-            ),
+            ("http://0x7f.1:8080/%70", "", plain, "http://127.0.0.1:8080/%70"),
             ("http://[::1]:8080/", "", plain, "http://[::1]:8080/"),
             ("https://a.test/x", "", plain, "https://a.test/x"),
             ("ws://a.test/x", "", plain, "Scheme"),
             ("ftp://a.test/x", "", plain, "ftp://a.test/x"),
-            (
-                "FTP://A.test:21/x;type=i",
-                "",
-                plain,
-                "ftp://a.test/x as Image",
-            ),
+            ("FTP://A.test:21/x;type=i", "", plain, "ftp://a.test/x as Image"),
             ("ftp://a.test:2121/x/", "", plain, "ftp://a.test:2121/x/"),
             ("ftp://a.test", "", plain, "ftp://a.test/"),
-            (
-                "ftp://a.test/;type=d",
-                "",
-                plain,
-                "ftp://a.test/ as Directory",
-            ),
-            (
-                "http://a.test/x;type=a",
-                "",
-                plain,
-                "http://a.test/x;type=a",
-            ),
+            ("ftp://a.test/;type=d", "", plain, "ftp://a.test/ as Directory"),
+            ("http://a.test/x;type=a", "", plain, "http://a.test/x;type=a"),
             ("ftp://u:p@a.test/x", "", plain, "Userinfo"),
             ("ftp://@a.test/x", "", plain, "Userinfo"),
             ("ftp://anonymous@a.test/x", "", plain, "ftp://a.test/x"),
@@ -361,12 +333,7 @@ mod tests {
             ("ftp://a.test//x", "", plain, "FtpPath(Empty)"),
             ("ftp://a.test/x/../y", "", plain, "FtpPath(Dots)"),
             ("ftp://a.test/x%2Fy", "", plain, "FtpPath(Slash)"),
-            (
-                "ftp://a.test/%78%3Dy;type=i",
-                "",
-                plain,
-                "FtpSpelling(\"ftp://a.test/x=y;type=i\")",
-            ),
+            ("ftp://a.test/%78%3Dy;type=i", "", plain, "FtpSpelling(\"ftp://a.test/x=y;type=i\")"),
             ("/x", "a.test", plain, "NotAbsolute"),
             ("*", "a.test", plain, "Malformed"),
             ("a.test:80", "a.test", plain, "Malformed"),
@@ -385,11 +352,7 @@ mod tests {
             ("https://b.test/x", "a.test", tls, "misdirected"),
             ("*", "a.test", tls, "Malformed"),
         ] {
-            assert_eq!(
-                read_as(uri, host, scope),
-                expected,
-                "{uri} with Host {host:?}"
-            );
+            assert_eq!(read_as(uri, host, scope), expected, "{uri} with Host {host:?}");
         }
     }
 

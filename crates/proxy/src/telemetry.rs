@@ -96,9 +96,7 @@ impl Telemetry {
 
 impl std::fmt::Debug for Telemetry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Telemetry")
-            .field("otlp", &self.otlp)
-            .finish_non_exhaustive()
+        f.debug_struct("Telemetry").field("otlp", &self.otlp).finish_non_exhaustive()
     }
 }
 
@@ -130,9 +128,7 @@ fn subscribe(
         .with(output)
         .with(sent.map(|sent| sent.with_filter(ours)))
         .try_init()?;
-    Ok(LevelHandle(Box::new(move |level| {
-        Ok(handle.reload(level.parse::<Targets>()?)?)
-    })))
+    Ok(LevelHandle(Box::new(move |level| Ok(handle.reload(level.parse::<Targets>()?)?))))
 }
 
 /// Changes the filter of the program's own messages.

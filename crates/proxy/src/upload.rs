@@ -39,10 +39,7 @@ pub enum UploadState {
 impl UploadProgress {
     /// Starts a progress that counts in `octets`.
     pub fn new(octets: Arc<AtomicU64>) -> UploadProgress {
-        UploadProgress {
-            octets,
-            flow: AtomicU8::default(),
-        }
+        UploadProgress { octets, flow: AtomicU8::default() }
     }
 
     /// Returns the state of the body.
@@ -79,12 +76,7 @@ impl Upload {
         limit: StallLimit,
         invited: Option<oneshot::Receiver<()>>,
     ) -> Upload {
-        Upload {
-            incoming,
-            upload,
-            stall: StallTimer::new(limit),
-            invited,
-        }
+        Upload { incoming, upload, stall: StallTimer::new(limit), invited }
     }
 }
 

@@ -96,9 +96,8 @@ pub async fn send(
     let stamps = exchange.settings().robots.signals.stamp;
     let interim = relay_interim(takes_interim, stamps, continue_signal.clone());
     let attempt = AtomicU8::new(Attempt::First as u8);
-    let mut sent = std::pin::pin!(deliver(
-        connection, permit, request, interim, now, exchange, &attempt,
-    ));
+    let mut sent =
+        std::pin::pin!(deliver(connection, permit, request, interim, now, exchange, &attempt,));
     let upload = upload.as_deref();
     // A request that is sent again gets the origin's time anew.
     let progress = || {
@@ -107,11 +106,7 @@ pub async fn send(
     };
     let is = |flow| upload.is_some_and(|upload| upload.flow() == flow);
     let mut seen = progress();
-    let mut timer = Timer::new(if continue_signal.is_some() {
-        CONTINUE_TIMEOUT
-    } else {
-        origin
-    });
+    let mut timer = Timer::new(if continue_signal.is_some() { CONTINUE_TIMEOUT } else { origin });
     let head = loop {
         tokio::select! {
             biased;
@@ -140,11 +135,7 @@ pub async fn send(
         }
         timer.restart(origin);
     };
-    Ok(Received {
-        head,
-        continue_signal,
-        timer,
-    })
+    Ok(Received { head, continue_signal, timer })
 }
 
 /// Passes interim responses of the origin on to the crawler, if it takes any. A 100 lets a body go that waits for one. If
@@ -175,11 +166,7 @@ fn relay_interim(
 fn with_upload(
     request: Box<Request<CrawlerBody>>,
     exchange: &mut Exchange<Sent>,
-) -> (
-    OutgoingRequest,
-    Option<Arc<UploadProgress>>,
-    Option<Arc<ContinueSignal>>,
-) {
+) -> (OutgoingRequest, Option<Arc<UploadProgress>>, Option<Arc<ContinueSignal>>) {
     let (parts, incoming) = request.into_parts();
     if incoming.is_end_stream() {
         let request = Request::from_parts(parts, RequestBody::Empty);
@@ -232,9 +219,7 @@ async fn deliver(
             0 => Reuse::Allowed,
             _ => Reuse::Forbidden,
         };
-        let sent = proxy
-            .egress
-            .send(permit, crawler, request, interim.clone(), now, reuse);
+        let sent = proxy.egress.send(permit, crawler, request, interim.clone(), now, reuse);
         let (again, has_left) = match sent.await {
             Ok(received) => return Ok(received),
             Err(Unsent::Failed(failure)) if is_recorded_unsent(&failure) => {

@@ -40,26 +40,17 @@ pub struct Bounds {
 
 impl Bounds {
     /// The bounds for identified clients.
-    pub const CLIENTS: Bounds = Bounds {
-        url: most::URL,
-        user_agent: most::USER_AGENT,
-    };
+    pub const CLIENTS: Bounds = Bounds { url: most::URL, user_agent: most::USER_AGENT };
 
     /// Returns the bounds for a decision with this reason.
     #[must_use]
     pub fn of(reason: &str) -> Self {
-        if is_of_unknown_client(reason) {
-            Self::STRANGERS
-        } else {
-            Self::CLIENTS
-        }
+        if is_of_unknown_client(reason) { Self::STRANGERS } else { Self::CLIENTS }
     }
 
     /// The bounds for unidentified clients.
-    pub const STRANGERS: Bounds = Bounds {
-        url: most::OF_STRANGERS,
-        user_agent: most::OF_STRANGERS,
-    };
+    pub const STRANGERS: Bounds =
+        Bounds { url: most::OF_STRANGERS, user_agent: most::OF_STRANGERS };
 }
 
 /// Tells whether a decision for this reason is on a request without an identified client.

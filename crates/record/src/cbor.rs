@@ -121,11 +121,7 @@ impl<'b> MapWriter<'b> {
     pub(crate) fn open(out: &'b mut Vec<u8>) -> Self {
         let start = out.len();
         out.push(major::MAP << 5);
-        Self {
-            out,
-            start,
-            count: 0,
-        }
+        Self { out, start, count: 0 }
     }
 
     /// Writes a key, which is greater than the one before, and returns the buffer for its value.
@@ -247,10 +243,8 @@ impl<'a> Reader<'a> {
     #[inline]
     fn take(&mut self, length: u64) -> Result<&'a [u8], Malformed> {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        let (taken, rest) = self
-            .rest
-            .split_at_checked(length)
-            .ok_or(Malformed("the end is missing"))?;
+        let (taken, rest) =
+            self.rest.split_at_checked(length).ok_or(Malformed("the end is missing"))?;
         self.rest = rest;
         Ok(taken)
     }
@@ -289,9 +283,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn fixed<const N: usize>(&mut self) -> Result<&'a [u8; N], Malformed> {
         let octets = self.bytes()?;
-        octets
-            .try_into()
-            .map_err(|_| Malformed("octets of another length"))
+        octets.try_into().map_err(|_| Malformed("octets of another length"))
     }
 
     /// Reads text.
@@ -310,11 +302,7 @@ impl<'a> Reader<'a> {
 
     /// Reads the head of an array, and refuses another number of items than `count`.
     pub(crate) fn array_of(&mut self, count: usize, other: &'static str) -> Result<(), Malformed> {
-        if self.array()? == count {
-            Ok(())
-        } else {
-            Err(Malformed(other))
-        }
+        if self.array()? == count { Ok(()) } else { Err(Malformed(other)) }
     }
 
     /// Reads the head of a map, and refuses more pairs than octets follow.
@@ -390,9 +378,7 @@ impl<'a> Reader<'a> {
                 major::SIMPLE if matches!(number, FALSE | TRUE) => 0,
                 _ => return Err(Malformed("an item of an unknown type")),
             };
-            pending = left
-                .checked_add(inside)
-                .ok_or(Malformed("the end is missing"))?;
+            pending = left.checked_add(inside).ok_or(Malformed("the end is missing"))?;
         }
         let length = whole.len() - self.rest.len();
         Ok(whole.split_at(length).0)
@@ -409,10 +395,7 @@ pub struct Keys {
 impl Keys {
     /// Reads the head of a map.
     pub fn of(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            left: reader.map()?,
-            least: 0,
-        })
+        Ok(Self { left: reader.map()?, least: 0 })
     }
 
     /// Reads the next key; `None` after the last pair.

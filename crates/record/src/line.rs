@@ -103,16 +103,9 @@ pub fn write_line(
 fn write_fields(fields: &[Field], told: &Told<'_>, mut to: Object<'_>) {
     for field in fields {
         match *field {
-            Field::Value {
-                is_computed: true, ..
-            } => {}
+            Field::Value { is_computed: true, .. } => {}
             Field::Value { name, cell, .. } => cell(told).write(name, &mut to),
-            Field::Object {
-                name,
-                is_given,
-                fields,
-                is_late,
-            } => match (is_given(told), is_late) {
+            Field::Object { name, is_given, fields, is_late } => match (is_given(told), is_late) {
                 (true, _) => write_fields(fields, told, to.object(name)),
                 (false, false) => to.null(name),
                 (false, true) => {}
@@ -132,11 +125,7 @@ fn read<'o, T>(
     let Some(sha256) = sha256 else {
         return Ok(None);
     };
-    let failed = |fault| LineError {
-        what,
-        sha256: *sha256,
-        fault,
-    };
+    let failed = |fault| LineError { what, sha256: *sha256, fault };
     let body = objects.body(sha256).ok_or_else(|| failed(None))?;
     read(body).map(Some).map_err(|fault| failed(Some(fault)))
 }
@@ -194,12 +183,7 @@ pub static COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
 fn add_columns(fields: &[Field], of: Option<&str>, is_of_object: bool, all: &mut Vec<Column>) {
     for field in fields {
         match *field {
-            Field::Value {
-                name,
-                kind: Some(kind),
-                cell,
-                ..
-            } => all.push(Column {
+            Field::Value { name, kind: Some(kind), cell, .. } => all.push(Column {
                 name: of.map_or_else(|| name.to_owned(), |of| format!("{of}_{name}")),
                 kind,
                 is_of_object,

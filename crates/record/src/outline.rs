@@ -67,12 +67,7 @@ impl<'a> Outline<'a> {
         let reason = reason.ok_or(Malformed("a decision without a reason"))?;
         Ok(Self {
             time,
-            counted: Some(Counted {
-                mode,
-                verdict,
-                reason,
-                count: 1,
-            }),
+            counted: Some(Counted { mode, verdict, reason, count: 1 }),
             named: [policy, overridden, basis, tdmrep],
         })
     }

@@ -10,10 +10,7 @@ use super::{Digest, MAX};
 use crawlgate_usage::record::UsageRecord;
 
 /// An entry of the log.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "short-lived, and nearly always a decision"
-)]
+#[expect(clippy::large_enum_variant, reason = "short-lived, and nearly always a decision")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Entry<'a> {
     /// A decision.
@@ -113,11 +110,7 @@ pub fn id_of(octets: &[u8]) -> Option<&[u8; 16]> {
         reader.uint().ok()?;
         next = keys.next(&mut reader).ok()??;
     }
-    if next == u64::from(key::ID) {
-        reader.fixed().ok()
-    } else {
-        None
-    }
+    if next == u64::from(key::ID) { reader.fixed().ok() } else { None }
 }
 
 /// Returns the time of an entry of any kind, in milliseconds since the epoch; 0 if the octets are no entry.
@@ -129,10 +122,7 @@ pub fn time_of(octets: &[u8]) -> u64 {
 impl<'a> Decision<'a> {
     /// Reads the pairs of a decision after its identifier.
     fn read(id: [u8; 16], keys: &mut Keys, reader: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let mut read = Decision {
-            id,
-            ..Decision::default()
-        };
+        let mut read = Decision { id, ..Decision::default() };
         let mut cuts = None;
         let further = |read: &mut Self, key, reader: &mut Reader<'a>| match key {
             key::URL => {

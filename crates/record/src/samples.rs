@@ -1,12 +1,7 @@
 //! Entries for the tests of all crates: at random, and frozen ones.
 
 // A failed unwrap or index is a failed test.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::missing_panics_doc
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::missing_panics_doc)]
 
 pub mod dice;
 pub mod golden;
@@ -50,11 +45,7 @@ impl Decision<'static> {
             }),
             reading: Some((&b"/private/x"[..]).into()),
             hold: 1_500,
-            pace: Some(Pace {
-                interval: 2_000_000,
-                source: "crawl_delay",
-                clamped: true,
-            }),
+            pace: Some(Pace { interval: 2_000_000, source: "crawl_delay", clamped: true }),
             status: Some(403),
             bytes_out: 512,
             duration: 42,
@@ -69,10 +60,7 @@ pub struct Dice(pub u64);
 
 impl Dice {
     /// Returns the next number.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "an iterator would be an Option at each use"
-    )]
+    #[expect(clippy::should_implement_trait, reason = "an iterator would be an Option at each use")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

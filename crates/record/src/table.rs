@@ -237,11 +237,7 @@ pub(super) use values;
 
 /// Refuses a default: it is left out.
 pub(super) fn given<T: PartialEq>(value: T, default: &T) -> Result<T, Malformed> {
-    if value == *default {
-        Err(Malformed("a default that is written"))
-    } else {
-        Ok(value)
-    }
+    if value == *default { Err(Malformed("a default that is written")) } else { Ok(value) }
 }
 
 values! {

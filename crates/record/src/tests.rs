@@ -16,10 +16,7 @@ use crate::samples::dice::{self, with_decision, with_event};
 
 #[test]
 fn the_frozen_entries_have_every_reason() {
-    assert_eq!(
-        table::REASONS,
-        crawlgate_policy::Reason::ALL.map(crawlgate_policy::Reason::as_str)
-    );
+    assert_eq!(table::REASONS, crawlgate_policy::Reason::ALL.map(crawlgate_policy::Reason::as_str));
 }
 
 #[test]
@@ -64,18 +61,12 @@ fn numbers_have_their_shortest_form() {
         (256, &[0x19, 0x01, 0x00]),
         (65_535, &[0x19, 0xff, 0xff]),
         (65_536, &[0x1a, 0x00, 0x01, 0x00, 0x00]),
-        (
-            1_000_000_000_000,
-            &[0x1b, 0, 0, 0, 0xe8, 0xd4, 0xa5, 0x10, 0],
-        ),
+        (1_000_000_000_000, &[0x1b, 0, 0, 0, 0xe8, 0xd4, 0xa5, 0x10, 0]),
         (-1, &[0x20]),
         (-10, &[0x29]),
         (-100, &[0x38, 0x63]),
         (-1_000, &[0x39, 0x03, 0xe7]),
-        (
-            i64::MIN,
-            &[0x3b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
-        ),
+        (i64::MIN, &[0x3b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
     ];
     for (number, want) in cases {
         let mut out = Vec::new();
@@ -98,11 +89,7 @@ fn a_text_beyond_its_bound_is_cut_and_says_so() {
         method: (&*long).into(),
         origin: Some("http://a.io"),
         url: Url::of([b"http://", b"a.io/", &octets], Some("http://a.io")).with_sha256([3; 32]),
-        rule: Some(Rule {
-            group: (&*long).into(),
-            text: (&octets[..]).into(),
-            line: 1,
-        }),
+        rule: Some(Rule { group: (&*long).into(), text: (&octets[..]).into(), line: 1 }),
         reading: Some((&octets[..]).into()),
         error: Some((&*long).into()),
         detail: Some((&*long).into()),
@@ -116,24 +103,13 @@ fn a_text_beyond_its_bound_is_cut_and_says_so() {
     let octets_of = |octets: Octets<'_>| (octets.kept.len(), octets.cut);
     assert_eq!(lengths(found.client_name.unwrap()), (256, 39_744));
     assert_eq!((found.chain.len(), found.chain.more()), (32, 68));
-    assert!(
-        found
-            .chain
-            .iter()
-            .all(|token| lengths(token) == (256, 39_744))
-    );
+    assert!(found.chain.iter().all(|token| lengths(token) == (256, 39_744)));
     assert_eq!(octets_of(found.user_agent.unwrap()), (1_024, 38_976));
     assert_eq!(lengths(found.method), (256, 39_744));
-    assert_eq!(
-        (found.url.len(), found.url.pieces(None).1),
-        (16_384, 23_617)
-    );
+    assert_eq!((found.url.len(), found.url.pieces(None).1), (16_384, 23_617));
     assert_eq!(found.url.sha256, Some([3; 32]));
     let rule = found.rule.unwrap();
-    assert_eq!(
-        (lengths(rule.group), octets_of(rule.text)),
-        ((256, 39_744), (4_096, 35_904))
-    );
+    assert_eq!((lengths(rule.group), octets_of(rule.text)), ((256, 39_744), (4_096, 35_904)));
     assert_eq!(octets_of(found.reading.unwrap()), (16_384, 23_616));
     assert_eq!(lengths(found.error.unwrap()), (256, 39_744));
     assert_eq!(lengths(found.detail.unwrap()), (1_024, 38_976));
@@ -141,21 +117,13 @@ fn a_text_beyond_its_bound_is_cut_and_says_so() {
 
     let strange = encoded(&decision, Bounds::STRANGERS);
     let found = read(&strange);
-    assert_eq!(
-        (found.url.len(), octets_of(found.user_agent.unwrap())),
-        (512, (512, 39_488))
-    );
+    assert_eq!((found.url.len(), octets_of(found.user_agent.unwrap())), (512, (512, 39_488)));
 }
 
 #[test]
 fn a_url_is_a_path_only_behind_its_own_origin() {
     let origin = Some("https://a.io");
-    type Case = (
-        &'static str,
-        [&'static str; 3],
-        Option<&'static str>,
-        Option<&'static str>,
-    );
+    type Case = (&'static str, [&'static str; 3], Option<&'static str>, Option<&'static str>);
     #[rustfmt::skip] // one row, one case
     let cases: [Case; 12] = [
         ("a path", ["", "https://a.io/x", ""], origin, Some("/x")),
@@ -199,10 +167,7 @@ fn names_and_numbers_of_a_variant_agree() {
 fn an_entry_without_its_object_has_no_line() {
     let least = least();
     let sha256 = [5; 32];
-    let decision = Decision {
-        basis: Some(&sha256),
-        ..read(&least)
-    };
+    let decision = Decision { basis: Some(&sha256), ..read(&least) };
     let entry = Entry::Decision(decision);
     let mut out = b"before".to_vec();
     let mut objects: HashMap<Digest, Vec<u8>> = HashMap::new();
@@ -218,13 +183,7 @@ fn an_entry_without_its_object_has_no_line() {
 fn the_longest_events_fit_into_an_entry() {
     let (name, text) = ("n".repeat(300), "ü".repeat(5_000));
     let names = vec![&*name; 1_500];
-    let rows = vec![
-        Row {
-            client: RowClient::Named((&*name).into()),
-            count: u64::MAX,
-        };
-        1_500
-    ];
+    let rows = vec![Row { client: RowClient::Named((&*name).into()), count: u64::MAX }; 1_500];
     let (id, digest) = ([1; 16], [2; 32]);
     let kinds = [
         EventKind::Settings(Settings {
@@ -234,17 +193,8 @@ fn the_longest_events_fit_into_an_entry() {
             report_clients: (&names[..]).into(),
             exempt_clients: (&names[..]).into(),
         }),
-        EventKind::Forwarded {
-            count: 9,
-            first: 1,
-            last: 2,
-            rows: (&rows[..]).into(),
-        },
-        EventKind::Acknowledged {
-            index: 7,
-            by: (&*text).into(),
-            note: (&*text).into(),
-        },
+        EventKind::Forwarded { count: 9, first: 1, last: 2, rows: (&rows[..]).into() },
+        EventKind::Acknowledged { index: 7, by: (&*text).into(), note: (&*text).into() },
     ];
     for kind in kinds {
         let mut out = Vec::new();
@@ -344,9 +294,7 @@ proptest! {
 fn entry_is_cut(decision: &Decision<'_>) -> bool {
     let text = |text: Option<Text<'_>>| text.map_or(0, |text| text.cut);
     let octets = |octets: Option<Octets<'_>>| octets.map_or(0, |octets| octets.cut);
-    let rule = decision
-        .rule
-        .map_or(0, |rule| rule.group.cut + rule.text.cut);
+    let rule = decision.rule.map_or(0, |rule| rule.group.cut + rule.text.cut);
     let tokens: u64 = decision.chain.iter().map(|token| token.cut).sum();
     text(decision.client_name)
         + octets(decision.user_agent)

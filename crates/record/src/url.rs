@@ -25,12 +25,7 @@ impl<'a> Url<'a> {
     #[must_use]
     pub fn of(parts: [&'a [u8]; 3], origin: Option<&str>) -> Self {
         let rest = origin.and_then(|origin| after(parts, origin.as_bytes()));
-        Self {
-            follows: rest.is_some(),
-            parts: rest.unwrap_or(parts),
-            cut: 0,
-            sha256: None,
-        }
+        Self { follows: rest.is_some(), parts: rest.unwrap_or(parts), cut: 0, sha256: None }
     }
 
     /// Returns a URL as records have it: without userinfo and, if `redact_query`, without its query, which may be private.

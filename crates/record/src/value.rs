@@ -60,10 +60,7 @@ impl Octets<'_> {
     pub(super) fn at_most(self, most: usize) -> Self {
         match self.kept.split_at_checked(most) {
             None | Some((_, [])) => self,
-            Some((kept, rest)) => Self {
-                kept,
-                cut: self.cut + rest.len() as u64,
-            },
+            Some((kept, rest)) => Self { kept, cut: self.cut + rest.len() as u64 },
         }
     }
 }
@@ -76,10 +73,7 @@ impl Text<'_> {
             end -= 1;
         }
         let (kept, rest) = self.kept.split_at(end);
-        Self {
-            kept,
-            cut: self.cut + rest.len() as u64,
-        }
+        Self { kept, cut: self.cut + rest.len() as u64 }
     }
 
     /// Writes an element of a list: the text, or an array of the text and the number of octets cut off.
@@ -102,10 +96,7 @@ impl<'a> Text<'a> {
         if reader.array()? != 2 {
             return Err(Malformed("no text"));
         }
-        Ok(Text {
-            kept: reader.text()?,
-            cut: cut(reader)?,
-        })
+        Ok(Text { kept: reader.text()?, cut: cut(reader)? })
     }
 }
 
@@ -248,17 +239,13 @@ impl<'a> Texts<'a> {
             left.is_some()
         });
         let fit = fit.count();
-        Self {
-            list: self.list.first(fit),
-            more: self.more + (self.len() - fit) as u64,
-        }
+        Self { list: self.list.first(fit), more: self.more + (self.len() - fit) as u64 }
     }
 
     /// Writes the texts, each cut to a token's octets.
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         cbor::array(out, self.len());
-        self.iter()
-            .for_each(|text| text.at_most(most::TOKEN).write(out));
+        self.iter().for_each(|text| text.at_most(most::TOKEN).write(out));
     }
 
     /// Reads a list.

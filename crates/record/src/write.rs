@@ -47,10 +47,7 @@ impl Decision<'_> {
     /// the whole ([`Url::with_sha256`]).
     pub fn encode(&self, bounds: Bounds, out: &mut Vec<u8>) {
         if self.tdmrep.is_some() && self.usage.is_none() {
-            let without = Decision {
-                tdmrep: None,
-                ..*self
-            };
+            let without = Decision { tdmrep: None, ..*self };
             return put_map(&without, bounds, out);
         }
         put_map(self, bounds, out);
@@ -93,16 +90,11 @@ impl<'a> Value<'a> for Url<'a> {
         }
         let out = map.key(if self.follows { path } else { key::URL });
         cbor::bytes_head(out, self.len());
-        self.parts
-            .iter()
-            .for_each(|part| out.extend_from_slice(part));
+        self.parts.iter().for_each(|part| out.extend_from_slice(part));
     }
 
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
-        Ok(Url {
-            parts: [reader.bytes()?, &[], &[]],
-            ..Url::default()
-        })
+        Ok(Url { parts: [reader.bytes()?, &[], &[]], ..Url::default() })
     }
 
     fn cut(&self) -> u64 {
@@ -137,11 +129,7 @@ impl<'a> Item<'a> for Rule<'a> {
 
     fn take(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         reader.array_of(3, "no rule")?;
-        Ok(Rule {
-            group: Text::read(reader)?,
-            text: reader.bytes()?.into(),
-            line: reader.small()?,
-        })
+        Ok(Rule { group: Text::read(reader)?, text: reader.bytes()?.into(), line: reader.small()? })
     }
 
     fn cut(&self) -> u64 {
@@ -170,21 +158,14 @@ impl<'a> Item<'a> for Exempt<'a> {
 
     fn take(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         reader.array_of(2, "no exemption")?;
-        Ok(Exempt {
-            from: reader.text()?,
-            reason: reader.text()?,
-        })
+        Ok(Exempt { from: reader.text()?, reason: reader.text()? })
     }
 }
 
 impl<'a> Item<'a> for Signed<'a> {
     fn put(&self, out: &mut Vec<u8>) {
         match *self {
-            Signed::With {
-                identity,
-                key,
-                created,
-            } => {
+            Signed::With { identity, key, created } => {
                 cbor::array(out, 3);
                 cbor::text(out, ours(identity));
                 cbor::text(out, ours(key));
@@ -205,11 +186,7 @@ impl<'a> Item<'a> for Signed<'a> {
             };
         }
         reader.array_of(3, NOTHING)?;
-        Ok(Signed::With {
-            identity: reader.text()?,
-            key: reader.text()?,
-            created: reader.uint()?,
-        })
+        Ok(Signed::With { identity: reader.text()?, key: reader.text()?, created: reader.uint()? })
     }
 }
 
@@ -223,10 +200,6 @@ impl<'a> Item<'a> for Pace<'a> {
 
     fn take(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         reader.array_of(3, "no pace")?;
-        Ok(Pace {
-            interval: reader.uint()?,
-            source: reader.text()?,
-            clamped: reader.boolean()?,
-        })
+        Ok(Pace { interval: reader.uint()?, source: reader.text()?, clamped: reader.boolean()? })
     }
 }

@@ -148,8 +148,7 @@ impl WordPlace {
 }
 
 fn words(item: &[u8]) -> impl Iterator<Item = &[u8]> {
-    item.split(|octet| octet.is_ascii_whitespace())
-        .filter(|word| !word.is_empty())
+    item.split(|octet| octet.is_ascii_whitespace()).filter(|word| !word.is_empty())
 }
 
 /// Returns the product token in `word[/version]`.
@@ -167,10 +166,7 @@ fn name(word: &[u8], place: WordPlace) -> Option<ProductToken> {
         }
     };
     // Strips separators from a bare name (`Foo;`, `Foo,`).
-    let name = name
-        .strip_suffix(b",")
-        .or_else(|| name.strip_suffix(b";"))
-        .unwrap_or(name);
+    let name = name.strip_suffix(b",").or_else(|| name.strip_suffix(b";")).unwrap_or(name);
     let has_letter = name.iter().any(u8::is_ascii_alphabetic);
     let is_name = name.iter().all(|octet| is_wide(*octet))
         && (has_letter || place != WordPlace::Comment && version.is_some());
@@ -185,16 +181,12 @@ fn is_generic(name: &[u8]) -> bool {
     let is_edge = [&b"edg"[..], b"edge", b"edga", b"edgios"]
         .iter()
         .any(|edge| name.eq_ignore_ascii_case(edge));
-    is_edge
-        || GENERIC
-            .iter()
-            .any(|generic| name.eq_ignore_ascii_case(generic.as_bytes()))
+    is_edge || GENERIC.iter().any(|generic| name.eq_ignore_ascii_case(generic.as_bytes()))
 }
 
 /// Tells whether the name is a host name in place of a URL.
 fn is_host(name: &[u8]) -> bool {
-    name.get(..4)
-        .is_some_and(|start| start.eq_ignore_ascii_case(b"www."))
+    name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"www."))
 }
 
 #[cfg(test)]
@@ -202,10 +194,7 @@ mod tests {
     use super::*;
 
     fn names(user_agent: &[u8]) -> Vec<String> {
-        product_tokens(user_agent)
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        product_tokens(user_agent).iter().map(ToString::to_string).collect()
     }
 
     #[test]

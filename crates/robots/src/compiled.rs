@@ -84,11 +84,7 @@ impl CompiledPattern {
 
     /// Returns a reference to the finer classes of class `number`, in place of a pattern.
     pub(super) fn to_class(number: usize) -> Self {
-        Self {
-            at: halves(index(number)),
-            length: 0,
-            octets: 0,
-        }
+        Self { at: halves(index(number)), length: 0, octets: 0 }
     }
 
     /// Returns the class that this entry refers to; `None` if the entry is a pattern.
@@ -103,11 +99,7 @@ impl CompiledPattern {
     }
 
     pub(super) fn kind(self) -> RuleKind {
-        if self.at() & ALLOW == 0 {
-            RuleKind::Disallow
-        } else {
-            RuleKind::Allow
-        }
+        if self.at() & ALLOW == 0 { RuleKind::Disallow } else { RuleKind::Allow }
     }
 
     /// Returns the length of the text.
@@ -139,11 +131,7 @@ impl CompiledPattern {
     }
 
     pub(super) fn text<'a>(self, texts: Texts<'a>) -> &'a [u8] {
-        let from = if self.at() & IN_ARENA == 0 {
-            texts.file
-        } else {
-            texts.arena
-        };
+        let from = if self.at() & IN_ARENA == 0 { texts.file } else { texts.arena };
         let start = (self.at() & PLACE) as usize;
         from.get(start..start + self.length()).unwrap_or_default()
     }
@@ -155,9 +143,7 @@ impl CompiledPattern {
             return at;
         }
         let before = texts.arena.get(..at as usize);
-        before
-            .and_then(<[u8]>::last_chunk)
-            .map_or(0, |place| u32::from_le_bytes(*place))
+        before.and_then(<[u8]>::last_chunk).map_or(0, |place| u32::from_le_bytes(*place))
     }
 
     /// Tells whether this rule takes precedence over another that matches.
@@ -257,11 +243,7 @@ impl<T: Copy + Default> Buckets<T> {
         } else {
             Starts::Long(starts.into_boxed_slice())
         };
-        Self {
-            starts,
-            slots,
-            shift,
-        }
+        Self { starts, slots, shift }
     }
 
     pub(super) fn is_empty(&self) -> bool {

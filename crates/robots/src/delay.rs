@@ -38,10 +38,7 @@ impl Interval {
             _ => return None,
         };
         let time = Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST);
-        Some(Self {
-            time: time.min(LONGEST),
-            is_plain,
-        })
+        Some(Self { time: time.min(LONGEST), is_plain })
     }
 }
 
@@ -55,10 +52,7 @@ fn rate(value: &str) -> Option<(f64, bool)> {
     let (per_of, rest) = number(per.trim_start())?;
     let (unit, after) = unit(rest)?;
     let spelt = rest.get(..rest.len() - after.len()).unwrap_or_default();
-    let is_short = matches!(
-        spelt.trim_end(),
-        "" | "s" | "S" | "m" | "M" | "h" | "H" | "d" | "D"
-    );
+    let is_short = matches!(spelt.trim_end(), "" | "s" | "S" | "m" | "M" | "h" | "H" | "d" | "D");
     let has_spaces = count.len() != count.trim_end().len() || per.len() != per.trim_start().len();
     let is_plain = is_short && !has_spaces && count_of.is_plain && per_of.is_plain;
     Some((per_of.value * unit / count_of.value, is_plain))
@@ -78,13 +72,7 @@ fn number(text: &str) -> Option<(Number, &str)> {
     let (digits, rest) = text.split_at_checked(end.unwrap_or(text.len()))?;
     let Some((whole, part)) = digits.split_once(',') else {
         let value = digits.parse().ok()?;
-        return Some((
-            Number {
-                value,
-                is_plain: true,
-            },
-            rest,
-        ));
+        return Some((Number { value, is_plain: true }, rest));
     };
     // Three digits behind a comma may be thousands.
     let is_decimal = matches!(part.len(), 1 | 2) && !whole.is_empty();
@@ -92,13 +80,7 @@ fn number(text: &str) -> Option<(Number, &str)> {
         return None;
     }
     let value = format!("{whole}.{part}").parse().ok()?;
-    Some((
-        Number {
-            value,
-            is_plain: false,
-        },
-        rest,
-    ))
+    Some((Number { value, is_plain: false }, rest))
 }
 
 /// Reads the unit that a text begins with, in seconds; without one, that is the second. Returns it with what follows, which
@@ -122,10 +104,7 @@ fn unit(text: &str) -> Option<(f64, &str)> {
 #[cfg(test)]
 mod tests {
     // A table's type is spelt where the table is.
-    #![allow(
-        clippy::type_complexity,
-        reason = "a case is one row, its columns a tuple"
-    )]
+    #![allow(clippy::type_complexity, reason = "a case is one row, its columns a tuple")]
     use super::*;
 
     #[test]
@@ -189,11 +168,7 @@ mod tests {
                 time: Duration::from_millis(millis),
                 is_plain,
             });
-            assert_eq!(
-                Interval::of(*field, value.as_bytes()),
-                expected,
-                "{value:?}"
-            );
+            assert_eq!(Interval::of(*field, value.as_bytes()), expected, "{value:?}");
         }
     }
 }

@@ -103,8 +103,7 @@ impl Judged {
 
     /// Tells whether the path is disallowed.
     pub fn is_disallowed(&self) -> bool {
-        self.rule()
-            .is_some_and(|rule| rule.kind == RuleKind::Disallow)
+        self.rule().is_some_and(|rule| rule.kind == RuleKind::Disallow)
     }
 }
 
@@ -209,15 +208,12 @@ impl Robots {
         };
         let path = ComparisonPath::new(path_and_query);
         let patterns = self.patterns(selection);
-        let disallows = patterns
-            .iter()
-            .filter(|candidate| candidate.found.rule.kind == RuleKind::Disallow);
+        let disallows =
+            patterns.iter().filter(|candidate| candidate.found.rule.kind == RuleKind::Disallow);
         let tested = disallows.fold(Punctuation::default(), |all, candidate| {
             all.union(Punctuation::tested_by(candidate.found.pattern.as_bytes()))
         });
-        let has_escapes = patterns
-            .iter()
-            .any(|candidate| !candidate.decoded.is_empty());
+        let has_escapes = patterns.iter().any(|candidate| !candidate.decoded.is_empty());
         let variants = PathVariants::of(&path);
         let decoded = variants.decoded(tested);
         let mut all = vec![(variants, decoded)];
@@ -250,9 +246,7 @@ impl Robots {
                 let is_match = |kind, pattern: &Pattern| match kind {
                     RuleKind::Allow => {
                         is_match(path, pattern)
-                            || with_query
-                                .as_ref()
-                                .is_some_and(|path| is_match(path, pattern))
+                            || with_query.as_ref().is_some_and(|path| is_match(path, pattern))
                     }
                     RuleKind::Disallow => {
                         is_match(path, pattern) && comparison.admits(decoded, pattern.as_text())
@@ -274,10 +268,8 @@ impl Robots {
         for source in self.sources(selection) {
             let rule = source.rule();
             let folder = index_folder(source.kind, source.value);
-            let patterns = [
-                (Some(source.value), MatchedBy::Path),
-                (folder.as_deref(), MatchedBy::Folder),
-            ];
+            let patterns =
+                [(Some(source.value), MatchedBy::Path), (folder.as_deref(), MatchedBy::Folder)];
             for (value, by) in patterns {
                 let compiled = value.and_then(|value| Some((value, Pattern::new(value)?)));
                 if let Some((value, (pattern, octets))) = compiled {
@@ -302,9 +294,8 @@ impl Robots {
         let lossy = |octets: &[u8]| Box::from(String::from_utf8_lossy(octets));
         self.groups()
             .filter_map(|group| {
-                let (spoken, line) = group
-                    .user_agents()
-                    .find_map(|(value, line)| Some((name(value)?, line)))?;
+                let (spoken, line) =
+                    group.user_agents().find_map(|(value, line)| Some((name(value)?, line)))?;
                 Some(ApplicableGroup {
                     name: lossy(spoken),
                     line,
@@ -366,24 +357,16 @@ fn judge(
     for candidate in candidates {
         let found = &candidate.found;
         let written = [(&candidate.pattern, found.octets)].into_iter();
-        let decoded = candidate
-            .decoded
-            .iter()
-            .map(|(pattern, octets)| (pattern, *octets));
+        let decoded = candidate.decoded.iter().map(|(pattern, octets)| (pattern, *octets));
         let mut matching = match spelling {
             Spelling::Decoded if !candidate.decoded.is_empty() => decoded.collect::<Vec<_>>(),
             _ => written.collect(),
         };
         matching.retain(|(pattern, _)| is_match(found.rule.kind, pattern));
-        let is_listed = matches
-            .last()
-            .is_some_and(|last| last.rule.line == found.rule.line);
+        let is_listed = matches.last().is_some_and(|last| last.rule.line == found.rule.line);
         let longest = matching.into_iter().map(|(_, octets)| octets).max();
         if let Some(octets) = longest.filter(|_| !is_listed) {
-            matches.push(Match {
-                octets,
-                ..found.clone()
-            });
+            matches.push(Match { octets, ..found.clone() });
         }
     }
     // The sort is stable: file order decides last.
@@ -397,12 +380,7 @@ fn judge(
     } else {
         why(&matches)
     };
-    Judged {
-        path: Box::from(path_and_query),
-        form: Box::from(form),
-        matches,
-        why,
-    }
+    Judged { path: Box::from(path_and_query), form: Box::from(form), matches, why }
 }
 
 /// Returns the patterns that stand for a value among decoded rules; none if it stands as it is written.
@@ -430,10 +408,7 @@ fn why(matches: &[Match]) -> VerdictReason {
     let Some((first, others)) = matches.split_first() else {
         return VerdictReason::NoMatch;
     };
-    let mut equals = others
-        .iter()
-        .take_while(|other| other.octets == first.octets)
-        .peekable();
+    let mut equals = others.iter().take_while(|other| other.octets == first.octets).peekable();
     if others.is_empty() {
         VerdictReason::Only
     } else if equals.peek().is_none() {

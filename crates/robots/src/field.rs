@@ -34,17 +34,7 @@ pub enum Field {
 const LENIENT: [(Field, &[&str]); 4] = [
     (Field::UserAgent, &["user-agent", "useragent", "user agent"]),
     (Field::Allow, &["allow"]),
-    (
-        Field::Disallow,
-        &[
-            "disallow",
-            "dissallow",
-            "dissalow",
-            "disalow",
-            "diasllow",
-            "disallaw",
-        ],
-    ),
+    (Field::Disallow, &["disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"]),
     (Field::Sitemap, &["sitemap", "site-map"]),
 ];
 
@@ -87,10 +77,7 @@ impl Field {
 
     /// Tells whether the field speaks about the use of the content.
     pub fn is_of_usage(self) -> bool {
-        matches!(
-            self,
-            Self::ContentSignal | Self::ContentUsage | Self::License
-        )
+        matches!(self, Self::ContentSignal | Self::ContentUsage | Self::License)
     }
 
     /// Returns the field that a line begins with and the length of its name with the colon, if the field is a frequent
@@ -139,24 +126,18 @@ impl Field {
         if name.eq_ignore_ascii_case(CONTENT_SIGNALS) {
             return Some(Self::ContentSignal);
         }
-        Self::ALL
-            .into_iter()
-            .find(|field| name.eq_ignore_ascii_case(field.as_str().as_bytes()))
+        Self::ALL.into_iter().find(|field| name.eq_ignore_ascii_case(field.as_str().as_bytes()))
     }
 }
 
 fn begins_with(name: &[u8], prefix: &str) -> bool {
-    name.get(..prefix.len())
-        .is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+    name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
 }
 
 #[cfg(test)]
 mod tests {
     // A table's type is spelt where the table is.
-    #![allow(
-        clippy::type_complexity,
-        reason = "a case is one row, its columns a tuple"
-    )]
+    #![allow(clippy::type_complexity, reason = "a case is one row, its columns a tuple")]
     use super::*;
 
     #[test]
@@ -216,11 +197,7 @@ mod tests {
             let shown = String::from_utf8_lossy(line);
             assert_eq!(Field::usual(line), *expected, "{shown}");
             if let Some((field, length)) = expected {
-                assert_eq!(
-                    Field::named(&line[..length - 1], false),
-                    Some(*field),
-                    "{shown}"
-                );
+                assert_eq!(Field::named(&line[..length - 1], false), Some(*field), "{shown}");
             }
         }
     }

@@ -60,8 +60,7 @@ impl Robots {
     /// Returns the groups of the file, in order.
     pub fn groups(&self) -> impl Iterator<Item = Group<'_>> {
         let file = &*self.file;
-        file.groups()
-            .map(move |Range { start, end }| Group { file, start, end })
+        file.groups().map(move |Range { start, end }| Group { file, start, end })
     }
 
     /// Returns the lines with other fields that crawlgate knows, in order: sitemaps, crawl delays and so on.
@@ -152,11 +151,7 @@ impl File {
             return None;
         }
         let value = self.from(entry.place());
-        let token = if place & 1 == 0 {
-            narrow(value)
-        } else {
-            wide(value)
-        };
+        let token = if place & 1 == 0 { narrow(value) } else { wide(value) };
         (!token.is_empty()).then(|| Name::token(token))
     }
 
@@ -242,10 +237,7 @@ pub struct OtherLine<'a> {
 #[cfg(test)]
 mod tests {
     // A failed unwrap is a failed test; a table's type is spelt where the table is.
-    #![allow(
-        clippy::type_complexity,
-        reason = "a case is one row, its columns a tuple"
-    )]
+    #![allow(clippy::type_complexity, reason = "a case is one row, its columns a tuple")]
     use super::*;
     use crate::{ComparisonPath, ParseOptions};
 
@@ -254,10 +246,8 @@ mod tests {
     }
 
     fn selected(robots: &Robots, chain: &[&str]) -> Selection {
-        let chain: Vec<ProductToken> = chain
-            .iter()
-            .map(|token| ProductToken::new(token).unwrap())
-            .collect();
+        let chain: Vec<ProductToken> =
+            chain.iter().map(|token| ProductToken::new(token).unwrap()).collect();
         robots.selection(&chain)
     }
 
@@ -266,15 +256,9 @@ mod tests {
         let robots = robots(text);
         let rules = robots.rules(selected(&robots, chain));
         let decide = |line: u32| {
-            Some(
-                rules
-                    .verdict(&ComparisonPath::new(format!("/{line}").as_bytes()))?
-                    .line,
-            )
+            Some(rules.verdict(&ComparisonPath::new(format!("/{line}").as_bytes()))?.line)
         };
-        (1..30)
-            .filter(|line| decide(*line) == Some(*line))
-            .collect()
+        (1..30).filter(|line| decide(*line) == Some(*line)).collect()
     }
 
     /// Every rule in these files disallows the number of the line that it stands on.
@@ -326,10 +310,7 @@ mod tests {
         assert_eq!(selected(&file, &["a1"]), selected(&file, &["x", "A1", "a"]));
         assert_ne!(selected(&file, &["a1"]), selected(&file, &["a"]));
         assert_eq!(selected(&file, &["c"]), Selection::Global);
-        assert_eq!(
-            selected(&robots("user-agent: a"), &["c"]),
-            Selection::Nobody
-        );
+        assert_eq!(selected(&robots("user-agent: a"), &["c"]), Selection::Nobody);
         assert!(
             file.rules(Selection::Token(99)).is_empty(),
             "a selection of another file selects nothing"
@@ -341,21 +322,13 @@ mod tests {
         let text = "# x\r\nUser-agent: b\r\nUser-Agent: MJ12bot/1.0\r\n  Disallow :  /t\u{fffd}  # why\r\n".replace('\u{fffd}', "\u{e9}");
         let file = robots(&text);
         let rules = file.rules(selected(&file, &["mj12bot"]));
-        let rule = rules
-            .verdict(&ComparisonPath::new("/té".as_bytes()))
-            .unwrap();
+        let rule = rules.verdict(&ComparisonPath::new("/té".as_bytes())).unwrap();
         assert_eq!(
             (&*rule.text, rule.line, &*rule.group, rule.group_line),
             ("Disallow :  /té", 4, "MJ12bot", 3)
         );
         let rules = file.rules(selected(&file, &["mj"]));
-        assert_eq!(
-            &*rules
-                .verdict(&ComparisonPath::new("/té".as_bytes()))
-                .unwrap()
-                .group,
-            "MJ"
-        );
+        assert_eq!(&*rules.verdict(&ComparisonPath::new("/té".as_bytes())).unwrap().group, "MJ");
     }
 
     #[test]
@@ -364,25 +337,12 @@ mod tests {
             "sitemap: https://x/\nuser-agent: a\ncrawl-delay: 5\ndisallow: /\nclean-param: p\nuser-agent: *\nhost: h\nnoindex: /\n",
         );
         let shown = |others: Vec<OtherLine<'_>>| {
-            others
-                .iter()
-                .map(|other| (other.field, other.line))
-                .collect::<Vec<_>>()
+            others.iter().map(|other| (other.field, other.line)).collect::<Vec<_>>()
         };
-        let [sitemap, delay, param, host] = [
-            (Field::Sitemap, 1),
-            (Field::CrawlDelay, 3),
-            (Field::CleanParam, 5),
-            (Field::Host, 7),
-        ];
-        assert_eq!(
-            shown(file.others().collect()),
-            [sitemap, delay, param, host]
-        );
-        assert_eq!(
-            shown(file.others_of(selected(&file, &["a"])).collect()),
-            [delay, param]
-        );
+        let [sitemap, delay, param, host] =
+            [(Field::Sitemap, 1), (Field::CrawlDelay, 3), (Field::CleanParam, 5), (Field::Host, 7)];
+        assert_eq!(shown(file.others().collect()), [sitemap, delay, param, host]);
+        assert_eq!(shown(file.others_of(selected(&file, &["a"])).collect()), [delay, param]);
         assert_eq!(shown(file.others_of(Selection::Global).collect()), [host]);
         assert_eq!(shown(file.others_above_groups().collect()), [sitemap]);
         let named = file.named_others_of(selected(&file, &["A"]));
@@ -397,18 +357,12 @@ mod tests {
         let shown: Vec<_> = file
             .groups()
             .map(|group| {
-                (
-                    group.user_agents().collect::<Vec<_>>(),
-                    group.rules().collect::<Vec<_>>(),
-                )
+                (group.user_agents().collect::<Vec<_>>(), group.rules().collect::<Vec<_>>())
             })
             .collect();
         let first: (Vec<(&[u8], u32)>, Vec<(RuleKind, &[u8], u32)>) = (
             vec![(b"a/1", 1), (b"*", 2)],
-            vec![
-                (RuleKind::Allow, b"allow: /x", 3),
-                (RuleKind::Disallow, b"disallow:", 4),
-            ],
+            vec![(RuleKind::Allow, b"allow: /x", 3), (RuleKind::Disallow, b"disallow:", 4)],
         );
         assert_eq!(shown, [first, (vec![(b"b", 5)], vec![])]);
     }

@@ -129,12 +129,8 @@ impl<'a> PathVariants<'a> {
 
     /// Returns the variants that keep the escapes of some characters.
     fn keeping(path: &'a ComparisonPath<'_>, kept: Punctuation) -> Self {
-        let mut variants = Self {
-            written: path.as_bytes(),
-            kept,
-            found: Vec::new(),
-            is_complete: true,
-        };
+        let mut variants =
+            Self { written: path.as_bytes(), kept, found: Vec::new(), is_complete: true };
         if !is_plain(variants.written) && is_changed_by_a_step(variants.written) {
             variants.search();
         }
@@ -249,27 +245,15 @@ impl<'a> PathVariant<'a> {
             lacks_slash: false,
             lacks_query: self.lacks_query,
         };
-        let without_query = |form| PathVariant {
-            lacks_query: true,
-            ..made(form)
-        };
+        let without_query = |form| PathVariant { lacks_query: true, ..made(form) };
         let with_query = || {
             let form = (!kept.holds(b'?')).then(|| with_query(form)).flatten();
-            form.map(|form| PathVariant {
-                lacks_query: false,
-                ..made(form)
-            })
+            form.map(|form| PathVariant { lacks_query: false, ..made(form) })
         };
-        let without_slash = |form| PathVariant {
-            lacks_slash: true,
-            ..made(form)
-        };
+        let without_slash = |form| PathVariant { lacks_slash: true, ..made(form) };
         let behind_authority = || {
             (!self.is_past_authority).then(|| {
-                Some(PathVariant {
-                    is_past_authority: true,
-                    ..made(without_authority(form)?)
-                })
+                Some(PathVariant { is_past_authority: true, ..made(without_authority(form)?) })
             })
         };
         // To the author of a rule, `/folder/` is another path than `/folder`.

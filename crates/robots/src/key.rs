@@ -41,9 +41,7 @@ fn short(octets: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (octets.first_chunk::<4>(), octets.last_chunk::<4>()) {
         return u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last));
     }
-    octets
-        .iter()
-        .fold(0, |word, octet| word << 8 | u64::from(*octet))
+    octets.iter().fold(0, |word, octet| word << 8 | u64::from(*octet))
 }
 
 fn fold(one: u64, other: u64) -> u64 {

@@ -37,11 +37,7 @@ pub(super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     pub(super) fn new(text: &'a [u8]) -> Self {
-        Self {
-            text,
-            at: beginning(text),
-            number: 0,
-        }
+        Self { text, at: beginning(text), number: 0 }
     }
 }
 
@@ -93,10 +89,7 @@ pub fn has_rules(text: &[u8]) -> bool {
 
 /// Returns the place at which the first line begins: behind a byte order mark, also a partial one (Google).
 pub(super) fn beginning(text: &[u8]) -> usize {
-    text.iter()
-        .zip(BYTE_ORDER_MARK)
-        .take_while(|(octet, mark)| **octet == *mark)
-        .count()
+    text.iter().zip(BYTE_ORDER_MARK).take_while(|(octet, mark)| **octet == *mark).count()
 }
 
 /// Returns the length of the line that `text` begins with, without its ending.
@@ -154,16 +147,9 @@ impl<'a> Line<'a> {
         let line = text.get(start..end).unwrap_or_default();
         let is_cut = line.len() > MAX_LINE;
         let line = line.get(..MAX_LINE).unwrap_or(line);
-        let line = find_either(b'#', 0, line)
-            .and_then(|at| line.get(..at))
-            .unwrap_or(line);
+        let line = find_either(b'#', 0, line).and_then(|at| line.get(..at)).unwrap_or(line);
         let (skipped, content) = trim(line);
-        Self {
-            number,
-            start: start + skipped,
-            content,
-            is_cut,
-        }
+        Self { number, start: start + skipped, content, is_cut }
     }
 
     /// Returns the line as a field and its value; `None` if the line has another form.
@@ -191,12 +177,8 @@ impl<'a> Line<'a> {
 fn two_words(content: &[u8]) -> Option<usize> {
     let end = memchr2(b' ', b'\t', content)?;
     let rest = content.get(end..)?;
-    let second = rest
-        .iter()
-        .position(|octet| !matches!(octet, b' ' | b'\t'))?;
-    memchr2(b' ', b'\t', rest.get(second..)?)
-        .is_none()
-        .then_some(end)
+    let second = rest.iter().position(|octet| !matches!(octet, b' ' | b'\t'))?;
+    memchr2(b' ', b'\t', rest.get(second..)?).is_none().then_some(end)
 }
 
 /// Tells whether `octet` is white space inside a line.
@@ -206,37 +188,23 @@ pub(super) fn is_space(octet: u8) -> bool {
 
 /// Returns `octets` without the white space at both ends, and the number of octets cut off in front.
 fn trim(octets: &[u8]) -> (usize, &[u8]) {
-    let start = octets
-        .iter()
-        .position(|octet| !is_space(*octet))
-        .unwrap_or(octets.len());
-    let end = octets
-        .iter()
-        .rposition(|octet| !is_space(*octet))
-        .map_or(start, |last| last + 1);
+    let start = octets.iter().position(|octet| !is_space(*octet)).unwrap_or(octets.len());
+    let end = octets.iter().rposition(|octet| !is_space(*octet)).map_or(start, |last| last + 1);
     (start, octets.get(start..end).unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     // A table's type is spelt where the table is.
-    #![allow(
-        clippy::type_complexity,
-        reason = "a case is one row, its columns a tuple"
-    )]
+    #![allow(clippy::type_complexity, reason = "a case is one row, its columns a tuple")]
     use super::*;
 
     fn contents(text: &[u8]) -> Vec<(u32, &[u8])> {
-        Lines::new(text)
-            .map(|line| (line.number, line.content))
-            .collect()
+        Lines::new(text).map(|line| (line.number, line.content)).collect()
     }
 
     fn only(line: &[u8], lenient: bool) -> Option<(Option<Field>, &[u8])> {
-        Lines::new(line)
-            .next()?
-            .pair(lenient)
-            .map(|pair| (pair.field, pair.value))
+        Lines::new(line).next()?.pair(lenient).map(|pair| (pair.field, pair.value))
     }
 
     #[test]
@@ -280,22 +248,14 @@ mod tests {
     fn google_the_first_16663_octets_of_a_line_count() {
         let text = [&b"x"[..], &vec![b'a'; 16_662], b"bc\nd"].concat();
         let lines: Vec<Line<'_>> = Lines::new(&text).collect();
-        let shown: Vec<(usize, bool)> = lines
-            .iter()
-            .map(|line| (line.content.len(), line.is_cut))
-            .collect();
+        let shown: Vec<(usize, bool)> =
+            lines.iter().map(|line| (line.content.len(), line.is_cut)).collect();
         assert_eq!(shown, [(16_663, true), (1, false)]);
         let whole = vec![b'a'; 16_663];
-        assert!(
-            Lines::new(&whole).all(|line| !line.is_cut),
-            "a line of just that length is whole"
-        );
+        assert!(Lines::new(&whole).all(|line| !line.is_cut), "a line of just that length is whole");
         let in_a_character = [&vec![b'a'; 16_662][..], "ツ".as_bytes()].concat();
         assert_eq!(
-            contents(&in_a_character)
-                .iter()
-                .map(|(_, line)| line.len())
-                .sum::<usize>(),
+            contents(&in_a_character).iter().map(|(_, line)| line.len()).sum::<usize>(),
             16_663,
             "a cut inside a character"
         );
@@ -320,10 +280,6 @@ mod tests {
         for (name, line, expected) in cases {
             assert_eq!(only(line, true), *expected, "{name}");
         }
-        assert_eq!(
-            only(b"allow /a", false),
-            None,
-            "strict: the colon is needed"
-        );
+        assert_eq!(only(b"allow /a", false), None, "strict: the colon is needed");
     }
 }

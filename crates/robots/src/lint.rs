@@ -80,12 +80,8 @@ fn of_lines(text: &[u8], lenient: bool) -> Vec<Lint> {
     let Reader { mut notes, .. } = reader;
     if let Some(page) = whole::markup(text) {
         // One note stands for all lines of markup.
-        let is_of_markup = |kind| {
-            matches!(
-                kind,
-                LintKind::NoField | LintKind::UnknownField | LintKind::Markup
-            )
-        };
+        let is_of_markup =
+            |kind| matches!(kind, LintKind::NoField | LintKind::UnknownField | LintKind::Markup);
         notes.retain(|note| !is_of_markup(note.kind));
         notes.insert(0, page);
     }
@@ -143,21 +139,13 @@ impl Lint {
     /// read.
     pub(super) fn of_decoded(octets: &[u8]) -> (Self, bool) {
         let is_utf32 = whole::is_utf32(octets);
-        let kind = if is_utf32 {
-            LintKind::Utf32
-        } else {
-            LintKind::Utf16
-        };
+        let kind = if is_utf32 { LintKind::Utf32 } else { LintKind::Utf16 };
         (Self::new(1, kind, b""), is_utf32)
     }
 
     /// Returns a note on a line with this content.
     pub fn new(line: u32, kind: LintKind, content: &[u8]) -> Self {
-        Self {
-            line,
-            kind,
-            text: Box::from(String::from_utf8_lossy(content)),
-        }
+        Self { line, kind, text: Box::from(String::from_utf8_lossy(content)) }
     }
 }
 
@@ -225,12 +213,7 @@ impl<'a> Reader<'a> {
             }
         };
         self.run = Run::None;
-        let rule = DraftRule {
-            kind,
-            value: pair.value,
-            content: line.content,
-            line: line.number,
-        };
+        let rule = DraftRule { kind, value: pair.value, content: line.content, line: line.number };
         match self.groups.last_mut() {
             Some(group) => group.rules.push(rule),
             None => return self.note(line, LintKind::NobodysRule),
@@ -278,9 +261,7 @@ impl<'a> Reader<'a> {
         }
         if let Some(group) = self.groups.last_mut() {
             let names = names.iter().filter(|name| !name.is_empty());
-            group
-                .names
-                .extend(names.map(|name| name.to_ascii_lowercase()));
+            group.names.extend(names.map(|name| name.to_ascii_lowercase()));
         }
     }
 
@@ -306,19 +287,13 @@ impl<'a> Reader<'a> {
 #[cfg(test)]
 mod tests {
     // A table's type is spelt where the table is.
-    #![allow(
-        clippy::type_complexity,
-        reason = "a case is one row, its columns a tuple"
-    )]
+    #![allow(clippy::type_complexity, reason = "a case is one row, its columns a tuple")]
     use std::time::Duration;
 
     use super::*;
 
     fn kinds(text: &[u8], lenient: bool) -> Vec<(u32, LintKind)> {
-        notes(text, lenient, false)
-            .iter()
-            .map(|note| (note.line, note.kind))
-            .collect()
+        notes(text, lenient, false).iter().map(|note| (note.line, note.kind)).collect()
     }
 
     #[test]
@@ -374,11 +349,7 @@ mod tests {
             assert_eq!(kinds(text.as_bytes(), true), *expected, "{name}");
         }
         let latin = b"User-agent: *\nDisallow: /\xE9 # \xE9\nAllow: /b # \xE9\nAllow: /*";
-        assert_eq!(
-            kinds(latin, true),
-            [(2, NotUtf8), (3, Unneeded), (4, Unneeded)],
-            "Latin-1"
-        );
+        assert_eq!(kinds(latin, true), [(2, NotUtf8), (3, Unneeded), (4, Unneeded)], "Latin-1");
     }
 
     #[test]
@@ -406,13 +377,7 @@ mod tests {
     #[test]
     fn every_note_has_a_code_of_its_own_and_the_line_it_is_about() {
         let notes = notes(b"User-agent: *\nDisallow: a # x\n<p>\n", true, false);
-        let shown: Vec<_> = notes
-            .iter()
-            .map(|note| (note.kind.as_str(), &*note.text))
-            .collect();
-        assert_eq!(
-            shown,
-            [("never_matches", "Disallow: a"), ("no_field", "<p>")]
-        );
+        let shown: Vec<_> = notes.iter().map(|note| (note.kind.as_str(), &*note.text)).collect();
+        assert_eq!(shown, [("never_matches", "Disallow: a"), ("no_field", "<p>")]);
     }
 }

@@ -146,9 +146,7 @@ impl Origin {
 
     /// Returns the host in canonical form: lower case, ASCII, no trailing dot, IPv6 in brackets.
     pub fn host(&self) -> &str {
-        self.text
-            .get(self.host_start()..usize::from(self.host_end))
-            .unwrap_or_default()
+        self.text.get(self.host_start()..usize::from(self.host_end)).unwrap_or_default()
     }
 
     /// Returns the port, also a default one.
@@ -158,10 +156,7 @@ impl Origin {
 
     /// Returns `host`, or `host:port` if the port is not the scheme's default.
     pub fn authority(&self) -> String {
-        self.text
-            .get(self.host_start()..)
-            .unwrap_or_default()
-            .to_owned()
+        self.text.get(self.host_start()..).unwrap_or_default().to_owned()
     }
 
     /// Returns the URL of this origin's robots.txt (RFC 9309 section 2.3).
@@ -225,18 +220,12 @@ struct Buffer {
 
 impl Buffer {
     fn new() -> Self {
-        Self {
-            octets: [0; MAX_ORIGIN],
-            len: 0,
-        }
+        Self { octets: [0; MAX_ORIGIN], len: 0 }
     }
 
     fn push(&mut self, text: &str) -> Result<(), OriginError> {
         let end = self.len + text.len();
-        let room = self
-            .octets
-            .get_mut(self.len..end)
-            .ok_or(OriginError::Host)?;
+        let room = self.octets.get_mut(self.len..end).ok_or(OriginError::Host)?;
         room.copy_from_slice(text.as_bytes());
         self.len = end;
         Ok(())
@@ -248,10 +237,7 @@ impl Buffer {
         }
         let start = self.len;
         self.push(host)?;
-        self.octets
-            .get_mut(start..self.len)
-            .unwrap_or_default()
-            .make_ascii_lowercase();
+        self.octets.get_mut(start..self.len).unwrap_or_default().make_ascii_lowercase();
         Ok(())
     }
 
@@ -301,9 +287,8 @@ fn canonical(host: &str) -> Result<String, OriginError> {
     match Host::parse(host).map_err(|_| OriginError::Host)? {
         Host::Domain(name) => {
             let name = name.strip_suffix('.').unwrap_or(&name);
-            let octets = name
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'));
+            let octets =
+                name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'));
             if !octets || name.len() > MAX_HOST || name.split('.').any(str::is_empty) {
                 return Err(OriginError::Host);
             }
@@ -320,9 +305,7 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>), OriginError> {
     let Some(colon) = text.get(bracket..).and_then(|tail| tail.rfind(':')) else {
         return Ok((text, None));
     };
-    let (host, port) = text
-        .split_at_checked(bracket + colon)
-        .ok_or(OriginError::Host)?;
+    let (host, port) = text.split_at_checked(bracket + colon).ok_or(OriginError::Host)?;
     let digits = port.strip_prefix(':').unwrap_or(port);
     if digits.is_empty() {
         return Ok((host, None));
@@ -330,10 +313,7 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>), OriginError> {
     if !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(OriginError::Port);
     }
-    digits
-        .parse()
-        .map(|port| (host, Some(port)))
-        .map_err(|_| OriginError::Port)
+    digits.parse().map(|port| (host, Some(port))).map_err(|_| OriginError::Port)
 }
 
 #[cfg(test)]
@@ -367,16 +347,8 @@ mod tests {
         ];
         for (name, written, expected) in cases {
             let origin = Origin::new(Scheme::Http, written, None);
-            assert_eq!(
-                origin.as_ref().map(Origin::host),
-                Ok(expected),
-                "{name}: {written}"
-            );
-            assert_eq!(
-                origin,
-                Origin::new(Scheme::Http, expected, Some(80)),
-                "{name}: equal"
-            );
+            assert_eq!(origin.as_ref().map(Origin::host), Ok(expected), "{name}: {written}");
+            assert_eq!(origin, Origin::new(Scheme::Http, expected, Some(80)), "{name}: equal");
         }
     }
 
@@ -384,10 +356,7 @@ mod tests {
     fn a_text_that_is_not_a_host_is_refused() {
         let long = "a.".repeat(126) + "com";
         let longest = "a.".repeat(125) + "com";
-        assert!(
-            Origin::new(Scheme::Https, &longest, Some(65535)).is_ok(),
-            "253 octets and a port"
-        );
+        assert!(Origin::new(Scheme::Https, &longest, Some(65535)).is_ok(), "253 octets and a port");
         let hosts = [
             "",
             ".",
@@ -416,16 +385,9 @@ mod tests {
             &long,
         ];
         for host in hosts {
-            assert_eq!(
-                Origin::new(Scheme::Http, host, None),
-                Err(OriginError::Host),
-                "{host:?}"
-            );
+            assert_eq!(Origin::new(Scheme::Http, host, None), Err(OriginError::Host), "{host:?}");
         }
-        assert_eq!(
-            Origin::new(Scheme::Http, "a", Some(0)),
-            Err(OriginError::Port)
-        );
+        assert_eq!(Origin::new(Scheme::Http, "a", Some(0)), Err(OriginError::Port));
     }
 
     #[test]
@@ -455,17 +417,9 @@ mod tests {
         ];
         for (name, url, origin, path) in cases {
             let (found, rest) = Origin::parse(url).unwrap();
-            assert_eq!(
-                (found.to_string().as_str(), rest.as_str()),
-                (origin, path),
-                "{name}"
-            );
+            assert_eq!((found.to_string().as_str(), rest.as_str()), (origin, path), "{name}");
             assert_eq!(found.robots_url(), format!("{origin}/robots.txt"), "{name}");
-            assert_eq!(
-                format!("{}://{}", found.scheme(), found.authority()),
-                origin,
-                "{name}"
-            );
+            assert_eq!(format!("{}://{}", found.scheme(), found.authority()), origin, "{name}");
         }
     }
 

@@ -29,10 +29,7 @@ pub struct ParseOptions {
 
 impl Default for ParseOptions {
     fn default() -> Self {
-        Self {
-            lenient: true,
-            limit: 512_000,
-        }
+        Self { lenient: true, limit: 512_000 }
     }
 }
 
@@ -116,11 +113,7 @@ impl Robots {
     /// the limit, if there is one, so that a file that ends at the limit differs from a longer one.
     pub fn parse(text: &[u8], options: ParseOptions) -> Self {
         // In UTF-8, two octets of UTF-16 may become three.
-        let most = if Utf16::new(text).is_some() {
-            MAX / 2
-        } else {
-            MAX
-        };
+        let most = if Utf16::new(text).is_some() { MAX / 2 } else { MAX };
         let limit = options.limit.min(most);
         let (kept, utf16) = match Utf16::new(text) {
             None => (Cow::Borrowed(within(text, limit)), None),
@@ -143,9 +136,7 @@ impl Robots {
             has_overlong: reader.has_overlong,
             has_usage: reader.has_usage,
         };
-        Self {
-            file: Arc::new(file),
-        }
+        Self { file: Arc::new(file) }
     }
 
     /// Returns the text that counts, octet for octet: all of it, or its whole lines within the limit. Its lines are
@@ -215,9 +206,7 @@ impl File {
 
     /// Returns the number of the entry with its value at `place`.
     pub(super) fn entry_at(&self, place: u32) -> Option<usize> {
-        self.entries
-            .binary_search_by_key(&place, |entry| entry.place())
-            .ok()
+        self.entries.binary_search_by_key(&place, |entry| entry.place()).ok()
     }
 
     /// Returns the range of each group's entries.
@@ -231,14 +220,9 @@ impl File {
 
     /// Returns the range of the group that holds an entry.
     pub(super) fn group_of(&self, entry: usize) -> Option<std::ops::Range<usize>> {
-        let after = self
-            .groups
-            .partition_point(|first| *first as usize <= entry);
+        let after = self.groups.partition_point(|first| *first as usize <= entry);
         let start = *self.groups.get(after.checked_sub(1)?)?;
-        let end = self
-            .groups
-            .get(after)
-            .map_or(self.entries.len(), |end| *end as usize);
+        let end = self.groups.get(after).map_or(self.entries.len(), |end| *end as usize);
         Some(start as usize..end)
     }
 
@@ -412,13 +396,7 @@ mod tests {
             ("nothing counts", 0, "", true),
         ];
         for (name, limit, kept, is_truncated) in cases {
-            let file = Robots::parse(
-                b"a:b\nc:",
-                ParseOptions {
-                    limit: *limit,
-                    lenient: true,
-                },
-            );
+            let file = Robots::parse(b"a:b\nc:", ParseOptions { limit: *limit, lenient: true });
             assert_eq!(
                 (file.text(), file.is_truncated()),
                 (kept.as_bytes(), *is_truncated),
@@ -441,13 +419,7 @@ mod tests {
         let notes = file.notes();
         assert_eq!(notes[0].kind.as_str(), "utf_16");
         assert!(file.bytes() > octets.len() + text.len());
-        let short = Robots::parse(
-            &octets,
-            ParseOptions {
-                limit: octets.len() - 5,
-                lenient: true,
-            },
-        );
+        let short = Robots::parse(&octets, ParseOptions { limit: octets.len() - 5, lenient: true });
         assert_eq!((short.text(), short.is_truncated()), (&octets[..32], true));
     }
 
@@ -455,18 +427,9 @@ mod tests {
     fn strictness_is_one_switch() {
         let text = b"useragent: a\nuser-agent: *\ndissallow: /3\ndisallow /4\ndisallow: /5\n";
         let found = |lenient| {
-            let file = Robots::parse(
-                text,
-                ParseOptions {
-                    lenient,
-                    ..ParseOptions::default()
-                },
-            );
-            let rules: Vec<u32> = file
-                .groups()
-                .flat_map(|group| group.rules())
-                .map(|(_, _, line)| line)
-                .collect();
+            let file = Robots::parse(text, ParseOptions { lenient, ..ParseOptions::default() });
+            let rules: Vec<u32> =
+                file.groups().flat_map(|group| group.rules()).map(|(_, _, line)| line).collect();
             let chain = [ProductToken::new("a").unwrap()];
             (matches!(file.selection(&chain), Selection::Token(_)), rules)
         };

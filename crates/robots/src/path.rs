@@ -28,9 +28,7 @@ impl<'a> ComparisonPath<'a> {
     pub fn new(path_and_query: &'a [u8]) -> Self {
         let is_rooted = path_and_query.first() == Some(&b'/');
         // For nearly every path, one branchless scan of its octets, which compiles to vector instructions.
-        let is_plain = path_and_query
-            .iter()
-            .fold(true, |plain, octet| plain & is_kept(*octet));
+        let is_plain = path_and_query.iter().fold(true, |plain, octet| plain & is_kept(*octet));
         if is_rooted && is_plain {
             return Self(Cow::Borrowed(path_and_query));
         }
@@ -85,9 +83,7 @@ pub(super) fn is_comparison_form(mut rest: &[u8]) -> bool {
 
 /// Returns the part of a URL before the first `#`.
 pub(super) fn before_fragment(url: &[u8]) -> &[u8] {
-    memchr(b'#', url)
-        .and_then(|at| url.get(..at))
-        .unwrap_or(url)
+    memchr(b'#', url).and_then(|at| url.get(..at)).unwrap_or(url)
 }
 
 /// One octet of a path or pattern: raw, or written as an escape.
@@ -128,11 +124,7 @@ impl Iterator for Units<'_> {
             });
         }
         self.0 = rest;
-        Some(if is_encoded(first) {
-            Unit::Escaped(first)
-        } else {
-            Unit::Raw(first)
-        })
+        Some(if is_encoded(first) { Unit::Escaped(first) } else { Unit::Raw(first) })
     }
 }
 

@@ -48,11 +48,7 @@ impl PathPattern {
     fn compile(value: &[u8], kept: Punctuation) -> Option<Self> {
         let (pattern, length) = Pattern::new(value)?;
         let decoded = decoded_value(value, kept).and_then(|value| Pattern::new(&value));
-        Some(Self {
-            pattern,
-            length,
-            decoded: decoded.map(|(pattern, _)| Box::new(pattern)),
-        })
+        Some(Self { pattern, length, decoded: decoded.map(|(pattern, _)| Box::new(pattern)) })
     }
 
     /// Tells whether the pattern matches a path with its query.
@@ -153,16 +149,10 @@ mod tests {
         for (name, value, matched, missed) in cases {
             let pattern = PathPattern::new(value).expect(name);
             for path in *matched {
-                assert!(
-                    pattern.matches(&ComparisonPath::new(path.as_bytes())),
-                    "{name}: {path}"
-                );
+                assert!(pattern.matches(&ComparisonPath::new(path.as_bytes())), "{name}: {path}");
             }
             for path in *missed {
-                assert!(
-                    !pattern.matches(&ComparisonPath::new(path.as_bytes())),
-                    "{name}: {path}"
-                );
+                assert!(!pattern.matches(&ComparisonPath::new(path.as_bytes())), "{name}: {path}");
             }
         }
     }
@@ -203,11 +193,7 @@ mod tests {
     #[test]
     fn ours_more_octets_are_more_specific() {
         for (value, length) in [("/", 1), ("/a*b$", 5), ("/%61", 2), ("/ü", 7)] {
-            assert_eq!(
-                PathPattern::new(value).expect(value).length(),
-                length,
-                "{value}"
-            );
+            assert_eq!(PathPattern::new(value).expect(value).length(), length, "{value}");
         }
     }
 }

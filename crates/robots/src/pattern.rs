@@ -68,11 +68,7 @@ impl<'a> Subject<'a> {
         }
         matches_by(text, is_anchored, path, |piece, at| {
             let index = index.get_or_init(|| SuffixArray::of(path));
-            let found = if piece.is_empty() {
-                Some(at)
-            } else {
-                index.next(path, piece, at)
-            };
+            let found = if piece.is_empty() { Some(at) } else { index.next(path, piece, at) };
             Some(found? + piece.len())
         })
     }
@@ -175,10 +171,7 @@ const RAW: u8 = 8;
 const DOLLARS: u8 = 16;
 
 /// Classes of octets in a value.
-#[expect(
-    clippy::indexing_slicing,
-    reason = "the compiler evaluates it, and an octet is below 256"
-)]
+#[expect(clippy::indexing_slicing, reason = "the compiler evaluates it, and an octet is below 256")]
 const CLASSES: [u8; 256] = {
     let mut classes = [0; 256];
     let mut octet = 0_u8;
@@ -253,19 +246,8 @@ impl Pattern {
             text.pop();
             is_anchored = false;
         }
-        let head = text
-            .iter()
-            .position(|octet| is_special(*octet))
-            .unwrap_or(text.len());
-        Some((
-            Self {
-                text: text.into_boxed_slice(),
-                head,
-                is_anchored,
-                is_literal,
-            },
-            length,
-        ))
+        let head = text.iter().position(|octet| is_special(*octet)).unwrap_or(text.len());
+        Some((Self { text: text.into_boxed_slice(), head, is_anchored, is_literal }, length))
     }
 
     /// Returns the plain text that every matching path begins with.
@@ -285,11 +267,7 @@ impl Pattern {
 
     /// Returns the text with how to match it.
     pub(super) fn as_text(&self) -> PatternText<'_> {
-        PatternText {
-            text: &self.text,
-            is_anchored: self.is_anchored,
-            is_literal: self.is_literal,
-        }
+        PatternText { text: &self.text, is_anchored: self.is_anchored, is_literal: self.is_literal }
     }
 
     /// Tells whether the path must end where the pattern does.
@@ -306,15 +284,9 @@ impl Pattern {
     pub(super) fn matches(&self, subject: &Subject<'_>) -> bool {
         if self.is_literal {
             // The head may end within an escape that is one octet in the literal form.
-            subject
-                .literal()
-                .strip_prefix(self.head())
-                .is_some_and(|rest| self.matches_rest(rest))
+            subject.literal().strip_prefix(self.head()).is_some_and(|rest| self.matches_rest(rest))
         } else {
-            subject
-                .path
-                .get(self.head..)
-                .is_some_and(|rest| self.matches_rest(rest))
+            subject.path.get(self.head..).is_some_and(|rest| self.matches_rest(rest))
         }
     }
 
@@ -328,9 +300,7 @@ impl Pattern {
 /// Tells whether a path matches a pattern's text: both in comparison form, or both in the literal form. The text does
 /// not end with a star.
 pub(super) fn matches(text: &[u8], is_anchored: bool, path: &[u8]) -> bool {
-    matches_by(text, is_anchored, path, |piece, at| {
-        Some(at + find(piece, path.get(at..)?)?)
-    })
+    matches_by(text, is_anchored, path, |piece, at| Some(at + find(piece, path.get(at..)?)?))
 }
 
 /// Does the same with `find`, which returns the end of the next occurrence of a piece from a place on.

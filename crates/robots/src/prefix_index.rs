@@ -54,10 +54,7 @@ impl PrefixIndex {
             present |= 1 << of_two(compiled);
         }
         let mut members = Vec::new();
-        for class in (0..u32::BITS)
-            .rev()
-            .filter(|class| present >> class & 1 == 1)
-        {
+        for class in (0..u32::BITS).rev().filter(|class| present >> class & 1 == 1) {
             members.extend(patterns.iter().filter(|compiled| of_two(compiled) == class));
             builder.class(&members);
             members.clear();
@@ -79,14 +76,7 @@ impl PrefixIndex {
         key: Key,
         admits: impl Fn(CompiledPattern) -> bool,
     ) -> Option<CompiledPattern> {
-        let mut search = Search {
-            admits,
-            path,
-            texts,
-            key,
-            best: None,
-            least: 0,
-        };
+        let mut search = Search { admits, path, texts, key, best: None, least: 0 };
         self.ask(0..self.roots, &mut search);
         search.best
     }
@@ -96,19 +86,14 @@ impl PrefixIndex {
         classes: std::ops::Range<usize>,
         search: &mut Search<'_, impl Fn(CompiledPattern) -> bool>,
     ) {
-        for (number, class) in classes
-            .clone()
-            .zip(self.classes.get(classes).unwrap_or_default())
-        {
+        for (number, class) in classes.clone().zip(self.classes.get(classes).unwrap_or_default()) {
             if class.best < search.least {
                 continue;
             }
             let Some(prefix) = search.path.get(..usize::from(class.prefix)) else {
                 continue;
             };
-            let bucket = self
-                .buckets
-                .get(self.buckets.number(search.key.hash(prefix)));
+            let bucket = self.buckets.get(self.buckets.number(search.key.hash(prefix)));
             for compiled in bucket {
                 if let Some(class_behind) = compiled.overflow() {
                     // A overflow of another class may be in the same bucket.
@@ -138,8 +123,7 @@ impl PrefixIndex {
         key: Key,
     ) -> impl Iterator<Item = CompiledPattern> {
         let all = self.buckets.distinct(0, texts, key).into_iter();
-        all.map(|(_, compiled)| compiled)
-            .filter(|compiled| compiled.overflow().is_none())
+        all.map(|(_, compiled)| compiled).filter(|compiled| compiled.overflow().is_none())
     }
 
     /// Returns the octets of heap used.
@@ -181,18 +165,11 @@ impl Builder<'_> {
         self.classes.push(Class {
             prefix: shortest as u16,
             finer: (0, 0),
-            best: members
-                .iter()
-                .map(|compiled| compiled.precedence())
-                .max()
-                .unwrap_or(0),
+            best: members.iter().map(|compiled| compiled.precedence()).max().unwrap_or(0),
         });
         let start = self.entries.len();
         for compiled in members {
-            let prefix = compiled
-                .text(self.texts)
-                .get(..shortest)
-                .unwrap_or_default();
+            let prefix = compiled.text(self.texts).get(..shortest).unwrap_or_default();
             self.entries.push((self.key.hash(prefix), *compiled));
         }
         if members.len() <= CROWD {
@@ -215,8 +192,7 @@ impl Builder<'_> {
             let own = Buckets::new(self.entries.get(start..).unwrap_or_default());
             self.entries.truncate(start);
             for (_, compiled) in own.distinct(CROWD, self.texts, self.key) {
-                self.entries
-                    .push((self.key.hash(compiled.text(self.texts)), compiled));
+                self.entries.push((self.key.hash(compiled.text(self.texts)), compiled));
             }
             return;
         }

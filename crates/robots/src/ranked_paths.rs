@@ -54,11 +54,7 @@ impl RankedPaths {
     /// Puts patterns in order of rank, the least first; `None` matches every path.
     pub fn new(patterns: impl IntoIterator<Item = (u32, Option<PathPattern>)>) -> Self {
         let entries = (0..).zip(patterns);
-        let entries = entries.map(|(number, (rank, pattern))| Ranked {
-            rank,
-            number,
-            pattern,
-        });
+        let entries = entries.map(|(number, (rank, pattern))| Ranked { rank, number, pattern });
         let mut entries: Box<[Ranked]> = entries.collect();
         entries.sort_by_key(|entry| entry.rank);
         Self { entries }
@@ -78,11 +74,7 @@ impl RankedPaths {
     /// Picks the statements about a path with its query. If `is_guarded`, all variants of the path are asked, and what
     /// each picks is united.
     pub fn pick(&self, path: &ComparisonPath<'_>, is_guarded: bool) -> Applicable {
-        let mut search = Search {
-            paths: self,
-            picked: Vec::new(),
-            work: WORK,
-        };
+        let mut search = Search { paths: self, picked: Vec::new(), work: WORK };
         if search.all(path, is_guarded) {
             Applicable::These(search.picked)
         } else {
@@ -97,12 +89,8 @@ impl RankedPaths {
             let pattern = entry.pattern.as_ref();
             pattern.is_none_or(|pattern| pattern.matches(path))
         };
-        let mut matching: Vec<u32> = self
-            .entries
-            .iter()
-            .filter(matches)
-            .map(|it| it.number)
-            .collect();
+        let mut matching: Vec<u32> =
+            self.entries.iter().filter(matches).map(|it| it.number).collect();
         matching.sort_unstable();
         matching
     }
@@ -133,11 +121,7 @@ impl Search<'_> {
         let mut comparisons = variants.comparisons(self.paths.entries.iter().any(has_escapes));
         variants.is_complete()
             && comparisons.all(|comparison| {
-                self.one(
-                    &comparison.path,
-                    comparison.spelling,
-                    comparison.lacks_slash,
-                )
+                self.one(&comparison.path, comparison.spelling, comparison.lacks_slash)
             })
     }
 
@@ -206,13 +190,8 @@ mod tests {
     #[test]
     fn ours_all_patterns_of_the_best_rank_are_picked() {
         let paths = longest(&["", "/a", "/*b", "/a*", "/ab", "/ab"]);
-        let cases: &[(&str, &[u32])] = &[
-            ("/", &[0]),
-            ("/a", &[3]),
-            ("/ab", &[2, 3, 4, 5]),
-            ("/ac", &[3]),
-            ("/cb", &[2]),
-        ];
+        let cases: &[(&str, &[u32])] =
+            &[("/", &[0]), ("/a", &[3]), ("/ab", &[2, 3, 4, 5]), ("/ac", &[3]), ("/cb", &[2])];
         for (path, expected) in cases {
             assert_eq!(picked(&paths, path, true), *expected, "{path}");
         }

@@ -70,10 +70,8 @@ pub(super) fn redundancies(groups: &[Draft<'_>]) -> Vec<(u32, Redundancy)> {
             *known = known.and(redundancy).and(*known);
         }
     }
-    let mut found: Vec<(u32, Redundancy)> = found
-        .into_iter()
-        .filter_map(|(line, redundancy)| Some((line, redundancy?)))
-        .collect();
+    let mut found: Vec<(u32, Redundancy)> =
+        found.into_iter().filter_map(|(line, redundancy)| Some((line, redundancy?))).collect();
     found.sort_unstable_by_key(|(line, _)| *line);
     found
 }
@@ -117,12 +115,7 @@ fn redundancies_of(rules: &[DraftRule<'_>]) -> Vec<(u32, Option<Redundancy>)> {
         let folder = index_folder(rule.kind, rule.value);
         for value in [Some(rule.value), folder.as_deref()].into_iter().flatten() {
             if let Some((pattern, octets)) = Pattern::new(value) {
-                candidates.push(Candidate {
-                    pattern,
-                    octets,
-                    kind: rule.kind,
-                    rule: at,
-                });
+                candidates.push(Candidate { pattern, octets, kind: rule.kind, rule: at });
             }
         }
     }
@@ -163,10 +156,7 @@ fn redundancies_of(rules: &[DraftRule<'_>]) -> Vec<(u32, Option<Redundancy>)> {
         };
         judge(candidate.rule, Some(redundancy));
     }
-    for (_, candidate) in needed
-        .iter()
-        .filter(|(_, it)| it.kind == RuleKind::Disallow)
-    {
+    for (_, candidate) in needed.iter().filter(|(_, it)| it.kind == RuleKind::Disallow) {
         judge(candidate.rule, None);
     }
     // An allow that outranks a disallow is needed because of it, so these disallows count.
@@ -209,12 +199,7 @@ fn unneeded<'a>(met: &[(usize, &'a Candidate)]) -> Vec<(&'a Candidate, bool)> {
         .iter()
         .map(|(rank, candidate)| {
             let own = is_disallow(candidate).then_some(*rank);
-            let place = TreePosition {
-                candidate,
-                own,
-                above: None,
-                below: own,
-            };
+            let place = TreePosition { candidate, own, above: None, below: own };
             (*rank, place)
         })
         .collect();
@@ -256,10 +241,7 @@ fn unneeded<'a>(met: &[(usize, &'a Candidate)]) -> Vec<(&'a Candidate, bool)> {
 #[cfg(test)]
 mod tests {
     // A failed unwrap is a failed test; a table's type is spelt where the table is.
-    #![allow(
-        clippy::type_complexity,
-        reason = "a case is one row, its columns a tuple"
-    )]
+    #![allow(clippy::type_complexity, reason = "a case is one row, its columns a tuple")]
     use proptest::prelude::*;
 
     use super::*;
@@ -273,11 +255,7 @@ mod tests {
             LintKind::Unneeded => Some(Redundancy::Unneeded),
             _ => None,
         };
-        robots
-            .notes()
-            .iter()
-            .filter_map(|note| Some((note.line, redundancy(note.kind)?)))
-            .collect()
+        robots.notes().iter().filter_map(|note| Some((note.line, redundancy(note.kind)?))).collect()
     }
 
     #[test]
@@ -302,11 +280,7 @@ mod tests {
             ("a rule that matches nothing has a note of its own", "disallow: a\ndisallow: a\ndisallow:\ndisallow:", &[]),
         ];
         for (name, rules, expected) in cases {
-            assert_eq!(
-                found(&format!("user-agent: *\n{rules}\n")),
-                *expected,
-                "{name}"
-            );
+            assert_eq!(found(&format!("user-agent: *\n{rules}\n")), *expected, "{name}");
         }
     }
 
@@ -329,9 +303,7 @@ mod tests {
 
     #[test]
     fn a_file_with_too_many_comparisons_is_not_judged() {
-        let rules: String = (0..600)
-            .map(|n| format!("disallow: /{n}\ndisallow: /{n}\n"))
-            .collect();
+        let rules: String = (0..600).map(|n| format!("disallow: /{n}\ndisallow: /{n}\n")).collect();
         let text = format!("user-agent: *\n{rules}");
         assert_eq!(found(&text).len(), 600);
         let names = || (0..500).map(|n| format!("user-agent: x{n}\n"));

@@ -76,9 +76,7 @@ pub struct Finding<'a> {
 impl Finding<'_> {
     /// Reads the rule from the file.
     pub fn into_rule(self) -> Rule {
-        let Self {
-            rules, place, rule, ..
-        } = self;
+        let Self { rules, place, rule, .. } = self;
         rule.into_inner().unwrap_or_else(|| rules.rule(place))
     }
 }
@@ -113,9 +111,8 @@ impl Rules {
             decoded(*value).is_some() || latin1(*value).is_some()
         };
         let has_decoded = values.iter().any(has_escapes);
-        let disallows = values
-            .iter()
-            .filter(|(kind, _, value)| *kind == RuleKind::Disallow && value.has_star);
+        let disallows =
+            values.iter().filter(|(kind, _, value)| *kind == RuleKind::Disallow && value.has_star);
         let tested = disallows.fold(Punctuation::default(), |all, (_, _, value)| {
             all.union(Punctuation::tested_by(value.octets))
         });
@@ -224,19 +221,12 @@ impl Rules {
         let texts = index.texts(&self.file);
         let admits = |compiled| admits(compiled, texts);
         let best = index.prefix_index.best(path, texts, self.key, admits);
-        let best = index
-            .trigram_index
-            .best(path, texts, self.key, best, admits)?;
+        let best = index.trigram_index.best(path, texts, self.key, best, admits)?;
         Some((best, texts))
     }
 
     fn finding(&self, best: CompiledPattern, texts: Texts<'_>) -> Finding<'_> {
-        Finding {
-            kind: best.kind(),
-            rules: self,
-            place: best.place(texts),
-            rule: OnceCell::new(),
-        }
+        Finding { kind: best.kind(), rules: self, place: best.place(texts), rule: OnceCell::new() }
     }
 
     /// Returns the group that applies: its product token as the file writes it, and the number of the line that names
@@ -245,10 +235,7 @@ impl Rules {
         let places = self.patterns().map(|compiled| compiled.place(self.texts()));
         let first = places.min()?;
         let (entry, name) = self.speaker(self.file.entry_at(first)?)?;
-        Some((
-            str::from_utf8(name).unwrap_or_default(),
-            self.file.number(entry),
-        ))
+        Some((str::from_utf8(name).unwrap_or_default(), self.file.number(entry)))
     }
 
     /// Tells whether the rules hold no pattern that could match anything.
@@ -258,8 +245,7 @@ impl Rules {
 
     /// Tells whether no rule can ever disallow a path.
     pub fn disallows_nothing(&self) -> bool {
-        self.patterns()
-            .all(|compiled| compiled.kind() == RuleKind::Allow)
+        self.patterns().all(|compiled| compiled.kind() == RuleKind::Allow)
     }
 
     /// Returns the octets of heap used, without the file's text.
@@ -321,10 +307,7 @@ impl Index {
             }
         }
         let arena = patterns.arena.into_boxed_slice();
-        let texts = Texts {
-            file: file.text(),
-            arena: &arena,
-        };
+        let texts = Texts { file: file.text(), arena: &arena };
         Self {
             prefix_index: PrefixIndex::new(&patterns.plain, texts, key),
             trigram_index: TrigramIndex::new(&patterns.wild, texts, key),
@@ -333,10 +316,7 @@ impl Index {
     }
 
     fn texts<'a>(&'a self, file: &'a File) -> Texts<'a> {
-        Texts {
-            file: file.text(),
-            arena: &self.arena,
-        }
+        Texts { file: file.text(), arena: &self.arena }
     }
 
     fn bytes(&self) -> usize {

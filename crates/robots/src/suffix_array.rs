@@ -94,9 +94,7 @@ impl SuffixArray {
             after.get(..rest.len()).unwrap_or(after)
         };
         let before = same.partition_point(|place| after_pair(place) < rest);
-        let same = same
-            .get(before..)?
-            .partition_point(|place| after_pair(place) == rest);
+        let same = same.get(before..)?.partition_point(|place| after_pair(place) == rest);
         Some((start + before, start + before + same))
     }
 
@@ -106,10 +104,7 @@ impl SuffixArray {
         while start < end {
             let level = start.trailing_zeros().min((end - start).ilog2());
             let length = 1 << level;
-            let block = self
-                .levels
-                .get(level as usize)?
-                .get(start..start + length)?;
+            let block = self.levels.get(level as usize)?.get(start..start + length)?;
             let found = block.get(block.partition_point(|place| (*place as usize) < at));
             next = match (next, found) {
                 (Some(next), Some(found)) => Some(next.min(*found)),
@@ -130,10 +125,8 @@ fn suffixes(text: &[u8]) -> Vec<u32> {
         let octets = (0..8).map(|at| rest.get(at).copied().unwrap_or(0));
         octets.fold(0, |word, octet| word << 8 | u64::from(octet))
     };
-    let mut order: Vec<(u64, u32)> = (0_u32..)
-        .zip(0..count)
-        .map(|(at, place)| (eight(place), at))
-        .collect();
+    let mut order: Vec<(u64, u32)> =
+        (0_u32..).zip(0..count).map(|(at, place)| (eight(place), at)).collect();
     let mut ranks = vec![0_u32; count];
     let mut known = 8;
     loop {

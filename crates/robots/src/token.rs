@@ -22,11 +22,7 @@ impl ProductToken {
     /// `-`, `_` and `.`.
     pub fn new(name: &str) -> Result<Self, TokenError> {
         let valid = (1..=MAX_TOKEN).contains(&name.len()) && name.bytes().all(is_wide);
-        if valid {
-            Ok(Self(Arc::from(name)))
-        } else {
-            Err(TokenError)
-        }
+        if valid { Ok(Self(Arc::from(name))) } else { Err(TokenError) }
     }
 
     /// Returns the token in its original spelling.
@@ -95,10 +91,7 @@ pub(super) fn is_wide(octet: u8) -> bool {
 }
 
 fn prefix(value: &[u8], belongs: impl Fn(u8) -> bool) -> &[u8] {
-    let end = value
-        .iter()
-        .position(|octet| !belongs(*octet))
-        .unwrap_or(value.len());
+    let end = value.iter().position(|octet| !belongs(*octet)).unwrap_or(value.len());
     value.get(..end).unwrap_or_default()
 }
 
@@ -122,16 +115,7 @@ mod tests {
         ] {
             assert_eq!(ProductToken::new(name).unwrap().as_str(), name);
         }
-        for name in [
-            "",
-            "a b",
-            "a/1.0",
-            "*",
-            "a:",
-            "bót",
-            "a\n",
-            &"a".repeat(129),
-        ] {
+        for name in ["", "a b", "a/1.0", "*", "a:", "bót", "a\n", &"a".repeat(129)] {
             assert_eq!(ProductToken::new(name), Err(TokenError), "{name:?}");
         }
     }
@@ -141,14 +125,7 @@ mod tests {
         let [one, other] = ["GoogleBot", "googlebot"].map(|name| ProductToken::new(name).unwrap());
         assert_eq!(one, other);
         assert_eq!(one.to_string(), "GoogleBot", "shown as written");
-        assert_eq!(
-            HashSet::from([one, other]).len(),
-            1,
-            "equal tokens hash alike"
-        );
-        assert_ne!(
-            ProductToken::new("googlebot"),
-            ProductToken::new("googlebots")
-        );
+        assert_eq!(HashSet::from([one, other]).len(), 1, "equal tokens hash alike");
+        assert_ne!(ProductToken::new("googlebot"), ProductToken::new("googlebots"));
     }
 }

@@ -23,9 +23,7 @@ pub fn split_transfer_type(path: &str) -> (&str, Option<TransferType>) {
         };
         let (before, _) = path.split_at_checked(at)?;
         let (path, begin) = before.split_at_checked(at.checked_sub(BEGIN.len())?)?;
-        begin
-            .eq_ignore_ascii_case(BEGIN)
-            .then_some((path, Some(named)))
+        begin.eq_ignore_ascii_case(BEGIN).then_some((path, Some(named)))
     });
     split.unwrap_or((path, None))
 }

@@ -65,11 +65,7 @@ impl TrigramIndex {
         }
         let mut common = Common::of(&found);
         let mut entries: Vec<(u32, Wild)> = Vec::with_capacity(found.len());
-        entries.extend(
-            found
-                .iter()
-                .map(|(compiled, trigrams)| common.entry(*compiled, trigrams)),
-        );
+        entries.extend(found.iter().map(|(compiled, trigrams)| common.entry(*compiled, trigrams)));
         let mut buckets = bucketed(&entries);
         if buckets.iter().any(|bucket| bucket.len() > CROWD) {
             // Many patterns may have equal texts.
@@ -86,16 +82,12 @@ impl TrigramIndex {
                 common = Common::of(&found);
                 entries.clear();
                 entries.extend(
-                    found
-                        .iter()
-                        .map(|(compiled, trigrams)| common.entry(*compiled, trigrams)),
+                    found.iter().map(|(compiled, trigrams)| common.entry(*compiled, trigrams)),
                 );
                 buckets = bucketed(&entries);
             }
         }
-        let bits = (BITS * entries.len())
-            .next_power_of_two()
-            .clamp(LEAST_BITS, 1 << 31);
+        let bits = (BITS * entries.len()).next_power_of_two().clamp(LEAST_BITS, 1 << 31);
         let mut set = vec![0_u64; bits / 64];
         let shift = 32 - bits.trailing_zeros();
         for (hash, _) in &entries {
@@ -109,11 +101,7 @@ impl TrigramIndex {
         Self {
             bits: set.into_boxed_slice(),
             shift,
-            best: found
-                .iter()
-                .map(|(compiled, _)| compiled.precedence())
-                .max()
-                .unwrap_or(0),
+            best: found.iter().map(|(compiled, _)| compiled.precedence()).max().unwrap_or(0),
             buckets,
             loose: loose.iter().map(|(_, compiled)| *compiled).collect(),
         }
@@ -137,10 +125,7 @@ impl TrigramIndex {
         } else {
             VisitedBuckets::default()
         };
-        let candidates = visited
-            .buckets()
-            .iter()
-            .map(|bucket| self.buckets.get(*bucket as usize));
+        let candidates = visited.buckets().iter().map(|bucket| self.buckets.get(*bucket as usize));
         let count = candidates.clone().map(<[Wild]>::len).sum::<usize>();
         let subject = Subject::of_many(path, count + self.loose.len());
         // Worth its cost only if there are several patterns to try.
@@ -174,11 +159,7 @@ impl TrigramIndex {
         let mut visited = VisitedBuckets::default();
         hashes(path, key).for_each(|hash| {
             let bit = hash >> self.shift;
-            let word = self
-                .bits
-                .get(bit as usize / 64)
-                .copied()
-                .unwrap_or_default();
+            let word = self.bits.get(bit as usize / 64).copied().unwrap_or_default();
             if word >> (bit % 64) & 1 == 1 {
                 visited.add(self.buckets.number(hash));
             }
@@ -197,9 +178,8 @@ impl TrigramIndex {
         key: Key,
     ) -> impl Iterator<Item = CompiledPattern> {
         let wild = self.buckets.iter().flatten().map(|wild| (0, wild.compiled));
-        let all: Vec<(u32, CompiledPattern)> = wild
-            .chain(self.loose.iter().map(|compiled| (0, *compiled)))
-            .collect();
+        let all: Vec<(u32, CompiledPattern)> =
+            wild.chain(self.loose.iter().map(|compiled| (0, *compiled))).collect();
         let all = Buckets::new(&all).distinct(0, texts, key).into_iter();
         all.map(|(_, compiled)| compiled)
     }
@@ -236,12 +216,7 @@ impl PathFilter {
     }
 
     fn holds(&self, bits: [u8; 2]) -> bool {
-        let word = |bit: u8| {
-            self.0
-                .get(usize::from(bit / 64))
-                .copied()
-                .unwrap_or_default()
-        };
+        let word = |bit: u8| self.0.get(usize::from(bit / 64)).copied().unwrap_or_default();
         bits.iter().all(|bit| word(*bit) >> (bit % 64) & 1 == 1)
     }
 }
@@ -252,16 +227,10 @@ fn trigrams(text: &[u8], key: Key) -> Trigrams {
     let (mut hashes, mut count) = ([0; CONSIDERED], 0);
     let mut rest = text;
     while !rest.is_empty() {
-        let start = rest
-            .iter()
-            .rposition(|octet| is_special(*octet))
-            .map_or(0, |at| at + 1);
+        let start = rest.iter().rposition(|octet| is_special(*octet)).map_or(0, |at| at + 1);
         let piece = rest.get(start..).unwrap_or_default();
         rest = rest.get(..start.saturating_sub(1)).unwrap_or_default();
-        let ends = [
-            piece.last_chunk::<3>(),
-            piece.first_chunk::<3>().filter(|_| piece.len() > 4),
-        ];
+        let ends = [piece.last_chunk::<3>(), piece.first_chunk::<3>().filter(|_| piece.len() > 4)];
         for [one, other, third] in ends.into_iter().flatten() {
             let Some(hash) = hashes.get_mut(count) else {
                 return (hashes, count);
@@ -312,11 +281,7 @@ impl Common {
     fn entry(&self, compiled: CompiledPattern, (hashes, count): &Trigrams) -> (u32, Wild) {
         let hashes = hashes.get(..*count).unwrap_or_default();
         let count = |hash: u32| self.counts.get((hash >> 1 >> self.shift) as usize).copied();
-        let rarest = hashes
-            .iter()
-            .copied()
-            .min_by_key(|hash| count(*hash))
-            .unwrap_or_default();
+        let rarest = hashes.iter().copied().min_by_key(|hash| count(*hash)).unwrap_or_default();
         let mut others = hashes.iter().copied().filter(|hash| *hash != rarest);
         let mut other = || filter_bit(others.next().unwrap_or(rarest));
         let also = [other(), other()];

@@ -54,10 +54,7 @@ impl<'a> Utf16<'a> {
             let last = kept.chunks_exact(2).rposition(is_last_of_line);
             last.map_or(0, |last| 2 * (last + 1))
         };
-        Self {
-            octets: kept.get(..end).unwrap_or_default(),
-            ..self
-        }
+        Self { octets: kept.get(..end).unwrap_or_default(), ..self }
     }
 
     pub(super) fn octets(self) -> &'a [u8] {
@@ -69,9 +66,8 @@ impl<'a> Utf16<'a> {
         let pairs = self.octets.chunks_exact(2).skip(1);
         let units = pairs.filter_map(|pair| Some(self.unit(pair.try_into().ok()?)));
         let characters = char::decode_utf16(units);
-        let text: String = characters
-            .map(|character| character.unwrap_or(char::REPLACEMENT_CHARACTER))
-            .collect();
+        let text: String =
+            characters.map(|character| character.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
         text.into_bytes()
     }
 
@@ -104,26 +100,14 @@ mod tests {
             Order::Little => unit.to_le_bytes(),
             Order::Big => unit.to_be_bytes(),
         };
-        "\u{feff}"
-            .encode_utf16()
-            .chain(text.encode_utf16())
-            .flat_map(octets)
-            .collect()
+        "\u{feff}".encode_utf16().chain(text.encode_utf16()).flat_map(octets).collect()
     }
 
     #[test]
     fn ours_a_file_that_begins_with_the_mark_is_decoded() {
         for order in [Order::Little, Order::Big] {
-            for text in [
-                "",
-                "User-agent: *\r\nDisallow: /",
-                "/\u{e9}/\u{1f600}/\u{30c4}",
-            ] {
-                assert_eq!(
-                    *decoded(&encoded(text, order)),
-                    *text.as_bytes(),
-                    "{text:?}"
-                );
+            for text in ["", "User-agent: *\r\nDisallow: /", "/\u{e9}/\u{1f600}/\u{30c4}"] {
+                assert_eq!(*decoded(&encoded(text, order)), *text.as_bytes(), "{text:?}");
             }
             let half = [encoded("a", order), vec![7]].concat();
             assert_eq!(*decoded(&half), *b"a", "half a unit");
@@ -132,19 +116,9 @@ mod tests {
                 Order::Big => [0xD8, 0],
             };
             let alone = [encoded("a", order), surrogate.to_vec()].concat();
-            assert_eq!(
-                *decoded(&alone),
-                *"a\u{fffd}".as_bytes(),
-                "half a character"
-            );
+            assert_eq!(*decoded(&alone), *"a\u{fffd}".as_bytes(), "half a character");
         }
-        for other in [
-            &b""[..],
-            b"\xFF",
-            b"\xFEa",
-            b"\xEF\xBB\xBFa",
-            b"User-agent: *",
-        ] {
+        for other in [&b""[..], b"\xFF", b"\xFEa", b"\xEF\xBB\xBFa", b"User-agent: *"] {
             assert_eq!(*decoded(other), *other);
         }
     }
@@ -176,11 +150,7 @@ mod tests {
                 let first = Utf16::new(&text).expect("a mark").within(limit).octets();
                 if first.len() >= 2 && first.len() < text.len() {
                     let again = [first, b"\n"].concat();
-                    assert_eq!(
-                        kept(&again, first.len()),
-                        expected,
-                        "{name}, {order:?}, again"
-                    );
+                    assert_eq!(kept(&again, first.len()), expected, "{name}, {order:?}, again");
                 }
             }
         }

@@ -46,10 +46,7 @@ allowed    https://site.example/private/open/1  \"Allow: /private/open\", line 3
     assert_eq!(judged(agent, &urls), Ok((want.to_owned(), false)));
     assert!(judged(agent, &urls[..1]).unwrap().1);
     let (text, _) = judged("OtherBot/1.0", &urls[..1]).unwrap();
-    assert_eq!(
-        text,
-        "disallowed https://site.example/  \"Disallow: /\", line 6, group OtherBot\n"
-    );
+    assert_eq!(text, "disallowed https://site.example/  \"Disallow: /\", line 6, group OtherBot\n");
 }
 
 #[test]

@@ -77,21 +77,10 @@ impl Directory {
         let created = now.as_millis() / 1_000;
         let proofs = keys.iter().enumerate().map(|(place, key)| {
             let label = format!("binding{place}");
-            proof(
-                &label,
-                key,
-                (&authority, &digest),
-                created,
-                created + PROOF.as_secs(),
-            )
+            proof(&label, key, (&authority, &digest), created, created + PROOF.as_secs())
         });
         let (inputs, signatures): (Vec<_>, Vec<_>) = proofs.unzip();
-        Directory {
-            body,
-            digest,
-            input: inputs.join(", "),
-            signature: signatures.join(", "),
-        }
+        Directory { body, digest, input: inputs.join(", "), signature: signatures.join(", ") }
     }
 
     /// Returns the fields of the response that depend on the directory, in the order in which they are sent.
@@ -147,10 +136,7 @@ pub(super) fn proof(
     created: u64,
     expires: u64,
 ) -> (String, String) {
-    let components = [
-        Component::RequestAuthority(authority),
-        Component::ContentDigest(digest),
-    ];
+    let components = [Component::RequestAuthority(authority), Component::ContentDigest(digest)];
     let parameters = [
         Parameter::Created(created),
         Parameter::Expires(expires),

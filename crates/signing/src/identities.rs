@@ -90,10 +90,9 @@ impl Identities {
             });
             let own = |keys: Arc<Keys>| match holder(&identities, &keys) {
                 None => Ok(keys),
-                Some(other) => Err(IdentityError::Shared {
-                    name: Arc::clone(&settings.name),
-                    other,
-                }),
+                Some(other) => {
+                    Err(IdentityError::Shared { name: Arc::clone(&settings.name), other })
+                }
             };
             let keys = match loaded.map(Arc::new).and_then(own) {
                 Ok(keys) => Some(keys),
@@ -116,11 +115,7 @@ impl Identities {
             let outcomes = self.counters(&settings.name).cloned().unwrap_or_default();
             counters.push((Arc::clone(&settings.name), outcomes));
         }
-        let reloaded = Identities {
-            all: identities,
-            counters,
-            directories: Mutex::default(),
-        };
+        let reloaded = Identities { all: identities, counters, directories: Mutex::default() };
         (reloaded, faults)
     }
 
@@ -153,11 +148,7 @@ impl Identities {
         let all = self.all.iter().map(|one| &**one);
         let directory = Arc::new(Directory::at(all, &origin, now)?);
         kept.retain(|one| one.origin != origin);
-        kept.push(Kept {
-            origin,
-            made: now,
-            directory: Arc::clone(&directory),
-        });
+        kept.push(Kept { origin, made: now, directory: Arc::clone(&directory) });
         Some(directory)
     }
 

@@ -205,14 +205,8 @@ impl Identity {
         now: Moment,
         nonce: [u8; 32],
     ) -> Result<Fields, Unsignable> {
-        let Signable {
-            method,
-            authority,
-            path_and_query,
-        } = *request;
-        let (path, query) = path_and_query
-            .split_once('?')
-            .unwrap_or((path_and_query, ""));
+        let Signable { method, authority, path_and_query } = *request;
+        let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
         let agent = Component::SignatureAgent {
             key: (self.settings.form == Form::Dictionary).then_some(LABEL),
             url: &self.url,

@@ -78,11 +78,7 @@ impl SigningKey {
         if pairs.next().is_some() {
             return Err(KeyFault::Several);
         }
-        if PRINTED.contains(&&**key.thumbprint()) {
-            Err(KeyFault::Printed)
-        } else {
-            Ok(key)
-        }
+        if PRINTED.contains(&&**key.thumbprint()) { Err(KeyFault::Printed) } else { Ok(key) }
     }
 
     /// Loads a key from a file that only its owner can read.
@@ -114,11 +110,7 @@ impl SigningKey {
         // The required members in lexicographic order (RFC 7638, section 3; RFC 8037, section 2).
         let jwk = format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{public}"}}"#);
         let thumbprint = URL_SAFE_NO_PAD.encode(digest(&SHA256, jwk.as_bytes()));
-        SigningKey {
-            pair,
-            thumbprint: thumbprint.into(),
-            public: public.into(),
-        }
+        SigningKey { pair, thumbprint: thumbprint.into(), public: public.into() }
     }
 
     /// Returns the name of the key: the SHA-256 of its JWK, base64url (RFC 8037, A.3).
@@ -145,8 +137,6 @@ impl SigningKey {
 
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SigningKey")
-            .field("thumbprint", &self.thumbprint)
-            .finish_non_exhaustive()
+        f.debug_struct("SigningKey").field("thumbprint", &self.thumbprint).finish_non_exhaustive()
     }
 }

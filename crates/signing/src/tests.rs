@@ -61,10 +61,7 @@ fn settings(name: &str, agent: &str, key: &Path) -> Settings {
 }
 
 fn identity(settings: Settings, pair: Ed25519KeyPair) -> Identity {
-    let keys = Keys {
-        key: SigningKey::of(pair),
-        published: Vec::new(),
-    };
+    let keys = Keys { key: SigningKey::of(pair), published: Vec::new() };
     Identity::new(settings, Arc::new(keys))
 }
 
@@ -95,9 +92,7 @@ fn ours(vectors: &Value, vector: &Value) -> (Base, Fields) {
     };
     let now = Moment::from_millis(1_795_219_200_999);
     let fields = identity.sign(&signable, now, nonce()).unwrap();
-    let (path, query) = path_and_query
-        .split_once('?')
-        .unwrap_or((&path_and_query, ""));
+    let (path, query) = path_and_query.split_once('?').unwrap_or((&path_and_query, ""));
     let nonce = STANDARD.encode(nonce());
     let key = (text(vector, "form") == "dictionary").then_some("crawlgate");
     let base = Base::new(
@@ -143,10 +138,7 @@ fn our_vectors_come_out_octet_for_octet() {
 fn the_vectors_of_the_draft_come_out_octet_for_octet() {
     let vectors = vectors();
     let key = SigningKey::of(printed_pair(&vectors));
-    let (keyid, all) = (
-        text(&vectors, "keyid"),
-        vectors["vectors"].as_array().unwrap(),
-    );
+    let (keyid, all) = (text(&vectors, "keyid"), vectors["vectors"].as_array().unwrap());
     let of = |id: &str| all.iter().find(|one| one["id"] == id).unwrap();
     #[rustfmt::skip] // one row, one case
     let rows = [
@@ -188,29 +180,13 @@ fn what_is_not_ascii_is_signed_only_where_it_is_not_covered() {
     let agent = "https://bot.example/keys";
     let whole = identity(settings("news", agent, Path::new("k")), pair());
     let authority = identity(
-        Settings {
-            cover: Cover::Authority,
-            ..settings("news", agent, Path::new("k"))
-        },
+        Settings { cover: Cover::Authority, ..settings("news", agent, Path::new("k")) },
         pair(),
     );
-    for (path, is_signable) in [
-        ("/é", false),
-        ("/a?é", false),
-        ("*", false),
-        ("/%C3%A9", true),
-    ] {
-        let request = Signable {
-            method: "GET",
-            authority: "site.example",
-            path_and_query: path,
-        };
+    for (path, is_signable) in [("/é", false), ("/a?é", false), ("*", false), ("/%C3%A9", true)] {
+        let request = Signable { method: "GET", authority: "site.example", path_and_query: path };
         let now = Moment::from_millis(0);
-        assert_eq!(
-            whole.sign(&request, now, nonce()).is_ok(),
-            is_signable,
-            "{path}"
-        );
+        assert_eq!(whole.sign(&request, now, nonce()).is_ok(), is_signable, "{path}");
         let fields = authority.sign(&request, now, nonce()).unwrap();
         let input = fields.input.to_str().unwrap();
         let start =
@@ -223,11 +199,7 @@ fn what_is_not_ascii_is_signed_only_where_it_is_not_covered() {
 fn the_fields_of_a_signature_are_put_found_and_removed() {
     let pair = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
     let identity = identity(settings("n", "https://bot.example/k", Path::new("k")), pair);
-    let request = Signable {
-        method: "GET",
-        authority: "site.example",
-        path_and_query: "/",
-    };
+    let request = Signable { method: "GET", authority: "site.example", path_and_query: "/" };
     let mut fields = HeaderMap::new();
     assert!(!Fields::are_in(&fields));
     for octet in [1, 2] {
@@ -278,10 +250,8 @@ fn an_agent_url_is_https_and_can_stand_in_a_field() {
 
 #[test]
 fn a_client_without_an_identity_of_its_own_has_that_of_all_others() {
-    let assigned = Assigned {
-        others: Some("all".into()),
-        clients: vec![("news".into(), "paper".into())],
-    };
+    let assigned =
+        Assigned { others: Some("all".into()), clients: vec![("news".into(), "paper".into())] };
     let of = |client| assigned.of(client).map(|name| &**name);
     assert_eq!(of(Some("news")), Some("paper"));
     assert_eq!(of(Some("rest")), Some("all"));

@@ -42,11 +42,7 @@ impl Object {
     /// Returns the object with this body.
     #[must_use]
     pub fn new(kind: ObjectKind, body: &[u8]) -> Self {
-        Self {
-            sha256: digest(body),
-            kind,
-            body: body.into(),
-        }
+        Self { sha256: digest(body), kind, body: body.into() }
     }
 }
 
@@ -92,12 +88,8 @@ impl ObjectKind {
 pub fn objects_of<'e>(
     entry: &Entry<'e>,
 ) -> impl Iterator<Item = (ObjectKind, &'e Digest)> + use<'e> {
-    let kinds = [
-        ObjectKind::PolicySettings,
-        ObjectKind::Override,
-        ObjectKind::Basis,
-        ObjectKind::Basis,
-    ];
+    let kinds =
+        [ObjectKind::PolicySettings, ObjectKind::Override, ObjectKind::Basis, ObjectKind::Basis];
     let named = kinds.into_iter().zip(entry.named());
     named.filter_map(|(kind, digest)| Some((kind, digest?)))
 }
@@ -281,10 +273,7 @@ mod tests {
             assert_eq!(room_after(30_000), steady, "nothing grows again");
         }
         assert_eq!(room_after(steady / 2), steady);
-        assert!(
-            room_after(200_000) <= most,
-            "a burst leaves no more than that"
-        );
+        assert!(room_after(200_000) <= most, "a burst leaves no more than that");
         for _ in 0..3 {
             room_after(0);
         }
@@ -305,9 +294,7 @@ mod tests {
         // An event that names a decision is not its entry.
         let event = Event {
             id: DecisionId::mint(Moment::from_millis(4)).octets(),
-            kind: EventKind::AnsweredLogFailed {
-                decision: ids[1].octets(),
-            },
+            kind: EventKind::AnsweredLogFailed { decision: ids[1].octets() },
         };
         all.push(|out| event.encode(out));
         assert_eq!(all.len(), 4);
@@ -316,18 +303,10 @@ mod tests {
             assert!(!all.withdraw(ids[id]), "once");
             let kept: Vec<&[u8]> = all.iter().collect();
             let (last, kept) = kept.split_last().unwrap();
-            assert_eq!(
-                kept,
-                left.iter()
-                    .map(|&at: &usize| &*entries[at])
-                    .collect::<Vec<_>>()
-            );
+            assert_eq!(kept, left.iter().map(|&at: &usize| &*entries[at]).collect::<Vec<_>>());
             assert_eq!(crawlgate_record::id_of(last), Some(&event.id));
             assert_eq!(all.len(), left.len() + 1);
-            assert_eq!(
-                all.octets(),
-                all.iter().map(|entry| entry.len() + 2).sum::<usize>()
-            );
+            assert_eq!(all.octets(), all.iter().map(|entry| entry.len() + 2).sum::<usize>());
         }
     }
 }

@@ -97,11 +97,7 @@ impl Progress {
 impl Belief {
     fn advance(self, now: Reading, first_due: Option<Moment>) -> Self {
         let is_same_boot = now.boot == self.boot && now.uptime >= self.uptime;
-        let passed = if is_same_boot {
-            now.uptime - self.uptime
-        } else {
-            Duration::ZERO
-        };
+        let passed = if is_same_boot { now.uptime - self.uptime } else { Duration::ZERO };
         let proven = self.time + passed;
         let ahead = now.wall.since(proven);
         let was_down = !is_same_boot && ahead <= DOWNTIME && self.steady >= HOUR;
@@ -117,10 +113,7 @@ impl Belief {
             return next;
         }
         if was_down {
-            return Self {
-                steady: Duration::ZERO,
-                ..next
-            };
+            return Self { steady: Duration::ZERO, ..next };
         }
         let since = self.doubted.filter(|_| is_same_boot).unwrap_or(now.uptime);
         let time = if now.uptime.saturating_sub(since) >= HOUR {
@@ -129,12 +122,7 @@ impl Belief {
         } else {
             proven
         };
-        Self {
-            time: time.min(now.wall),
-            doubted: Some(since),
-            steady: Duration::ZERO,
-            ..next
-        }
+        Self { time: time.min(now.wall), doubted: Some(since), steady: Duration::ZERO, ..next }
     }
 
     /// Tells whether the store should note this belief in the place of `noted`.
@@ -149,8 +137,7 @@ impl Belief {
 
     /// Tells whether retention catches up with a wall clock that was doubted for long enough.
     pub(super) fn catches_up(&self) -> bool {
-        self.doubted
-            .is_some_and(|since| self.uptime.saturating_sub(since) >= HOUR)
+        self.doubted.is_some_and(|since| self.uptime.saturating_sub(since) >= HOUR)
     }
 }
 
@@ -173,18 +160,10 @@ mod tests {
 
     impl World {
         fn new() -> Self {
-            let now = Reading {
-                wall: NOON,
-                uptime: s(10_000),
-                boot: 7,
-            };
+            let now = Reading { wall: NOON, uptime: s(10_000), boot: 7 };
             let mut world = Self {
                 now,
-                progress: Progress {
-                    last: Some(NOON),
-                    first: Some(NOON - DAY * 30),
-                    belief: None,
-                },
+                progress: Progress { last: Some(NOON), first: Some(NOON - DAY * 30), belief: None },
             };
             // Past the first hour.
             world.pass(s(4_000));

@@ -66,9 +66,7 @@ impl Collection {
     /// Returns the collection in a directory.
     #[must_use]
     pub fn at(folder: &Path) -> Self {
-        Self {
-            folder: folder.to_owned(),
-        }
+        Self { folder: folder.to_owned() }
     }
 
     /// Returns the directory.

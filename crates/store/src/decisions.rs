@@ -133,19 +133,13 @@ impl Review {
     /// Returns the review of a decision as it was read: it replaces the acknowledgement that the reader saw.
     #[must_use]
     pub fn of(decision: &StoredDecision) -> Self {
-        Self {
-            seq: decision.seq,
-            replaces: decision.acknowledged.clone(),
-        }
+        Self { seq: decision.seq, replaces: decision.acknowledged.clone() }
     }
 
     /// Returns the first review of a decision: it replaces nothing.
     #[must_use]
     pub fn first(seq: u64) -> Self {
-        Self {
-            seq,
-            replaces: None,
-        }
+        Self { seq, replaces: None }
     }
 }
 
@@ -231,12 +225,7 @@ impl Hourly {
 
 /// Returns the count of an entry for its hour; `None` unless it stands for decisions.
 pub(super) fn hourly<'e>(entry: &Outline<'e>) -> Option<Hourly<&'e str>> {
-    let Counted {
-        mode,
-        verdict,
-        reason,
-        count,
-    } = entry.counted?;
+    let Counted { mode, verdict, reason, count } = entry.counted?;
     let time = entry.time;
     let hour = u64::try_from(HOUR.as_millis()).unwrap_or(1);
     Some(Hourly {

@@ -49,10 +49,7 @@ impl StoreErrorKind {
     /// Returns the failure of this kind in these words.
     #[must_use]
     pub fn error(self, message: impl Into<String>) -> StoreError {
-        StoreError {
-            kind: self,
-            message: message.into(),
-        }
+        StoreError { kind: self, message: message.into() }
     }
 
     /// Returns the failure of this kind of a file. Its name stands before the words.

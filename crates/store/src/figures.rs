@@ -81,16 +81,13 @@ impl Sum {
     #[must_use]
     pub fn requests(&self) -> u64 {
         let kept = self.denied().saturating_add(self.deferred);
-        kept.saturating_add(self.forwarded)
-            .saturating_add(self.failed)
+        kept.saturating_add(self.forwarded).saturating_add(self.failed)
     }
 
     /// Returns the number of denied requests.
     #[must_use]
     pub fn denied(&self) -> u64 {
-        self.disallowed
-            .saturating_add(self.unreachable)
-            .saturating_add(self.refused_here)
+        self.disallowed.saturating_add(self.unreachable).saturating_add(self.refused_here)
     }
 
     /// Counts `count` requests of one outcome between two times.
@@ -141,11 +138,7 @@ pub struct Table<K> {
 
 impl<K: Hash + Ord + Clone> Table<K> {
     fn of(most: usize) -> Self {
-        Self {
-            rows: HashMap::default(),
-            most,
-            others: Sum::default(),
-        }
+        Self { rows: HashMap::default(), most, others: Sum::default() }
     }
 
     fn add(&mut self, key: K, sum: &Sum) {

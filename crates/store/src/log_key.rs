@@ -63,8 +63,7 @@ impl StoredCheckpoint {
         };
         let held = note.holding(witnesses).into_iter();
         let seen = |seconds: u64| Moment::from_millis(seconds.saturating_mul(1_000));
-        held.filter_map(|one| Some((one.key, seen(one.time?))))
-            .collect()
+        held.filter_map(|one| Some((one.key, seen(one.time?)))).collect()
     }
 
     /// Returns the time by which `quorum` of these witnesses have cosigned it, or `None` if fewer have.
@@ -122,11 +121,7 @@ impl LogKey {
             Some(name) => name,
             None => default_name(pair.public_key().as_ref())?,
         };
-        Ok(Self {
-            pair,
-            earlier,
-            name,
-        })
+        Ok(Self { pair, earlier, name })
     }
 
     /// Returns a new key for the same log, which keeps the present keys as earlier ones.
@@ -273,9 +268,7 @@ impl LogKey {
 
 impl fmt::Debug for LogKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LogKey")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("LogKey").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -298,9 +291,7 @@ pub(crate) fn default_key(public: [u8; 32]) -> Result<VerifierKey, StoreError> {
 
 /// Returns the name for a log that neither a key nor a checkpoint names.
 pub(crate) fn unknown_name() -> Result<KeyName, StoreError> {
-    "unknown"
-        .parse()
-        .map_err(|error: KeyError| no_key(&error.to_string()))
+    "unknown".parse().map_err(|error: KeyError| no_key(&error.to_string()))
 }
 
 /// Returns the name of a log without a configured one: `crawlgate/` and the beginning of the public key's SHA-256.
@@ -308,8 +299,7 @@ fn default_name(public: &[u8]) -> Result<KeyName, StoreError> {
     let mut digits = hex(digest(&SHA256, public));
     digits.truncate(16);
     let name = format!("crawlgate/{digits}");
-    name.parse()
-        .map_err(|error| no_key(&format!("{name}: {error}")))
+    name.parse().map_err(|error| no_key(&format!("{name}: {error}")))
 }
 
 fn no_key(what: &str) -> StoreError {
@@ -373,11 +363,7 @@ mod tests {
                 let line = crawlgate_tlog::samples::cosign(note.text(), name, *seed, *time).1;
                 note.push(line).unwrap();
             }
-            StoredCheckpoint {
-                size,
-                time: Moment::from_millis(0),
-                note: note.to_string(),
-            }
+            StoredCheckpoint { size, time: Moment::from_millis(0), note: note.to_string() }
         };
         let vkey = |name, seed| crawlgate_tlog::samples::cosign("log\n", name, seed, 1).0;
         let known = [vkey("a", 1), vkey("b", 2), vkey("c", 3)];
@@ -411,9 +397,6 @@ mod tests {
         let other = LogKey::generate(None).unwrap();
         assert_ne!(other.name(), key.name());
         let shown = format!("{key:?}");
-        assert!(
-            shown.ends_with(", .. }") && !shown.contains("pair"),
-            "{shown}"
-        );
+        assert!(shown.ends_with(", .. }") && !shown.contains("pair"), "{shown}");
     }
 }

@@ -135,10 +135,7 @@ impl Log {
     #[must_use]
     pub fn own(config: &Config) -> Option<Self> {
         let path = config.store.path.as_ref()?;
-        Some(Self {
-            name: own_name(config)?,
-            source: Source::Own(path.clone()),
-        })
+        Some(Self { name: own_name(config)?, source: Source::Own(path.clone()) })
     }
 
     /// Tells whether the store is there, or was: a key without a store is one that is gone, and opening it says so.
@@ -151,10 +148,7 @@ impl Log {
     }
 
     fn copy(log: CollectedLog) -> Self {
-        Self {
-            name: log.name,
-            source: Source::Copy(log.path),
-        }
+        Self { name: log.name, source: Source::Copy(log.path) }
     }
 
     /// Returns the name.
@@ -245,11 +239,7 @@ impl Logs {
     /// Returns only this log.
     #[must_use]
     pub fn one(log: Log) -> Self {
-        Self {
-            all: vec![log],
-            copies: OpenCopies::default(),
-            folder: None,
-        }
+        Self { all: vec![log], copies: OpenCopies::default(), folder: None }
     }
 
     /// Returns the logs of these names. [`ALL`] stands for all; a name may be given by its end behind a slash, or by a part
@@ -283,10 +273,7 @@ impl Logs {
         if let Some(found) = exact.or(end) {
             return Ok(found);
         }
-        let found: Vec<&Log> = logs
-            .iter()
-            .filter(|log| log.name.as_str().contains(name))
-            .collect();
+        let found: Vec<&Log> = logs.iter().filter(|log| log.name.as_str().contains(name)).collect();
         let message = match (&*found, &**logs, &self.folder) {
             ([one], ..) => return Ok(one),
             ([], [], Some(folder)) => format!("{}: no log is collected there", folder.display()),
@@ -372,10 +359,7 @@ impl Logs {
             let extent = async { self.open(log).await?.extent().await };
             match extent.await {
                 Ok(extent) => ends.insert(&log.name, Place::At(extent.size)),
-                Err(error) => faults.push(Fault {
-                    log: log.name.clone(),
-                    error,
-                }),
+                Err(error) => faults.push(Fault { log: log.name.clone(), error }),
             }
         }
         (ends, faults)

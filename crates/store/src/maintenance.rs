@@ -80,10 +80,7 @@ impl Maintenance {
                 self.signed = Some(now);
             }
         }
-        let retention = Retention {
-            keep: config.keep,
-            max_size: config.max_size,
-        };
+        let retention = Retention { keep: config.keep, max_size: config.max_size };
         let outcome = self.prune(retention, clock).await;
         let what = "old decisions cannot be dropped";
         if self.pruning.is_over(&outcome, what)
@@ -327,10 +324,8 @@ mod tests {
         let noon = Moment::from_millis(1_795_176_000_000);
         {
             let store: Arc<Store> = Arc::new(Store::temporary());
-            let config = AuditConfig {
-                keep: Some(DAY * 30),
-                ..Config::builtin(&Places::default()).audit
-            };
+            let config =
+                AuditConfig { keep: Some(DAY * 30), ..Config::builtin(&Places::default()).audit };
             let clock = Clock::manual(noon - DAY * 20);
             let key = Arc::new(LogKey::generate(None).unwrap());
             let mut maintenance = Maintenance::new(Arc::clone(&store), Arc::clone(&key));
@@ -339,10 +334,7 @@ mod tests {
             for _ in 0..200 {
                 let mut batch = Batch::default();
                 for _ in 0..256 {
-                    let row = Row {
-                        time: clock.now(),
-                        ..ROW
-                    };
+                    let row = Row { time: clock.now(), ..ROW };
                     row.file(&mut batch);
                 }
                 store.write(batch).await.unwrap();

@@ -16,21 +16,12 @@ use crawlgate_text::hex;
 pub fn to_stored(state: &State) -> Option<StoredState> {
     Some(match state {
         State::NeverFetched => return None,
-        State::Successful {
-            snapshot,
-            fresh,
-            outage,
-        } => StoredState::Successful {
+        State::Successful { snapshot, fresh, outage } => StoredState::Successful {
             copy: copy_of(snapshot),
             fresh: *fresh,
             outage: outage.clone(),
         },
-        State::Unavailable {
-            why,
-            fetched,
-            fresh,
-            outage,
-        } => StoredState::Unavailable {
+        State::Unavailable { why, fetched, fresh, outage } => StoredState::Unavailable {
             why: *why,
             fetched: *fetched,
             fresh: *fresh,
@@ -80,21 +71,10 @@ pub fn from_stored(
 ) -> Result<State, BrokenCopy> {
     let read = |copy: &SnapshotMeta| snapshot(copy, text, lenient).map(Arc::new);
     Ok(match remembered {
-        StoredState::Successful {
-            copy,
-            fresh,
-            outage,
-        } => State::Successful {
-            snapshot: read(copy)?,
-            fresh: *fresh,
-            outage: outage.clone(),
-        },
-        StoredState::Unavailable {
-            why,
-            fetched,
-            fresh,
-            outage,
-        } => State::Unavailable {
+        StoredState::Successful { copy, fresh, outage } => {
+            State::Successful { snapshot: read(copy)?, fresh: *fresh, outage: outage.clone() }
+        }
+        StoredState::Unavailable { why, fetched, fresh, outage } => State::Unavailable {
             why: *why,
             fetched: *fetched,
             fresh: *fresh,
@@ -120,10 +100,7 @@ pub fn snapshot(
     let robots = Snapshot::reread(text, lenient, copy.truncated);
     let snapshot = Snapshot::new(robots, copy.fetched, copy.status, &copy.final_url);
     if snapshot.sha256 != copy.sha256 {
-        return Err(BrokenCopy::Altered {
-            kept: snapshot.sha256,
-            named: copy.sha256,
-        });
+        return Err(BrokenCopy::Altered { kept: snapshot.sha256, named: copy.sha256 });
     }
     if text.len() as u64 != copy.bytes {
         return Err(BrokenCopy::Exchanged(copy.sha256));
@@ -193,19 +170,13 @@ mod tests {
     const TEXT: &[u8] = b"User-agent: *\nDisallow: /a\nDisallow: /b\n";
 
     fn fetched(text: &[u8], limit: usize) -> Arc<Snapshot> {
-        let options = ParseOptions {
-            limit,
-            ..ParseOptions::default()
-        };
+        let options = ParseOptions { limit, ..ParseOptions::default() };
         let robots = Robots::parse(text, options);
         Snapshot::new(robots, THEN, 203, "http://b.example/r").into()
     }
 
     fn fresh() -> Fresh {
-        Fresh {
-            refresh_from: THEN + Duration::from_secs(1),
-            until: THEN + Duration::from_secs(2),
-        }
+        Fresh { refresh_from: THEN + Duration::from_secs(1), until: THEN + Duration::from_secs(2) }
     }
 
     fn outage() -> Outage {
@@ -264,15 +235,8 @@ mod tests {
         let ours = || row("successful", Some(copy.sha256));
         let other = || row("successful", Some([7; 32]));
         let (gone, down) = (|| row("unavailable", None), || row("unreachable", None));
-        let held = StoredState::Successful {
-            copy: copy.clone(),
-            fresh: fresh(),
-            outage: None,
-        };
-        let lost = |last_good| StoredState::Unreachable {
-            outage: outage(),
-            last_good,
-        };
+        let held = StoredState::Successful { copy: copy.clone(), fresh: fresh(), outage: None };
+        let lost = |last_good| StoredState::Unreachable { outage: outage(), last_good };
         let absent = StoredState::Unavailable {
             why: Absence::Status(404),
             fetched: THEN,
@@ -296,10 +260,7 @@ mod tests {
         for (name, state, fetches, agrees) in cases {
             assert_eq!(state.agrees_with(&fetches).is_ok(), agrees, "{name}");
         }
-        let exchanged = SnapshotMeta {
-            bytes: copy.bytes + 1,
-            ..copy.clone()
-        };
+        let exchanged = SnapshotMeta { bytes: copy.bytes + 1, ..copy.clone() };
         let broken = snapshot(&exchanged, Some(TEXT), true).map(drop);
         assert_eq!(broken, Err(BrokenCopy::Exchanged(copy.sha256)));
     }
@@ -311,21 +272,11 @@ mod tests {
             ("gone", None),
             ("emptied", Some(&b""[..])),
             ("cut", TEXT.get(..TEXT.len() - 1)),
-            (
-                "altered",
-                Some(b"User-agent: *\nDisallow: /a\nDisallow: /c\n"),
-            ),
+            ("altered", Some(b"User-agent: *\nDisallow: /a\nDisallow: /c\n")),
         ] {
             for state in [
-                StoredState::Successful {
-                    copy: copy.clone(),
-                    fresh: fresh(),
-                    outage: None,
-                },
-                StoredState::Unreachable {
-                    outage: outage(),
-                    last_good: Some(copy.clone()),
-                },
+                StoredState::Successful { copy: copy.clone(), fresh: fresh(), outage: None },
+                StoredState::Unreachable { outage: outage(), last_good: Some(copy.clone()) },
             ] {
                 let broken = from_stored(&state, text, true).unwrap_err();
                 let named = hex(copy.sha256);

@@ -26,10 +26,7 @@ pub fn collected_keys_file(store: &Path) -> PathBuf {
 /// # Errors
 /// When their file cannot be read.
 pub fn earlier_keys(store: &Path) -> Result<Vec<VerifierKey>, StoreError> {
-    keys_in(
-        &earlier_keys_file(store),
-        "it holds the public keys that signed the log earlier",
-    )
+    keys_in(&earlier_keys_file(store), "it holds the public keys that signed the log earlier")
 }
 
 /// Returns the public keys that a collection trusts for a log; none for the store of a gate.
@@ -37,27 +34,21 @@ pub fn earlier_keys(store: &Path) -> Result<Vec<VerifierKey>, StoreError> {
 /// # Errors
 /// When their file cannot be read.
 pub fn collected_keys(store: &Path) -> Result<Vec<VerifierKey>, StoreError> {
-    keys_in(
-        &collected_keys_file(store),
-        "it holds the trusted public keys of the collected log",
-    )
+    keys_in(&collected_keys_file(store), "it holds the trusted public keys of the collected log")
 }
 
 /// Reads public keys, a line each; none if there is no file.
 fn keys_in(path: &Path, what: &str) -> Result<Vec<VerifierKey>, StoreError> {
     let store_error = |error: &dyn fmt::Display| {
-        StoreErrorKind::Denied.at(
-            path,
-            format_args!("{error}; {what}, a line each; bring it back, or move it away"),
-        )
+        StoreErrorKind::Denied
+            .at(path, format_args!("{error}; {what}, a line each; bring it back, or move it away"))
     };
     let text = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         text => text.map_err(|error| store_error(&error))?,
     };
     let keys = text.lines().map(|line| line.parse());
-    keys.collect::<Result<_, _>>()
-        .map_err(|error| store_error(&error))
+    keys.collect::<Result<_, _>>().map_err(|error| store_error(&error))
 }
 
 /// Adds a public key that signs a store's log no longer, unless it is there.

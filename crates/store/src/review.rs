@@ -70,9 +70,7 @@ impl<'s> BulkReview<'s> {
         let extent = store.extent().await?;
         Ok(Self {
             store,
-            done: query.from.map_or(extent.first, |from| {
-                from.saturating_sub(1).max(extent.first)
-            }),
+            done: query.from.map_or(extent.first, |from| from.saturating_sub(1).max(extent.first)),
             end: query.to.map_or(extent.size, |to| to.min(extent.size)),
             query: DecisionQuery {
                 acknowledged: match earlier {
@@ -102,10 +100,7 @@ impl<'s> BulkReview<'s> {
         while done < self.end {
             let last = (done + REACH).min(self.end);
             let part = self.part(done, last);
-            let counts = self
-                .store
-                .count_by(part, GroupBy::Reason, usize::MAX)
-                .await?;
+            let counts = self.store.count_by(part, GroupBy::Reason, usize::MAX).await?;
             count += counts.iter().map(|group| group.count).sum::<u64>();
             done = last;
         }
@@ -127,22 +122,18 @@ impl<'s> BulkReview<'s> {
             _ => last,
         };
         let is_said = |seen: &Acknowledgement| seen.by == note.by && seen.note == note.note;
-        let wanted = page
-            .iter()
-            .filter(|one| !one.acknowledged.as_ref().is_some_and(is_said));
-        let (ids, all): (Vec<_>, Vec<_>) = wanted
-            .map(|one| (crawlgate_record::id_of(&one.entry), Review::of(one)))
-            .unzip();
+        let wanted = page.iter().filter(|one| !one.acknowledged.as_ref().is_some_and(is_said));
+        let (ids, all): (Vec<_>, Vec<_>) =
+            wanted.map(|one| (crawlgate_record::id_of(&one.entry), Review::of(one))).unzip();
         let mut step = Step::default();
         if !all.is_empty() {
             let results = self.store.acknowledge(all, note.clone()).await?;
             for (id, result) in ids.into_iter().zip(results) {
                 match result {
                     Reviewed::Done => step.acknowledged += 1,
-                    Reviewed::Differs(present) => step.refused.push(NotAcknowledged {
-                        id: id.copied().unwrap_or_default(),
-                        present,
-                    }),
+                    Reviewed::Differs(present) => step
+                        .refused
+                        .push(NotAcknowledged { id: id.copied().unwrap_or_default(), present }),
                     // Retention has dropped it.
                     Reviewed::Unknown => {}
                 }
@@ -154,10 +145,6 @@ impl<'s> BulkReview<'s> {
 
     /// Returns the query for the records after `done`, up to `last`.
     fn part(&self, done: u64, last: u64) -> DecisionQuery {
-        DecisionQuery {
-            from: Some(done.saturating_add(1)),
-            to: Some(last),
-            ..self.query.clone()
-        }
+        DecisionQuery { from: Some(done.saturating_add(1)), to: Some(last), ..self.query.clone() }
     }
 }

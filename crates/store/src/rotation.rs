@@ -95,13 +95,12 @@ impl Rotation {
 
 /// Returns the key that has replaced this one, at last; or this one.
 pub(crate) fn present(key: Sha256, rotations: &[Rotation]) -> Sha256 {
-    rotations.iter().fold(key, |key, one| {
-        if *one.old.public() == key {
-            *one.new.public()
-        } else {
-            key
-        }
-    })
+    rotations.iter().fold(
+        key,
+        |key, one| {
+            if *one.old.public() == key { *one.new.public() } else { key }
+        },
+    )
 }
 
 /// Tells whether one of these keys has replaced the other.
@@ -211,9 +210,7 @@ pub(crate) fn finish(store: &Path, rotations: &[Rotation]) -> Result<(), StoreEr
 pub(crate) fn prepare(store: &Path, new: &LogKey) -> Result<(), StoreError> {
     let (file, next) = (log_key_file(store), next_key_file(store));
     let owner = |path: &Path| fs::metadata(path).map(|file| file.uid());
-    let written = new
-        .write(&next)
-        .and_then(|()| Ok((owner(&file)?, owner(&next)?)));
+    let written = new.write(&next).and_then(|()| Ok((owner(&file)?, owner(&next)?)));
     let (old, new) = written.map_err(|error| unwritable(&next, &error))?;
     if old == new {
         return Ok(());
@@ -246,9 +243,8 @@ pub(crate) fn unwritable(path: &Path, error: &io::Error) -> StoreError {
 fn gone(store: &Path, present: Sha256, rotations: &[Rotation]) -> StoreError {
     let last = rotations.iter().rev();
     let mut last = last.filter(|one| *one.new.public() == present);
-    let (key, time) = last.next().map_or_else(Default::default, |one| {
-        (one.new.to_string(), time_text(one.time))
-    });
+    let (key, time) =
+        last.next().map_or_else(Default::default, |one| (one.new.to_string(), time_text(one.time)));
     let file = log_key_file(store);
     StoreErrorKind::Denied.error(format!(
         "{0}: this key signs the log no more: {key} has replaced it at {time}, and is not there; bring back the file \

@@ -39,29 +39,17 @@ pub(super) fn snapshot(text: &str, fetched: Moment) -> Arc<Snapshot> {
 
 /// Returns the times of a copy that counts for a day.
 pub(super) fn fresh(from: Moment) -> Fresh {
-    Fresh {
-        refresh_from: from + DAY / 2,
-        until: from + DAY,
-    }
+    Fresh { refresh_from: from + DAY / 2, until: from + DAY }
 }
 
 /// Returns the state of an origin with this robots.txt.
 pub fn successful(text: &str, fetched: Moment) -> State {
-    State::Successful {
-        snapshot: snapshot(text, fetched),
-        fresh: fresh(fetched),
-        outage: None,
-    }
+    State::Successful { snapshot: snapshot(text, fetched), fresh: fresh(fetched), outage: None }
 }
 
 /// Returns the state of an origin that has no robots.txt.
 pub fn absent(fetched: Moment) -> State {
-    State::Unavailable {
-        why: Absence::Status(404),
-        fetched,
-        fresh: fresh(fetched),
-        outage: None,
-    }
+    State::Unavailable { why: Absence::Status(404), fetched, fresh: fresh(fetched), outage: None }
 }
 
 /// Returns an update that a fetch of this time brings.
@@ -79,10 +67,7 @@ pub fn origin_update(host: &str, state: State, time: Moment) -> OriginUpdate {
             result: state.name().to_owned(),
             cause: None,
             status: Some(200),
-            hops: vec![
-                format!("https://{host}/robots.txt"),
-                "https://x/".to_owned(),
-            ],
+            hops: vec![format!("https://{host}/robots.txt"), "https://x/".to_owned()],
             sha256,
             fields: vec![("etag".to_owned(), "\"a\"".to_owned())],
         },
@@ -171,15 +156,8 @@ impl Row<'_> {
             source: Source::UserAgent,
             method: "GET".into(),
             origin: Some(&origin),
-            url: Url::of(
-                [origin.as_bytes(), self.path.as_bytes(), b""],
-                Some(&origin),
-            ),
-            rule: Some(Rule {
-                group: "*".into(),
-                text: self.rule.as_bytes().into(),
-                line: 3,
-            }),
+            url: Url::of([origin.as_bytes(), self.path.as_bytes(), b""], Some(&origin)),
+            rule: Some(Rule { group: "*".into(), text: self.rule.as_bytes().into(), line: 3 }),
             basis: basis.as_ref().map(|basis| &basis.sha256),
             ..Decision::default()
         };

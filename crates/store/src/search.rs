@@ -261,11 +261,7 @@ impl Search {
     /// Tells whether the pattern matches what follows the origin, or the path of a whole URL.
     fn holds_path(&self, octets: &[u8], follows_origin: bool) -> bool {
         self.path.as_ref().is_none_or(|pattern| {
-            let path = if follows_origin {
-                octets
-            } else {
-                path_of(octets)
-            };
+            let path = if follows_origin { octets } else { path_of(octets) };
             pattern.matches(&ComparisonPath::new(path))
         })
     }
@@ -303,21 +299,14 @@ impl Search {
         let query = &self.query;
         let mut groups = Vec::new();
         if let Some(origin) = query.origin.as_ref().filter(|origin| !origin.is_empty()) {
-            let kind = if self.is_any_scheme() {
-                Kind::Host
-            } else {
-                Kind::Origin
-            };
+            let kind = if self.is_any_scheme() { Kind::Host } else { Kind::Origin };
             groups.push(vec![key(kind, origin.to_ascii_lowercase().as_bytes())]);
         }
         if let Some(rule) = &query.rule {
             groups.push(vec![key(Kind::Rule, rule.as_bytes())]);
         }
         if let Some(token) = &query.agent {
-            groups.push(vec![key(
-                Kind::Token,
-                token.to_ascii_lowercase().as_bytes(),
-            )]);
+            groups.push(vec![key(Kind::Token, token.to_ascii_lowercase().as_bytes())]);
         }
         if let Some(client) = &self.client {
             let mut either = vec![key(Kind::ClientName, client.name.as_bytes())];

@@ -88,9 +88,7 @@ impl SegmentKeysBuilder {
             self.put_rule(rule(&word).unwrap_or_default());
         }
         for word in block.words(WordKind::Requester) {
-            chain(&word)
-                .iter()
-                .for_each(|token| self.put_token(token.kept));
+            chain(&word).iter().for_each(|token| self.put_token(token.kept));
         }
         for word in block.words(WordKind::Client) {
             let (address, name) = client(&word);

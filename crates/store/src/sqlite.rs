@@ -144,9 +144,7 @@ impl Store {
                 agree::require(&mut connection, &path, &state).map_err(at)?;
                 let head = Head::read(&connection).map_err(at)?;
                 let end = (head.size(), head.root());
-                state
-                    .begin(end)
-                    .map_err(|error| unwritable(&path, &error))?;
+                state.begin(end).map_err(|error| unwritable(&path, &error))?;
                 let guard = Arc::new(Guard::of(&path)?);
                 let thread = Workers::start("store-writer", &path, vec![connection])?;
                 Some(Writer { thread, guard })
@@ -196,10 +194,7 @@ impl Store {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("crawlgate.db");
         let store = Self::open(&path, Access::Write, Synchronous::Normal);
-        Self {
-            _folder: Some(folder),
-            ..store.unwrap()
-        }
+        Self { _folder: Some(folder), ..store.unwrap() }
     }
 
     /// Asks one of the readers.
@@ -216,8 +211,7 @@ impl Store {
         question: impl FnOnce(&mut Connection, &Blocks) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
         let blocks = Arc::clone(&self.blocks);
-        self.read(move |connection| question(connection, &blocks))
-            .await
+        self.read(move |connection| question(connection, &blocks)).await
     }
 
     /// Asks the reader for long searches.
@@ -241,9 +235,7 @@ impl Store {
             );
         };
         let (guard, held) = (Arc::clone(guard), Arc::clone(&self.held));
-        thread
-            .ask(move |connection| guard.during(|| work(connection, &held)))
-            .await
+        thread.ask(move |connection| guard.during(|| work(connection, &held))).await
     }
 }
 

@@ -42,11 +42,7 @@ pub struct State {
 
 impl Default for State {
     fn default() -> Self {
-        Self {
-            key: [0; 32],
-            signed: (0, EMPTY_ROOT),
-            written: (0, EMPTY_ROOT),
-        }
+        Self { key: [0; 32], signed: (0, EMPTY_ROOT), written: (0, EMPTY_ROOT) }
     }
 }
 
@@ -74,11 +70,7 @@ impl State {
             let (seq, hash) = rest.split_once(' ')?;
             Some((seq.parse().ok()?, from_hex(hash)?))
         };
-        let state = Self {
-            key,
-            signed: end("signed")?,
-            written: end("written")?,
-        };
+        let state = Self { key, signed: end("signed")?, written: end("written")? };
         (state.text() == text).then_some(state)
     }
 
@@ -134,10 +126,9 @@ pub fn read(store: &Path) -> Result<Option<(State, Moment)>, StoreError> {
     match read() {
         Ok((text, written)) => match State::parse(&text) {
             Some(state) => Ok(Some((state, written))),
-            None => Err(store_error(
-                StoreErrorKind::Corrupt,
-                "the state file of the store is damaged",
-            )),
+            None => {
+                Err(store_error(StoreErrorKind::Corrupt, "the state file of the store is damaged"))
+            }
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(store_error(
@@ -235,13 +226,7 @@ impl StateFile {
     /// # Errors
     /// When the file cannot be written.
     pub(super) fn reset(&self, key: [u8; 32], end: End) -> io::Result<()> {
-        self.update(true, |state| {
-            *state = State {
-                key,
-                written: end,
-                ..State::default()
-            }
-        })
+        self.update(true, |state| *state = State { key, written: end, ..State::default() })
     }
 
     /// Notes the key that signs the log.
@@ -320,11 +305,7 @@ mod tests {
         for (written, signed) in [((7, [7; 32]), (5, [5; 32])), ((4, [4; 32]), (2, [2; 32]))] {
             file.wrote(written);
             file.signed(signed);
-            let want = State {
-                key: [9; 32],
-                signed: (5, [5; 32]),
-                written: (7, [7; 32]),
-            };
+            let want = State { key: [9; 32], signed: (5, [5; 32]), written: (7, [7; 32]) };
             assert_eq!(state(), want);
         }
         file.signed((8, [8; 32]));
@@ -342,11 +323,7 @@ mod tests {
         }
         fs::remove_file(&path).unwrap();
         file.wrote((9, [9; 32]));
-        let anew = State {
-            key: [9; 32],
-            signed: (8, [8; 32]),
-            written: (9, [9; 32]),
-        };
+        let anew = State { key: [9; 32], signed: (8, [8; 32]), written: (9, [9; 32]) };
         assert_eq!(state(), anew, "made anew, with all that was known");
     }
 

@@ -69,12 +69,7 @@ pub(crate) fn event(time: Moment, kind: EventKind<'_>) -> Batch {
 /// Returns a batch with the event that three records were lost at noon.
 pub(crate) fn lost() -> Batch {
     let noon = NOON.as_millis();
-    let kind = EventKind::Lost {
-        count: 3,
-        first: noon,
-        last: noon,
-        size: None,
-    };
+    let kind = EventKind::Lost { count: 3, first: noon, last: noon, size: None };
     event(NOON, kind)
 }
 
@@ -88,27 +83,16 @@ pub(super) async fn record(store: &Store, rows: &[Row<'_>]) -> Vec<String> {
 
 pub(super) fn rows(count: u64) -> Vec<Row<'static>> {
     let time = |n| NOON + Duration::from_secs(n);
-    (0..count)
-        .map(|n| Row {
-            time: time(n),
-            ..ROW
-        })
-        .collect()
+    (0..count).map(|n| Row { time: time(n), ..ROW }).collect()
 }
 
 pub(super) async fn update_origin(store: &Store, origin_update: OriginUpdate) {
-    let batch = Batch {
-        updates: vec![origin_update],
-        ..Batch::default()
-    };
+    let batch = Batch { updates: vec![origin_update], ..Batch::default() };
     store.write(batch).await.unwrap();
 }
 
 fn forever() -> Retention {
-    Retention {
-        keep: None,
-        max_size: None,
-    }
+    Retention { keep: None, max_size: None }
 }
 
 fn key() -> Arc<LogKey> {
@@ -116,10 +100,7 @@ fn key() -> Arc<LogKey> {
 }
 
 pub(super) fn unreachable(since: Moment) -> State {
-    State::Unreachable {
-        outage: outage(since),
-        last_good: None,
-    }
+    State::Unreachable { outage: outage(since), last_good: None }
 }
 
 /// Prunes until there is nothing more to drop, and returns the amounts.

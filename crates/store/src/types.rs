@@ -44,10 +44,7 @@ impl Records {
     /// Returns the records of these indices, which count from 0.
     #[must_use]
     pub const fn at(first: u64, last: u64) -> Self {
-        Self {
-            first: first.saturating_add(1),
-            last: last.saturating_add(1),
-        }
+        Self { first: first.saturating_add(1), last: last.saturating_add(1) }
     }
 
     /// Returns the verb that follows them: `is` or `are`.
@@ -59,11 +56,7 @@ impl Records {
     /// Returns the verb of the past that follows them: `was` or `were`.
     #[must_use]
     pub const fn verb(self) -> &'static str {
-        if self.first == self.last {
-            "was"
-        } else {
-            "were"
-        }
+        if self.first == self.last { "was" } else { "were" }
     }
 }
 

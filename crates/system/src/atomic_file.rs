@@ -52,9 +52,7 @@ pub fn read_private(path: &Path) -> Result<String, PrivateFileError> {
         return Err(PrivateFileError::Exposed(mode));
     }
     let mut text = String::new();
-    file.take(LONGEST_SECRET)
-        .read_to_string(&mut text)
-        .map_err(unreadable)?;
+    file.take(LONGEST_SECRET).read_to_string(&mut text).map_err(unreadable)?;
     Ok(text)
 }
 
@@ -141,12 +139,10 @@ pub fn fill_and_rename(
         }
         file.sync_all()
     });
-    written
-        .and_then(|()| fs::rename(new, place))
-        .inspect_err(|_| {
-            // The first error matters.
-            let _ = fs::remove_file(new);
-        })
+    written.and_then(|()| fs::rename(new, place)).inspect_err(|_| {
+        // The first error matters.
+        let _ = fs::remove_file(new);
+    })
 }
 
 /// Makes an empty file that only its owner can read. It is never one that was there before, or that a link leads to.
@@ -194,10 +190,7 @@ impl NewFile {
         };
         let mut builder = Builder::new();
         builder.prefix(".crawlgate-").suffix(".partial");
-        Ok(Self {
-            file: builder.tempfile_in(folder(&place))?,
-            place,
-        })
+        Ok(Self { file: builder.tempfile_in(folder(&place))?, place })
     }
 
     /// Does the same for a place where there is nothing.
@@ -317,14 +310,8 @@ mod tests {
         std::os::unix::fs::symlink("nothing", at("dangling")).unwrap();
         fs::create_dir(at("folder")).unwrap();
         let pipe = at("pipe");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &pipe,
-            rustix::fs::FileType::Fifo,
-            0o600.into(),
-            0,
-        )
-        .unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .unwrap();
         for (name, told) in [
             ("pipe", "no regular file"),
             ("folder", "a directory"),
@@ -346,20 +333,14 @@ mod tests {
         let path = folder.path().join("key");
         // The remains of a process that was cut off.
         fs::write(folder.path().join("key.new"), "a longer half of ano").unwrap();
-        fs::set_permissions(
-            folder.path().join("key.new"),
-            fs::Permissions::from_mode(0o600),
-        )
-        .unwrap();
+        fs::set_permissions(folder.path().join("key.new"), fs::Permissions::from_mode(0o600))
+            .unwrap();
         assert!(place(&path, "one").unwrap());
         assert!(!place(&path, "two").unwrap(), "it is there");
         assert_eq!(fs::read_to_string(&path).unwrap(), "one");
         replace(&path, "three").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "three");
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         fs::create_dir(folder.path().join("key.new")).unwrap();
         replace(&path, "four").unwrap_err();
@@ -397,10 +378,7 @@ mod tests {
         std::os::unix::fs::chown(folder.path(), Some(1234), Some(1235)).unwrap();
         assert!(place(&path, "secret").unwrap());
         let found = fs::metadata(&path).unwrap();
-        assert_eq!(
-            (found.uid(), found.gid(), found.mode() & 0o777),
-            (1234, 1235, 0o600)
-        );
+        assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (1234, 1235, 0o600));
     }
 
     #[test]

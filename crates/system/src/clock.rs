@@ -125,10 +125,7 @@ impl Clock {
 
     /// Returns the present moment.
     #[must_use]
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "the one place that reads real time"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads real time")]
     pub fn now(&self) -> Moment {
         match &self.0 {
             Source::System => SystemTime::now().into(),
@@ -138,10 +135,7 @@ impl Clock {
 
     /// Returns the present moment and the same reading to measure from: both cost as much as one.
     #[must_use]
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "the one place that reads real time"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "the one place that reads real time")]
     pub fn read(&self) -> (Moment, Tick) {
         match &self.0 {
             Source::System => {
@@ -252,10 +246,7 @@ mod tests {
         let before = clock.now();
         clock.advance(Duration::from_secs(86_400 * 365));
         let after = clock.now();
-        assert!(
-            before > Moment::from_millis(1_700_000_000_000),
-            "later than November 2023"
-        );
+        assert!(before > Moment::from_millis(1_700_000_000_000), "later than November 2023");
         assert!(after.since(before) < Duration::from_secs(86_400));
     }
 
@@ -294,9 +285,6 @@ mod tests {
     fn moments_and_system_times_convert_both_ways() {
         let moment = Moment::from_millis(1_790_000_000_123);
         assert_eq!(Moment::from(SystemTime::from(moment)), moment);
-        assert_eq!(
-            Moment::from(UNIX_EPOCH - Duration::from_secs(1)),
-            Moment::default()
-        );
+        assert_eq!(Moment::from(UNIX_EPOCH - Duration::from_secs(1)), Moment::default());
     }
 }

@@ -36,19 +36,13 @@ impl Budget {
 
     fn of(limit: Option<usize>, wanted: usize) -> Budget {
         let Some(limit) = limit else {
-            return Budget {
-                connections: wanted,
-                idle: MAX_IDLE,
-            };
+            return Budget { connections: wanted, idle: MAX_IDLE };
         };
         let left = limit - OTHERS.min(limit / 4);
         // Without any unused connection to reuse, each request would cost a handshake.
         let least_idle = left / 8;
         let connections = wanted.min((left - least_idle) / 2).max(1);
-        Budget {
-            connections,
-            idle: left.saturating_sub(2 * connections).min(MAX_IDLE),
-        }
+        Budget { connections, idle: left.saturating_sub(2 * connections).min(MAX_IDLE) }
     }
 }
 

@@ -51,10 +51,7 @@ impl DecisionId {
         let mut text = [b'0'; 26];
         let mut rest = self.0;
         for character in text.iter_mut().rev() {
-            *character = ALPHABET
-                .get((rest & 31) as usize)
-                .copied()
-                .unwrap_or_default();
+            *character = ALPHABET.get((rest & 31) as usize).copied().unwrap_or_default();
             rest >>= 5;
         }
         text
@@ -94,11 +91,7 @@ impl DecisionId {
         };
         let left = 26_usize.checked_sub(prefix.len())?;
         // The characters have room for two bits more than an identifier has.
-        prefix
-            .bytes()
-            .next()
-            .and_then(digit)
-            .filter(|first| *first < 8)?;
+        prefix.bytes().next().and_then(digit).filter(|first| *first < 8)?;
         let mut first: u128 = 0;
         for octet in prefix.bytes() {
             first = first << 5 | digit(octet)? as u128;

@@ -202,9 +202,7 @@ fn cut_text(out: &mut Vec<u8>, foreign: &[u8], beyond: u64, most: usize) -> Writ
     let (kept, cut) = foreign.split_at(fitting(foreign, beyond, most));
     let cut = beyond.saturating_add(cut.len() as u64);
     // Without an early end, so that the compiler checks many octets at a time.
-    let is_plain = kept
-        .iter()
-        .fold(true, |so_far, &octet| so_far & is_plain(octet));
+    let is_plain = kept.iter().fold(true, |so_far, &octet| so_far & is_plain(octet));
     if is_plain {
         out.extend_from_slice(kept); // nearly always
     } else {
@@ -393,10 +391,7 @@ mod tests {
         }
         let mut out = Vec::new();
         text(&mut out, "\u{202e}\u{85}".as_bytes(), 100);
-        assert_eq!(
-            out, br#""\u202e\u0085""#,
-            "what misleads a terminal is escaped"
-        );
+        assert_eq!(out, br#""\u202e\u0085""#, "what misleads a terminal is escaped");
     }
 
     #[test]
@@ -435,11 +430,9 @@ mod tests {
 
     #[test]
     fn durations_are_milliseconds_with_three_decimals() {
-        for (micros, want) in [
-            (0, r#"{"ms":0.000}"#),
-            (42, r#"{"ms":0.042}"#),
-            (1_234_567, r#"{"ms":1234.567}"#),
-        ] {
+        for (micros, want) in
+            [(0, r#"{"ms":0.000}"#), (42, r#"{"ms":0.042}"#), (1_234_567, r#"{"ms":1234.567}"#)]
+        {
             let mut out = Vec::new();
             let mut object = Object::open(&mut out);
             object.micros("ms", micros);

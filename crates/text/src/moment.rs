@@ -56,9 +56,7 @@ impl From<SystemTime> for Moment {
 impl From<Moment> for SystemTime {
     /// A moment that the platform cannot express becomes the epoch.
     fn from(moment: Moment) -> Self {
-        UNIX_EPOCH
-            .checked_add(Duration::from_millis(moment.0))
-            .unwrap_or(UNIX_EPOCH)
+        UNIX_EPOCH.checked_add(Duration::from_millis(moment.0)).unwrap_or(UNIX_EPOCH)
     }
 }
 
@@ -88,10 +86,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_was_set_back_yields_no_age() {
-        assert_eq!(
-            Moment(2_000).since(Moment(500)),
-            Duration::from_millis(1_500)
-        );
+        assert_eq!(Moment(2_000).since(Moment(500)), Duration::from_millis(1_500));
         assert_eq!(Moment(500).since(Moment(2_000)), Duration::ZERO);
     }
 }

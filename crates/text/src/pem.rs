@@ -16,10 +16,7 @@ mod tests {
     fn pem_breaks_lines_after_64_characters() {
         assert_eq!(
             pem("X", &[0; 49]),
-            format!(
-                "-----BEGIN X-----\n{}\nAA==\n-----END X-----\n",
-                "A".repeat(64)
-            )
+            format!("-----BEGIN X-----\n{}\nAA==\n-----END X-----\n", "A".repeat(64))
         );
     }
 }

@@ -50,10 +50,8 @@ fn around_userinfo(url: &[u8]) -> (&[u8], &[u8]) {
     let start = scheme.map_or(0, |colon| colon + 1);
     let slashes = url.iter().skip(start).take_while(|o| is_slash(o));
     let (before, rest) = url.split_at(start + slashes.count());
-    let end = rest
-        .iter()
-        .position(|octet| matches!(octet, b'/' | b'?' | b'#'))
-        .unwrap_or(rest.len());
+    let end =
+        rest.iter().position(|octet| matches!(octet, b'/' | b'?' | b'#')).unwrap_or(rest.len());
     let authority = rest.split_at(end).0;
     let (before, at) = match memchr::memrchr(b'@', authority) {
         None if !is_host(authority, scheme.is_some()) => (UNKNOWN, memchr::memrchr(b'@', rest)),

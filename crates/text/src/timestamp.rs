@@ -37,12 +37,10 @@ pub fn time_text(moment: Moment) -> String {
 /// system.
 pub fn compact(moment: Moment) -> String {
     let [y3, y2, y1, y0, o1, o0, d1, d0, h1, h0, m1, m0, s1, s0] = digits(moment);
-    [
-        y3, y2, y1, y0, b'-', o1, o0, b'-', d1, d0, b'T', h1, h0, m1, m0, s1, s0, b'Z',
-    ]
-    .map(char::from)
-    .iter()
-    .collect()
+    [y3, y2, y1, y0, b'-', o1, o0, b'-', d1, d0, b'T', h1, h0, m1, m0, s1, s0, b'Z']
+        .map(char::from)
+        .iter()
+        .collect()
 }
 
 /// Tells whether `text` has the form of [`compact`].
@@ -136,13 +134,9 @@ mod tests {
         let stamp = compact(Moment::from_millis(1_767_225_599_999));
         assert_eq!(stamp, "2025-12-31T235959Z");
         assert!(is_compact(&stamp));
-        for other in [
-            "",
-            "2025-12-31T235959",
-            "2025-12-31",
-            "2025-12-31T23595xZ",
-            "2025-12-31T235959Z_001",
-        ] {
+        for other in
+            ["", "2025-12-31T235959", "2025-12-31", "2025-12-31T23595xZ", "2025-12-31T235959Z_001"]
+        {
             assert!(!is_compact(other), "{other}");
         }
     }

@@ -57,12 +57,7 @@ impl EntryProof {
     /// Joins the proof of inclusion and the checkpoint of the same size.
     #[must_use]
     pub fn new(proof: InclusionProof, checkpoint: Note) -> Self {
-        Self {
-            extra: None,
-            index: proof.index,
-            path: proof.path,
-            checkpoint,
-        }
+        Self { extra: None, index: proof.index, path: proof.path, checkpoint }
     }
 
     /// Reads the text. The proof is still to be verified.
@@ -77,16 +72,12 @@ impl EntryProof {
         let text = str::from_utf8(octets).map_err(|_| EntryProofError::Line(1))?;
         let (head, checkpoint) = text.split_once("\n\n").ok_or_else(bad_line(1))?;
         let mut lines = (1..).zip(head.split('\n')).peekable();
-        lines
-            .next_if(|(_, line)| *line == FORMAT)
-            .ok_or_else(bad_line(1))?;
+        lines.next_if(|(_, line)| *line == FORMAT).ok_or_else(bad_line(1))?;
         let extra = lines
             .next_if(|(_, line)| line.starts_with("extra "))
             .map(|(_, line)| {
                 let encoded = line.strip_prefix("extra ").unwrap_or_default();
-                STANDARD
-                    .decode(encoded)
-                    .map_err(|_| EntryProofError::Line(2))
+                STANDARD.decode(encoded).map_err(|_| EntryProofError::Line(2))
             })
             .transpose()?;
         let (number, line) = lines.next().ok_or_else(bad_line(2))?;
@@ -99,12 +90,7 @@ impl EntryProof {
             path.push(hash.ok_or_else(bad_line(number))?);
         }
         let checkpoint = Note::parse(checkpoint.as_bytes()).map_err(CheckpointError::from)?;
-        Ok(Self {
-            extra,
-            index,
-            path,
-            checkpoint,
-        })
+        Ok(Self { extra, index, path, checkpoint })
     }
 
     /// Checks that the entry with this leaf hash is in the log, and returns the checkpoint with the signatures that hold.
@@ -120,11 +106,8 @@ impl EntryProof {
         keys: &'k [VerifierKey],
     ) -> Result<(Checkpoint, Vec<Verified<'k>>), EntryProofError> {
         let (checkpoint, verified) = Checkpoint::open(&self.checkpoint, keys)?;
-        let proof = InclusionProof {
-            index: self.index,
-            size: checkpoint.size,
-            path: self.path.clone(),
-        };
+        let proof =
+            InclusionProof { index: self.index, size: checkpoint.size, path: self.path.clone() };
         proof.verify(leaf, &checkpoint.root)?;
         Ok((checkpoint, verified))
     }

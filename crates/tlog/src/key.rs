@@ -92,12 +92,7 @@ impl VerifierKey {
         let named = [name.0.as_bytes(), &[b'\n', kind as u8], &public].concat();
         let [a, b, c, d, ..] = sha256(&named);
         let id = u32::from_be_bytes([a, b, c, d]);
-        Self {
-            name,
-            kind,
-            public,
-            id,
-        }
+        Self { name, kind, public, id }
     }
 
     /// Returns the name.
@@ -223,26 +218,13 @@ mod tests {
 
     #[test]
     fn a_name_has_no_character_that_ends_it() {
-        for name in [
-            "a",
-            "logs.example.org/crawlgate/fra-1",
-            "crawlgate/0123456789abcdef",
-            "è—~",
-        ] {
+        for name in ["a", "logs.example.org/crawlgate/fra-1", "crawlgate/0123456789abcdef", "è—~"]
+        {
             assert_eq!(name.parse::<KeyName>().unwrap().as_str(), name);
         }
-        for name in [
-            "",
-            " ",
-            "a b",
-            "a+b",
-            "a\n",
-            "a\tb",
-            "a\u{a0}b",
-            "a\u{2003}b",
-            "a\0b",
-            "a\x1bb",
-        ] {
+        for name in
+            ["", " ", "a b", "a+b", "a\n", "a\tb", "a\u{a0}b", "a\u{2003}b", "a\0b", "a\x1bb"]
+        {
             assert_eq!(name.parse::<KeyName>(), Err(KeyError::Name), "{name:?}");
         }
     }

@@ -82,10 +82,7 @@ impl Note {
         }
         let read = |(n, line): (usize, &str)| line.parse().map_err(|_| NoteError::Line(n + 1));
         let signatures = lines.split('\n').enumerate().map(read);
-        Ok(Self {
-            text: format!("{text}\n"),
-            signatures: signatures.collect::<Result<_, _>>()?,
-        })
+        Ok(Self { text: format!("{text}\n"), signatures: signatures.collect::<Result<_, _>>()? })
     }
 
     /// Returns the signed text, with its last line feed.
@@ -129,11 +126,7 @@ impl Note {
                 }
             }
         }
-        if verified.is_empty() {
-            Err(NoteError::Unsigned)
-        } else {
-            Ok(verified)
-        }
+        if verified.is_empty() { Err(NoteError::Unsigned) } else { Ok(verified) }
     }
 
     /// Returns the signatures of these keys that hold, and passes over all others. A key counts once.
@@ -252,19 +245,12 @@ mod tests {
         let verify = |keys: &[&VerifierKey]| {
             let keys: Vec<_> = keys.iter().copied().cloned().collect();
             let verified = note.verify(&keys);
-            verified.map(|all| {
-                all.iter()
-                    .map(|one| (one.key.id(), one.time))
-                    .collect::<Vec<_>>()
-            })
+            verified.map(|all| all.iter().map(|one| (one.key.id(), one.time)).collect::<Vec<_>>())
         };
         let (old, new) = (old.key(), new.key());
         let time = Some(1_679_315_147);
         assert_eq!(verify(&[old]), Ok(vec![(old.id(), None)]));
-        assert_eq!(
-            verify(&[new, old]),
-            Ok(vec![(old.id(), None), (new.id(), None)])
-        );
+        assert_eq!(verify(&[new, old]), Ok(vec![(old.id(), None), (new.id(), None)]));
         assert_eq!(verify(&[&witness]), Ok(vec![(witness.id(), time)]));
         // The same key under another name or kind is another key.
         let as_note = VerifierKey::new(witness.name().clone(), KeyKind::Ed25519, *witness.public());
@@ -317,10 +303,7 @@ mod tests {
         note.push(right).unwrap();
         let keys = [witness];
         let all = note.holding(&keys);
-        assert_eq!(
-            all.iter().map(|one| one.time).collect::<Vec<_>>(),
-            [Some(9)]
-        );
+        assert_eq!(all.iter().map(|one| one.time).collect::<Vec<_>>(), [Some(9)]);
     }
 
     #[test]

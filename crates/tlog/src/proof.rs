@@ -103,10 +103,7 @@ impl ConsistencyProof {
         let sizes = (self.old, self.new);
         match sizes {
             (before, after) if before > after => {
-                return Err(ProofError::Shrunk {
-                    old: before,
-                    new: after,
-                });
+                return Err(ProofError::Shrunk { old: before, new: after });
             }
             (0, _) if *old != EMPTY_ROOT => return Err(ProofError::OldRoot),
             (before, after) if before == after || before == 0 => {
@@ -121,11 +118,7 @@ impl ConsistencyProof {
         // The first node of the path is the largest subtree with which the older tree ends. If that is the whole older
         // tree, the verifier knows its root, and the path leaves it out.
         let mut path = self.path.iter();
-        let first = if self.old.is_power_of_two() {
-            Some(old)
-        } else {
-            path.next()
-        };
+        let first = if self.old.is_power_of_two() { Some(old) } else { path.next() };
         let mut hashes = match first {
             Some(first) => (*first, *first),
             None => return Err(ProofError::Length),
@@ -173,10 +166,7 @@ mod tests {
         let right = prover(&leaves).inclusion(4).unwrap();
         assert_eq!(right.verify(&leaves[4], &root), Ok(()));
         assert_eq!(right.verify(&leaves[5], &root), Err(ProofError::Root));
-        assert_eq!(
-            right.verify(&leaves[4], &other(&root)),
-            Err(ProofError::Root)
-        );
+        assert_eq!(right.verify(&leaves[4], &other(&root)), Err(ProofError::Root));
         let out = |index, size| ProofError::OutOfTree { index, size };
         type Change = fn(&mut InclusionProof);
         #[rustfmt::skip] // one row, one case
@@ -233,11 +223,7 @@ mod tests {
     fn equal_and_empty_trees_need_no_hashes() {
         let leaves = leaves(5);
         let root = Tree::root_of(&leaves);
-        let proof = |old, new, path: &[Hash]| ConsistencyProof {
-            old,
-            new,
-            path: path.to_vec(),
-        };
+        let proof = |old, new, path: &[Hash]| ConsistencyProof { old, new, path: path.to_vec() };
         let (empty, one) = (EMPTY_ROOT, [[1; 32]]);
         #[rustfmt::skip] // one row, one case
         let rows = [

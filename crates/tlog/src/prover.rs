@@ -84,11 +84,7 @@ where
 {
     /// Returns a prover for the tree of `size` entries.
     pub fn new(size: u64, source: S) -> Self {
-        Self {
-            size,
-            source,
-            known: HashMap::new(),
-        }
+        Self { size, source, known: HashMap::new() }
     }
 
     /// Adds the hashes of an edge, which the prover takes instead of asking its source.
@@ -159,9 +155,7 @@ where
         self.check(level, indices.end - 1)?;
         match level {
             ..=SEGMENT_LEVEL => self.read(tile),
-            _ => indices
-                .map(|index| self.node(Node { level, index }))
-                .collect(),
+            _ => indices.map(|index| self.node(Node { level, index })).collect(),
         }
     }
 
@@ -179,10 +173,7 @@ where
             hashes.push(self.node(Node { level, index })?);
             begin += 1 << level;
         }
-        let root = hashes
-            .into_iter()
-            .rev()
-            .reduce(|right, left| node_hash(&left, &right));
+        let root = hashes.into_iter().rev().reduce(|right, left| node_hash(&left, &right));
         Ok(root.unwrap_or(EMPTY_ROOT))
     }
 
@@ -199,11 +190,7 @@ where
                 let hashes = (first..).zip(self.read(tile)?);
                 let nodes = hashes.map(|(index, hash)| (Node { level, index }, hash));
                 self.known.extend(nodes);
-                return self
-                    .known
-                    .get(&node)
-                    .copied()
-                    .ok_or(ProverError::Short(tile));
+                return self.known.get(&node).copied().ok_or(ProverError::Short(tile));
             }
             _ => {
                 let mut child = |index| {
@@ -285,10 +272,7 @@ impl Edge {
 fn edge_nodes(size: u64, unit: DropUnit) -> impl Iterator<Item = Node> {
     let end = size.trailing_zeros();
     let last = size.saturating_sub(1);
-    let node = move |level, other| Node {
-        level,
-        index: (last >> level) ^ other,
-    };
+    let node = move |level, other| Node { level, index: (last >> level) ^ other };
     let siblings = (end..unit.level()).map(move |level| node(level, 1));
     let first = (end < unit.level()).then(|| node(end, 0));
     first.into_iter().chain(siblings)

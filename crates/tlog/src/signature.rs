@@ -75,9 +75,7 @@ fn cosigned(seconds: u64, text: &str) -> String {
 
 impl fmt::Debug for Signer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Signer")
-            .field("key", &self.key)
-            .finish_non_exhaustive()
+        f.debug_struct("Signer").field("key", &self.key).finish_non_exhaustive()
     }
 }
 
@@ -115,9 +113,9 @@ impl Signature {
     /// Returns the statement that the key has signed over the text of a note, or `None` if it has not.
     pub(super) fn check<'k>(&self, text: &str, key: &'k VerifierKey) -> Option<Verified<'k>> {
         match key.kind() {
-            KeyKind::Ed25519 => key
-                .is_signed(text.as_bytes(), &self.octets)
-                .then_some(Verified { key, time: None }),
+            KeyKind::Ed25519 => {
+                key.is_signed(text.as_bytes(), &self.octets).then_some(Verified { key, time: None })
+            }
             KeyKind::CosignatureV1 => {
                 let (time, signature) = self.octets.split_first_chunk()?;
                 let time = u64::from_be_bytes(*time);
@@ -167,10 +165,7 @@ mod tests {
     fn a_signer_shows_no_secret() {
         let pair = pair(1);
         let shown = format!("{:?}", signer("log", &pair));
-        assert!(
-            shown.ends_with(", .. }") && !shown.contains("pair"),
-            "{shown}"
-        );
+        assert!(shown.ends_with(", .. }") && !shown.contains("pair"), "{shown}");
     }
 
     #[test]
@@ -205,11 +200,7 @@ mod tests {
             note.push(signature).unwrap();
             let why = NoteError::Invalid(witness.name().clone());
             assert_eq!(note.verify(&keys), Err(why), "{name}");
-            assert_eq!(
-                note.verify(&keys[..1]).map(|all| all.len()),
-                Ok(1),
-                "{name}"
-            );
+            assert_eq!(note.verify(&keys[..1]).map(|all| all.len()), Ok(1), "{name}");
         }
     }
 }

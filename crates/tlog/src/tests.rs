@@ -45,10 +45,7 @@ pub(super) fn prover(leaves: &[Hash]) -> Prover<impl FnMut(Tile) -> Result<Vec<H
     Prover::new(leaves.len() as u64, move |tile: Tile| {
         let below = 256_usize.pow(tile.level().into());
         let roots = leaves.chunks_exact(below).map(Tree::root_of);
-        Ok(roots
-            .skip(tile.index() as usize * 256)
-            .take(tile.width().into())
-            .collect())
+        Ok(roots.skip(tile.index() as usize * 256).take(tile.width().into()).collect())
     })
 }
 

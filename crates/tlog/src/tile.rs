@@ -126,11 +126,7 @@ impl Tile {
         let width = u64::from(WIDTH);
         let index = hash / width;
         let rest = (size >> (8 * level)).saturating_sub(index * width);
-        Self {
-            level,
-            index,
-            width: rest.min(width) as u16,
-        }
+        Self { level, index, width: rest.min(width) as u16 }
     }
 }
 
@@ -182,11 +178,7 @@ impl Resource {
             let group: u16 = group.trim_start_matches('x').parse().ok()?;
             index.checked_mul(1000)?.checked_add(group.into())
         })?;
-        let tile = |level| Tile {
-            level,
-            index,
-            width,
-        };
+        let tile = |level| Tile { level, index, width };
         let resource = match level {
             "entries" => Self::Entries(tile(0)),
             level => Self::Hashes(tile(level.parse().ok()?)),
@@ -223,11 +215,7 @@ mod tests {
     use super::*;
 
     fn tile(level: u8, index: u64, width: u16) -> Tile {
-        Tile {
-            level,
-            index,
-            width,
-        }
+        Tile { level, index, width }
     }
 
     #[test]
@@ -279,13 +267,8 @@ mod tests {
         // The example of C2SP.
         let of_70_000: Vec<_> = paths(70_000).collect();
         assert_eq!(of_70_000.len(), 273 + 1 + 1 + 1 + 1);
-        let last = [
-            "tile/0/272",
-            "tile/0/273.p/112",
-            "tile/1/000",
-            "tile/1/001.p/17",
-            "tile/2/000.p/1",
-        ];
+        let last =
+            ["tile/0/272", "tile/0/273.p/112", "tile/1/000", "tile/1/001.p/17", "tile/2/000.p/1"];
         assert_eq!(of_70_000[272..], last);
         assert_eq!(Tile::all(MAX_SIZE).next(), Some(tile(0, 0, 256)));
     }
@@ -296,14 +279,8 @@ mod tests {
             for tile in Tile::all(size) {
                 let least = tile.least_tree().unwrap();
                 assert!(least <= size, "{tile} of {size}");
-                assert!(
-                    Tile::all(least).any(|found| found == tile),
-                    "{tile} of {least}"
-                );
-                assert!(
-                    Tile::all(least - 1).all(|found| found != tile),
-                    "{tile} of {size}"
-                );
+                assert!(Tile::all(least).any(|found| found == tile), "{tile} of {least}");
+                assert!(Tile::all(least - 1).all(|found| found != tile), "{tile} of {size}");
             }
         }
         assert_eq!(tile(63, 0, 1).least_tree(), None);
@@ -332,11 +309,7 @@ mod tests {
         assert_eq!(tile(0, 0, 3).entries(&octets), Err(ContentError::Width(3)));
         assert_eq!(tile(0, 0, 1).entries(&octets), Err(ContentError::Width(1)));
         for cut in [1, 3, 4, 5] {
-            assert_eq!(
-                two.entries(&octets[..cut]),
-                Err(ContentError::CutOff),
-                "{cut}"
-            );
+            assert_eq!(two.entries(&octets[..cut]), Err(ContentError::CutOff), "{cut}");
         }
         let long = push_entry(&mut octets, &[0; MAX_ENTRY + 1]);
         assert_eq!(long, Err(ContentError::LongEntry(65_536)));

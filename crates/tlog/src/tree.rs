@@ -54,10 +54,7 @@ impl Tree {
     /// Returns the empty tree.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            size: 0,
-            peaks: Vec::new(),
-        }
+        Self { size: 0, peaks: Vec::new() }
     }
 
     /// Returns the root over these leaf hashes, for example of a recomputed bundle.
@@ -80,9 +77,7 @@ impl Tree {
     #[must_use]
     pub fn root(&self) -> Hash {
         let root = self.peaks.iter().copied();
-        root.rev()
-            .reduce(|right, left| node_hash(&left, &right))
-            .unwrap_or(EMPTY_ROOT)
+        root.rev().reduce(|right, left| node_hash(&left, &right)).unwrap_or(EMPTY_ROOT)
     }
 
     /// Appends a leaf hash. Returns the roots to keep, when the leaf is the last one of a bundle.
@@ -144,11 +139,7 @@ impl Tree {
 
     const fn aligned(&self, entries: u64) -> Result<(), Unaligned> {
         let size = self.size;
-        if size.is_multiple_of(entries) {
-            Ok(())
-        } else {
-            Err(Unaligned { size, entries })
-        }
+        if size.is_multiple_of(entries) { Ok(()) } else { Err(Unaligned { size, entries }) }
     }
 
     /// Appends a perfect subtree, and calls `full` with each perfect subtree that this completes, upwards.
@@ -225,8 +216,7 @@ mod tests {
             assert_eq!(again.push_bundle(*bundle), Ok(None));
         }
         let rest = size - 5..size;
-        rest.clone()
-            .for_each(|n| assert_eq!(again.push(leaf(n)), None));
+        rest.clone().for_each(|n| assert_eq!(again.push(leaf(n)), None));
         assert_eq!(again, tree);
 
         let mut from_bundles = Tree::new();
@@ -254,9 +244,7 @@ mod tests {
 
     #[test]
     fn subtrees_take_the_place_of_leaves_that_are_not_at_hand() {
-        let leaves: Vec<Hash> = (0..5 * BUNDLE)
-            .map(|n| leaf_hash(&n.to_be_bytes()))
-            .collect();
+        let leaves: Vec<Hash> = (0..5 * BUNDLE).map(|n| leaf_hash(&n.to_be_bytes())).collect();
         let root = |first: u64, count: u64| {
             let range = first as usize..(first + count) as usize;
             Tree::root_of(&leaves[range])

@@ -86,10 +86,7 @@ pub(super) fn of_signature(error: &rustls::Error, leaf: &CertificateDer<'_>) -> 
 
 impl<'a> Chain<'a> {
     pub(super) fn read(leaf: &'a CertificateDer<'_>, issuers: &'a [CertificateDer<'_>]) -> Self {
-        Chain {
-            leaf: parse(leaf),
-            issuers: issuers.iter().filter_map(parse).collect(),
-        }
+        Chain { leaf: parse(leaf), issuers: issuers.iter().filter_map(parse).collect() }
     }
 
     fn all(&self) -> impl Iterator<Item = (Holder, &X509Certificate<'a>)> {
@@ -102,10 +99,7 @@ impl<'a> Chain<'a> {
     pub(super) fn not_valid_at(&self, now: Moment) -> Option<TlsFault> {
         self.all().find_map(|(holder, certificate)| {
             let validity = certificate.validity();
-            let (from, until) = (
-                moment_of(&validity.not_before),
-                moment_of(&validity.not_after),
-            );
+            let (from, until) = (moment_of(&validity.not_before), moment_of(&validity.not_after));
             match (now < from, now > until) {
                 (true, _) => Some(TlsFault::NotYetValid(holder, from)),
                 (_, true) => Some(TlsFault::Expired(holder, until)),
@@ -183,17 +177,10 @@ impl<'a> Chain<'a> {
         let algorithms: Vec<Box<str>> = self.all().map(|(_, one)| algorithm(one)).collect();
         let is_old = |name: &str| {
             let name = name.to_ascii_lowercase();
-            ["sha1", "md5", "md2", "dsa-with"]
-                .iter()
-                .any(|old| name.contains(old))
+            ["sha1", "md5", "md2", "dsa-with"].iter().any(|old| name.contains(old))
         };
-        let old = algorithms
-            .iter()
-            .find(|name| is_old(name))
-            .or(algorithms.first());
-        old.map_or(TlsFault::Certificate, |name| {
-            TlsFault::SignatureAlgorithm(name.clone())
-        })
+        let old = algorithms.iter().find(|name| is_old(name)).or(algorithms.first());
+        old.map_or(TlsFault::Certificate, |name| TlsFault::SignatureAlgorithm(name.clone()))
     }
 }
 

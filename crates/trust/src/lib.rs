@@ -70,10 +70,7 @@ pub fn public_roots() -> Roots {
             source: RootSource::Mozilla,
         };
     }
-    Roots {
-        certificates: found.certs,
-        source: RootSource::System,
-    }
+    Roots { certificates: found.certs, source: RootSource::System }
 }
 
 /// Returns the certificates for the verification of origins: the public roots and those in the files `extra`.
@@ -119,10 +116,7 @@ pub fn faults(extra: &[PathBuf]) -> Vec<TrustError> {
 
 impl Trusted {
     fn none() -> Trusted {
-        Trusted {
-            roots: RootCertStore::empty(),
-            as_they_are: Vec::new(),
-        }
+        Trusted { roots: RootCertStore::empty(), as_they_are: Vec::new() }
     }
 
     fn add_file(&mut self, key: &'static str, path: &Path) -> Result<(), TrustError> {
@@ -217,11 +211,7 @@ fn read_certificates(
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| TrustError::malformed(key, path, error.to_string()))?;
     if certificates.is_empty() {
-        return Err(TrustError::malformed(
-            key,
-            path,
-            "no certificate in PEM form".to_owned(),
-        ));
+        return Err(TrustError::malformed(key, path, "no certificate in PEM form".to_owned()));
     }
     Ok(certificates)
 }
@@ -233,10 +223,8 @@ fn read_certificates(
 ///
 /// If it cannot be written.
 pub fn write_file(path: &Path, octets: &[u8]) -> Result<(), TrustError> {
-    ca::replace(path, 0o644, octets).map_err(|source| TrustError::Unwritable {
-        path: path.into(),
-        source,
-    })
+    ca::replace(path, 0o644, octets)
+        .map_err(|source| TrustError::Unwritable { path: path.into(), source })
 }
 
 /// A failure to read, write or use roots. The message names the file, and the configuration key that names the file.
@@ -281,11 +269,7 @@ pub enum TrustError {
 
 impl TrustError {
     fn malformed(key: &'static str, path: &Path, why: String) -> Self {
-        Self::Malformed {
-            key,
-            path: path.into(),
-            why,
-        }
+        Self::Malformed { key, path: path.into(), why }
     }
 }
 
@@ -317,25 +301,17 @@ mod tests {
             ("PEM around rubbish", file("rubbish.pem", &text::pem("CERTIFICATE", b"rubbish")), "not root certificates"),
         ];
         for (name, path, says) in cases {
-            let error = upstream_roots(std::slice::from_ref(&path))
-                .unwrap_err()
-                .to_string();
+            let error = upstream_roots(std::slice::from_ref(&path)).unwrap_err().to_string();
             assert!(error.contains(says), "{name}: {error}");
             assert!(error.contains(path.to_str().unwrap()), "{name}: {error}");
-            assert!(
-                error.starts_with("[tls] extra_roots: "),
-                "{name}: no key: {error}"
-            );
+            assert!(error.starts_with("[tls] extra_roots: "), "{name}: no key: {error}");
             let alone = roots_in("[x] ca", &path).unwrap_err().to_string();
             assert_eq!(alone, error.replace("[tls] extra_roots", "[x] ca"));
             let faults = faults(&[path, good.clone()]);
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
             assert_eq!(faults, [error], "{name}");
         }
-        assert_eq!(
-            faults(&[directory.path().join("1"), directory.path().join("2")]).len(),
-            2
-        );
+        assert_eq!(faults(&[directory.path().join("1"), directory.path().join("2")]).len(), 2);
     }
 
     #[test]
@@ -351,10 +327,7 @@ mod tests {
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
         let nowhere = directory.path().join("none/bundle.pem");
         let error = write_file(&nowhere, b"").unwrap_err().to_string();
-        assert!(
-            error.starts_with(&format!("cannot write {}", nowhere.display())),
-            "{error}"
-        );
+        assert!(error.starts_with(&format!("cannot write {}", nowhere.display())), "{error}");
     }
 
     #[test]

@@ -30,10 +30,7 @@ pub fn certified(
     CertifiedKey::from_der(chain, parsed, provider).map_err(|error| PemError::File {
         key: "key",
         path: key.to_owned(),
-        why: format!(
-            "it does not go with the certificate in {}: {error}",
-            cert.display()
-        ),
+        why: format!("it does not go with the certificate in {}: {error}", cert.display()),
     })
 }
 
@@ -58,11 +55,7 @@ pub fn certificates(
     key: &'static str,
     path: &Path,
 ) -> Result<Vec<CertificateDer<'static>>, PemError> {
-    let failed = |why: String| PemError::File {
-        key,
-        path: path.to_owned(),
-        why,
-    };
+    let failed = |why: String| PemError::File { key, path: path.to_owned(), why };
     let pem = read(key, path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     match found {
@@ -74,23 +67,15 @@ pub fn certificates(
 
 /// Reads a file; refuses a private key that other users can read.
 fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, PemError> {
-    let failed = |error: io::Error| PemError::File {
-        key,
-        path: path.to_owned(),
-        why: error.to_string(),
-    };
+    let failed =
+        |error: io::Error| PemError::File { key, path: path.to_owned(), why: error.to_string() };
     let file = File::open(path).map_err(failed)?;
     let exposed = exposed_mode(&file.metadata().map_err(failed)?);
     if let Some(mode) = exposed.filter(|_| key == "key") {
-        return Err(PemError::Exposed {
-            path: path.to_owned(),
-            mode,
-        });
+        return Err(PemError::Exposed { path: path.to_owned(), mode });
     }
     let mut octets = Vec::new();
-    file.take(LARGEST)
-        .read_to_end(&mut octets)
-        .map_err(failed)?;
+    file.take(LARGEST).read_to_end(&mut octets).map_err(failed)?;
     Ok(octets)
 }
 

@@ -96,24 +96,13 @@ impl Setup {
     }
 
     fn lines(&self, client: &str) -> Option<(&'static str, Vec<String>)> {
-        let Self {
-            proxy,
-            authorities,
-            bundle,
-            ..
-        } = self;
+        let Self { proxy, authorities, bundle, .. } = self;
         let bundle_in = |name| self.proxies_and(&[export(name, bundle)]);
         let words = |text: String| self.proxies_and(&[comment(&text)]);
         Some(match client {
             "curl" => ("curl", bundle_in("CURL_CA_BUNDLE")),
-            "wget" => (
-                "GNU Wget",
-                words(format!("wget --ca-certificate={} URL", quoted(bundle))),
-            ),
-            "aria2" => (
-                "aria2",
-                words(format!("aria2c --ca-certificate={} URL", quoted(bundle))),
-            ),
+            "wget" => ("GNU Wget", words(format!("wget --ca-certificate={} URL", quoted(bundle)))),
+            "aria2" => ("aria2", words(format!("aria2c --ca-certificate={} URL", quoted(bundle)))),
             "node" => (
                 "Node.js: fetch reads the variables from version 24 (22.21 in its line) on",
                 self.proxies_and(&[
@@ -132,18 +121,14 @@ impl Setup {
                 ],
             ),
             "php" => ("PHP: its curl extension reads the variables", self.php()),
-            "go" => (
-                "Go, net/http: loopback hosts are always excepted",
-                bundle_in("SSL_CERT_FILE"),
-            ),
+            "go" => {
+                ("Go, net/http: loopback hosts are always excepted", bundle_in("SSL_CERT_FILE"))
+            }
             "java" => ("Java", self.java()),
             "git" => ("git", bundle_in("GIT_SSL_CAINFO")),
             "cargo" => (
                 "cargo",
-                vec![
-                    export("CARGO_HTTP_PROXY", proxy),
-                    export("CARGO_HTTP_CAINFO", bundle),
-                ],
+                vec![export("CARGO_HTTP_PROXY", proxy), export("CARGO_HTTP_CAINFO", bundle)],
             ),
             "system" => (
                 "The system's store (Debian and its kin; `trust anchor FILE` on Fedora and Arch)",
@@ -229,9 +214,7 @@ impl Setup {
             export("http_proxy", &self.proxy),
             export("https_proxy", &self.proxy),
             unset(EXCEPTIONS),
-            comment(&format!(
-                "php -d curl.cainfo={bundle} -d openssl.cafile={bundle} FILE"
-            )),
+            comment(&format!("php -d curl.cainfo={bundle} -d openssl.cafile={bundle} FILE")),
             comment("and for file_get_contents and other streams, which read no variable:"),
             comment(&format!(
                 "stream_context_set_default(['http' => ['proxy' => 'tcp://{address}', 'request_fulluri' => true]]);"
@@ -336,10 +319,8 @@ fn literal(text: &str) -> String {
 /// Returns the URL at which clients on this machine reach a proxy that listens on `addresses`.
 #[must_use]
 pub fn proxy_url(addresses: &[SocketAddr]) -> String {
-    let mut address = addresses
-        .first()
-        .copied()
-        .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8118)));
+    let mut address =
+        addresses.first().copied().unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8118)));
     // "Any address" is one to listen on, not one to connect to.
     match address {
         SocketAddr::V4(any) if any.ip().is_unspecified() => {

@@ -71,10 +71,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_that_of_the_jdk() {
-        let store = jks(
-            [("a".to_owned(), &b"cert"[..])].into_iter(),
-            Moment::from_millis(1),
-        );
+        let store = jks([("a".to_owned(), &b"cert"[..])].into_iter(), Moment::from_millis(1));
         let expected = "FE:ED:FE:ED:00:00:00:02:00:00:00:01:\
                         00:00:00:02:00:01:61:00:00:00:00:00:00:00:01:\
                         00:05:58:2E:35:30:39:00:00:00:04:63:65:72:74";

@@ -73,9 +73,7 @@ impl ServerCertVerifier for Verifier {
                 .map(drop)
                 .map_err(|error| diagnosis::of_chain(&error, &chain(), diagnosis::moment(now)))
         };
-        verified
-            .map(|()| ServerCertVerified::assertion())
-            .map_err(refusal)
+        verified.map(|()| ServerCertVerified::assertion()).map_err(refusal)
     }
 
     fn verify_tls12_signature(

@@ -172,10 +172,7 @@ mod tests {
 
     #[test]
     fn the_unnamed_are_told_apart_by_address_and_the_named_are_not() {
-        let named = Client {
-            name: Some("news".into()),
-            ..Client::default()
-        };
+        let named = Client { name: Some("news".into()), ..Client::default() };
         let key = |client: &Client, address: &str| client.key(address.parse().expect(address));
         let unnamed = Client::default();
         for (a, b, same) in [

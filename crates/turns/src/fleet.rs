@@ -182,11 +182,8 @@ impl Fleet {
         };
         let fleet = Arc::clone(self);
         runtime.spawn(async move {
-            let turn = GiveBack {
-                origin: &origin,
-                at,
-                group: group.as_ref().map(GroupInterval::of),
-            };
+            let turn =
+                GiveBack { origin: &origin, at, group: group.as_ref().map(GroupInterval::of) };
             let _ = fleet.coordinator.give_back(turn).await;
         });
     }

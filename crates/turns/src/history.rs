@@ -110,9 +110,7 @@ impl History {
 
     /// Returns the bound that decides when the next request may go; `None` without a bound.
     pub(crate) fn bound(&self, terms: &Terms<'_>, now: u64) -> Option<Bound> {
-        let Trouble {
-            gap, rest, length, ..
-        } = self.trouble;
+        let Trouble { gap, rest, length, .. } = self.trouble;
         let group = self.next_of_group(terms, self.next_apart_from_groups(terms, now));
         let interval = terms.group.map_or(0, |(_, interval)| interval);
         // Of two equal ones, the last: the operator's own.
@@ -120,14 +118,9 @@ impl History {
             (rest > now).then_some((rest, length, Bound::Rest(length))),
             (gap > 0).then(|| (self.last.saturating_add(gap), gap, Bound::Gap(gap))),
             (group > 0).then_some((group, interval, Bound::Group)),
-            terms
-                .rate
-                .map(|rate| (self.next_at_rate(rate), rate.interval, Bound::Rate)),
+            terms.rate.map(|rate| (self.next_at_rate(rate), rate.interval, Bound::Rate)),
         ];
-        let decides = all
-            .into_iter()
-            .flatten()
-            .max_by_key(|(at, span, _)| (*at, *span));
+        let decides = all.into_iter().flatten().max_by_key(|(at, span, _)| (*at, *span));
         decides.map(|(.., bound)| bound)
     }
 
@@ -198,11 +191,7 @@ impl History {
 
     /// Counts a request that goes at this time.
     pub(crate) fn take(&mut self, terms: &Terms<'_>, at: u64) -> Undo {
-        let mut undo = Undo {
-            last: self.last,
-            turns: self.turns,
-            group: None,
-        };
+        let mut undo = Undo { last: self.last, turns: self.turns, group: None };
         if let Some(rate) = terms.rate {
             self.turns.take(rate, self.began, at);
         }
@@ -212,8 +201,7 @@ impl History {
                 Some(known) => Some(std::mem::replace(known, last)),
                 None => {
                     if self.groups.len() >= GROUPS {
-                        self.groups
-                            .retain(|_, last| last.at.saturating_add(last.interval) > at);
+                        self.groups.retain(|_, last| last.at.saturating_add(last.interval) > at);
                     }
                     self.groups.insert(Arc::clone(name), last)
                 }
@@ -284,11 +272,7 @@ impl Turns {
     fn take(&mut self, rate: Rate, began: u64, at: u64) {
         let (mut gcra, last) = self.at(rate, began);
         gcra.take(1, rate, at);
-        *self = Turns {
-            gcra,
-            rate: Some(rate),
-            last: last.max(at),
-        };
+        *self = Turns { gcra, rate: Some(rate), last: last.max(at) };
     }
 
     /// Recounts the same turns by another rate: the same number of turns is owed as of the last one, but at most a
@@ -331,17 +315,11 @@ mod tests {
     const MS: u64 = 1_000;
 
     fn rate(interval: u64, burst: u32) -> Rate {
-        Rate {
-            interval: interval * MS,
-            burst,
-        }
+        Rate { interval: interval * MS, burst }
     }
 
     fn at(rate: Rate) -> Terms<'static> {
-        Terms {
-            rate: Some(rate),
-            ..Terms::default()
-        }
+        Terms { rate: Some(rate), ..Terms::default() }
     }
 
     /// Returns the history after requests at this rate, in milliseconds from the start.
@@ -388,10 +366,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_moves_past_requests_back() {
         let group = Arc::from("*");
-        let terms = Terms {
-            group: Some((&group, 2_000 * MS)),
-            ..at(rate(1_000, 1))
-        };
+        let terms = Terms { group: Some((&group, 2_000 * MS)), ..at(rate(1_000, 1)) };
         let mut history = History::default();
         history.take(&terms, START + 3_600_000 * MS);
         history.take_robots(START + 3_600_000 * MS);
@@ -405,10 +380,7 @@ mod tests {
     #[test]
     fn an_undone_request_leaves_the_history_as_it_was() {
         let group = Arc::from("*");
-        let terms = Terms {
-            group: Some((&group, 2_000 * MS)),
-            ..at(rate(1_000, 1))
-        };
+        let terms = Terms { group: Some((&group, 2_000 * MS)), ..at(rate(1_000, 1)) };
         let mut history = History::default();
         for before in [0, 5_000] {
             let due = history.next(&terms, START + before * MS);
@@ -428,10 +400,7 @@ mod tests {
         };
         let mut history = History::default();
         history.take(&group(&slow, 30), START - 3_000 * MS);
-        let robots = Terms {
-            is_robots: true,
-            ..Terms::default()
-        };
+        let robots = Terms { is_robots: true, ..Terms::default() };
         let was_due = history.take_redirect_hop(&robots, (START, START), 10_000 * MS);
         assert!(!was_due);
         let now = START - 2_000 * MS;

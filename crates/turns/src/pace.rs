@@ -168,9 +168,7 @@ impl Pace {
     pub fn of(&self, origin: &Origin) -> Option<EffectivePace> {
         let limiter = self.0.origins.limiters.get(origin);
         let limiter = limiter.map(|limiter| Arc::clone(&limiter))?;
-        let pace = limiter
-            .due(&self.0.context, &self.0.context.settings.load())
-            .pace;
+        let pace = limiter.due(&self.0.context, &self.0.context.settings.load()).pace;
         (!pace.interval.is_zero()).then_some(pace)
     }
 

@@ -62,8 +62,6 @@ impl Categories {
 
     /// Returns the categories, in the order of [`Category::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Category> {
-        Category::ALL
-            .into_iter()
-            .filter(move |category| self.has(*category))
+        Category::ALL.into_iter().filter(move |category| self.has(*category))
     }
 }

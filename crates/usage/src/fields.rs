@@ -33,16 +33,8 @@ pub fn read(lines: &[Line<'_>], chain: &[ProductToken], modes: &Modes) -> Said {
         return said;
     }
     let statements: [(_, _, Parse); 2] = [
-        (
-            Signal::ContentUsage,
-            FieldName::ContentUsage,
-            Statement::usage,
-        ),
-        (
-            Signal::ContentSignal,
-            FieldName::ContentSignal,
-            Statement::signal,
-        ),
+        (Signal::ContentUsage, FieldName::ContentUsage, Statement::usage),
+        (Signal::ContentSignal, FieldName::ContentSignal, Statement::signal),
     ];
     for (signal, name, parse) in statements {
         if let Some(field) = Field::of(lines, signal, name, modes, &mut said) {
@@ -67,10 +59,7 @@ pub fn read(lines: &[Line<'_>], chain: &[ProductToken], modes: &Modes) -> Said {
         for url in link::licenses(&field.value) {
             match license::url(url) {
                 Err(why) => said.reject(field.invalid(why)),
-                Ok(url) => said.license(License {
-                    url: Arc::from(url),
-                    place: field.place(),
-                }),
+                Ok(url) => said.license(License { url: Arc::from(url), place: field.place() }),
             }
         }
     }
@@ -98,11 +87,7 @@ impl<'a> Field<'a> {
             return None;
         }
         let mut lines = named(lines, name);
-        let mut field = Field {
-            signal,
-            name,
-            value: Cow::Borrowed(lines.next()?),
-        };
+        let mut field = Field { signal, name, value: Cow::Borrowed(lines.next()?) };
         for line in lines {
             let value = field.value.to_mut();
             value.extend(SEPARATOR);
@@ -123,21 +108,11 @@ impl<'a> Field<'a> {
     }
 
     fn invalid(&self, why: UnusedReason) -> Invalid {
-        Invalid {
-            signal: self.signal,
-            place: self.place(),
-            why,
-        }
+        Invalid { signal: self.signal, place: self.place(), why }
     }
 
     fn preference(&self, category: Category, value: Value, text: Text) -> Preference {
-        Preference {
-            category,
-            value,
-            signal: self.signal,
-            place: self.place(),
-            text,
-        }
+        Preference { category, value, signal: self.signal, place: self.place(), text }
     }
 }
 

@@ -40,9 +40,7 @@ impl Combined {
     /// Returns the categories with a known value, in the order of [`Category::ALL`].
     pub fn iter(self) -> impl Iterator<Item = (Category, Value)> {
         let known = self.allowed.and(self.disallowed);
-        known
-            .iter()
-            .map(move |category| (category, self.get(category)))
+        known.iter().map(move |category| (category, self.get(category)))
     }
 
     fn add(&mut self, preference: &Preference) {
@@ -97,10 +95,7 @@ pub fn judge_response(
     if (200..300).contains(&status) {
         both
     } else {
-        Judged {
-            combined: both.combined,
-            ..judge(purposes, modes, before, None)
-        }
+        Judged { combined: both.combined, ..judge(purposes, modes, before, None) }
     }
 }
 

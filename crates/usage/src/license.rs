@@ -11,11 +11,7 @@ const LONGEST_LABEL: usize = 63;
 /// Returns the URL if it is absolute, http or https, and without user and white space. It need not be percent-encoded.
 pub(super) fn url(value: &[u8]) -> Result<&str, UnusedReason> {
     let text = str::from_utf8(value).map_err(|_| UnusedReason::NotAbsolute)?;
-    if is_url(text) {
-        Ok(text)
-    } else {
-        Err(UnusedReason::NotAbsolute)
-    }
+    if is_url(text) { Ok(text) } else { Err(UnusedReason::NotAbsolute) }
 }
 
 fn is_url(text: &str) -> bool {
@@ -87,10 +83,7 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(url(text.as_bytes()).is_ok(), expected, "{text}");
         }
-        assert_eq!(
-            url(b"https://a.example/\xE9"),
-            Err(UnusedReason::NotAbsolute)
-        );
+        assert_eq!(url(b"https://a.example/\xE9"), Err(UnusedReason::NotAbsolute));
     }
 
     #[test]
@@ -109,9 +102,7 @@ mod tests {
             }
         }
         assert!(plain > 1_000, "{plain}");
-        for host in [
-            "", "a.", ".a", "a..b", "1.2.3.4", "a.0x1", "xn--a", "a:80", "ä",
-        ] {
+        for host in ["", "a.", ".a", "a..b", "1.2.3.4", "a.0x1", "xn--a", "a:80", "ä"] {
             assert!(!is_plain_host(host), "{host}");
         }
     }

@@ -90,9 +90,7 @@ fn end_of_quoted(text: &[u8], mut at: usize) -> Option<usize> {
 /// Returns a value without its quotes. Neither word that is looked for needs an escape.
 fn unquoted(value: &[u8]) -> &[u8] {
     let quoted = value.strip_prefix(b"\"");
-    quoted
-        .and_then(|value| value.strip_suffix(b"\""))
-        .unwrap_or(value)
+    quoted.and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value)
 }
 
 #[cfg(test)]

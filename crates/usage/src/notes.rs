@@ -87,9 +87,7 @@ fn line<'a>(other: &OtherLine<'a>, notes: &mut Vec<Lint>) -> Option<Stated<'a>> 
         other: *other,
         path: path.unwrap_or_default(),
         pattern: path.and_then(PathPattern::of_octets),
-        named: named
-            .map(Categories::one)
-            .fold(Categories::NONE, Categories::and),
+        named: named.map(Categories::one).fold(Categories::NONE, Categories::and),
     })
 }
 
@@ -127,10 +125,7 @@ fn note(other: &OtherLine<'_>, kind: LintKind) -> Lint {
 #[cfg(test)]
 mod tests {
     // A table's type is spelt where the table is.
-    #![allow(
-        clippy::type_complexity,
-        reason = "a case is one row, its columns a tuple"
-    )]
+    #![allow(clippy::type_complexity, reason = "a case is one row, its columns a tuple")]
     use super::*;
     use crawlgate_robots::ParseOptions;
 

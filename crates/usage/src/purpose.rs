@@ -68,23 +68,18 @@ impl Purposes {
 
     /// Returns the purposes, in the order of [`Purpose::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Purpose> {
-        Purpose::ALL
-            .into_iter()
-            .filter(move |purpose| self.has(*purpose))
+        Purpose::ALL.into_iter().filter(move |purpose| self.has(*purpose))
     }
 
     /// Returns the categories that at least one purpose asks for.
     pub fn asks(self) -> Categories {
-        self.iter()
-            .fold(Categories::NONE, |all, purpose| all.and(purpose.asks()))
+        self.iter().fold(Categories::NONE, |all, purpose| all.and(purpose.asks()))
     }
 
     /// Returns the purposes that ask for one of the `disallowed` categories.
     #[must_use]
     pub fn refused_by(self, disallowed: Categories) -> Purposes {
-        let refused = self
-            .iter()
-            .filter(|purpose| purpose.asks().meets(disallowed));
+        let refused = self.iter().filter(|purpose| purpose.asks().meets(disallowed));
         refused.collect()
     }
 }

@@ -106,11 +106,7 @@ pub struct InvalidRecord<'a> {
 pub struct PlaceRecord<'a> {
     pub source: Cow<'a, str>,
     /// `Some(None)` is a line of robots.txt above all groups.
-    #[serde(
-        default,
-        deserialize_with = "given",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub group: Option<Option<Cow<'a, str>>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
@@ -141,10 +137,7 @@ impl<'a> UsageRecord<'a> {
                 .map(PreferenceRecord::of)
                 .collect(),
             combined: combined.collect(),
-            invalid: all()
-                .flat_map(|said| &said.invalid)
-                .map(InvalidRecord::of)
-                .collect(),
+            invalid: all().flat_map(|said| &said.invalid).map(InvalidRecord::of).collect(),
             ignored: all()
                 .flat_map(|said| &said.ignored)
                 .map(|key| Cow::Borrowed(&**key))
@@ -215,30 +208,10 @@ impl<'a> UsageRecord<'a> {
                 .take(parts)
                 .map(|one| one.within(bounds))
                 .collect(),
-            invalid: self
-                .invalid
-                .iter()
-                .take(parts)
-                .map(|one| one.within(bounds))
-                .collect(),
-            ignored: self
-                .ignored
-                .iter()
-                .take(parts)
-                .map(|one| bounds.cut(one))
-                .collect(),
-            licenses: self
-                .licenses
-                .iter()
-                .take(parts)
-                .map(|one| bounds.cut(one))
-                .collect(),
-            fields: self
-                .fields
-                .iter()
-                .take(parts)
-                .map(|one| one.within(bounds))
-                .collect(),
+            invalid: self.invalid.iter().take(parts).map(|one| one.within(bounds)).collect(),
+            ignored: self.ignored.iter().take(parts).map(|one| bounds.cut(one)).collect(),
+            licenses: self.licenses.iter().take(parts).map(|one| bounds.cut(one)).collect(),
+            fields: self.fields.iter().take(parts).map(|one| one.within(bounds)).collect(),
             combined: self.combined.clone(),
             stage: self.stage.clone(),
             let_out_by: self.let_out_by.clone(),
@@ -275,10 +248,7 @@ impl<'a> InvalidRecord<'a> {
         InvalidRecord {
             signal: one.signal.as_str().into(),
             // The line is enough: it is of no group, or of one that its number tells.
-            place: PlaceRecord {
-                group: None,
-                ..PlaceRecord::of(&one.place)
-            },
+            place: PlaceRecord { group: None, ..PlaceRecord::of(&one.place) },
             why: one.why.as_str().into(),
         }
     }
@@ -294,35 +264,25 @@ impl<'a> InvalidRecord<'a> {
 
 impl<'a> PlaceRecord<'a> {
     fn of(place: &'a Place) -> PlaceRecord<'a> {
-        let at = PlaceRecord {
-            source: place.source().into(),
-            ..PlaceRecord::default()
-        };
+        let at = PlaceRecord { source: place.source().into(), ..PlaceRecord::default() };
         match place {
             Place::Robots { group, line } => PlaceRecord {
                 group: Some(group.as_deref().map(Cow::Borrowed)),
                 line: Some(*line),
                 ..at
             },
-            Place::Field(name) => PlaceRecord {
-                field: Some(name.as_str().into()),
-                ..at
-            },
+            Place::Field(name) => PlaceRecord { field: Some(name.as_str().into()), ..at },
             // The file as a whole has no number.
-            Place::Entry(number) => PlaceRecord {
-                entry: Some(*number).filter(|number| *number > 0),
-                ..at
-            },
+            Place::Entry(number) => {
+                PlaceRecord { entry: Some(*number).filter(|number| *number > 0), ..at }
+            }
         }
     }
 
     fn within(&self, bounds: Bounds) -> PlaceRecord<'_> {
         PlaceRecord {
             source: bounds.cut(&self.source),
-            group: self
-                .group
-                .as_ref()
-                .map(|group| group.as_deref().map(|group| bounds.cut(group))),
+            group: self.group.as_ref().map(|group| group.as_deref().map(|group| bounds.cut(group))),
             field: self.field.as_deref().map(|field| bounds.cut(field)),
             ..*self
         }

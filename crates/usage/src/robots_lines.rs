@@ -115,10 +115,7 @@ mod tests {
         let file = format!("{names}Content-Usage: train-ai=n\nLicense: https://a.test/l\n");
         let robots = Robots::parse(file.as_bytes(), ParseOptions::default());
         let lines = robots_lines(&robots, 9);
-        let found: Vec<_> = lines
-            .iter()
-            .map(|one| (one.group.len(), one.more))
-            .collect();
+        let found: Vec<_> = lines.iter().map(|one| (one.group.len(), one.more)).collect();
         assert_eq!(found, [(NAMED, 3), (NAMED, 3)]);
     }
 }

@@ -9,25 +9,15 @@ use super::statement::{cut, trimmed};
 use crawlgate_robots::ProductToken;
 
 /// Rules with a colon and a value behind their name.
-const VALUED: [&str; 4] = [
-    "max-snippet",
-    "max-image-preview",
-    "max-video-preview",
-    UNAVAILABLE_AFTER,
-];
+const VALUED: [&str; 4] =
+    ["max-snippet", "max-image-preview", "max-video-preview", UNAVAILABLE_AFTER];
 
 /// The rule with a date as its value, which may hold a comma.
 const UNAVAILABLE_AFTER: &str = "unavailable_after";
 
 /// The rules that disallow something, as they are usually written.
-pub(super) const RULES: [&str; 6] = [
-    "noindex",
-    "none",
-    "noai",
-    "noml",
-    "noimageindex",
-    "noimageai",
-];
+pub(super) const RULES: [&str; 6] =
+    ["noindex", "none", "noai", "noml", "noimageindex", "noimageai"];
 
 /// The names of all crawlers.
 const EVERY_CRAWLER: [&str; 2] = ["*", "robots"];
@@ -96,9 +86,7 @@ fn is_weekday(value: &[u8]) -> bool {
 }
 
 fn is_one_of(names: &[&str], name: &[u8]) -> bool {
-    names
-        .iter()
-        .any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
+    names.iter().any(|one| name.eq_ignore_ascii_case(one.as_bytes()))
 }
 
 #[cfg(test)]

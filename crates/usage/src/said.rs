@@ -263,10 +263,7 @@ impl Said {
             let repeats = |at: usize| {
                 let (before, from) = self.preferences.split_at_checked(at)?;
                 let one = from.first()?;
-                before
-                    .iter()
-                    .any(|before| one.repeats(before))
-                    .then_some(at)
+                before.iter().any(|before| one.repeats(before)).then_some(at)
             };
             let is_new = !self.preferences.iter().any(|one| preference.repeats(one));
             match (0..self.preferences.len()).rev().find_map(repeats) {
@@ -337,10 +334,7 @@ mod tests {
             ..Modes::default()
         };
         let field = Place::Field(FieldName::Link);
-        let robots = Place::Robots {
-            group: None,
-            line: 1,
-        };
+        let robots = Place::Robots { group: None, line: 1 };
         for (count, place, is_withheld, expected) in [
             (16, &field, true, false),
             (17, &field, true, true),
@@ -353,10 +347,7 @@ mod tests {
             let mut said = Said::default();
             // Twice: a repeated licence takes no room.
             for number in (0..count).chain(0..count) {
-                said.license(License {
-                    url: url(number).into(),
-                    place: place.clone(),
-                });
+                said.license(License { url: url(number).into(), place: place.clone() });
             }
             assert_eq!(said.licenses.len(), 16);
             let none = Said::default();

@@ -77,11 +77,7 @@ impl Statement {
                 None => statement.ignore(&String::from_utf8_lossy(key)),
             }
         }
-        if has_pair {
-            Ok(statement)
-        } else {
-            Err(UnusedReason::Unparsable)
-        }
+        if has_pair { Ok(statement) } else { Err(UnusedReason::Unparsable) }
     }
 
     /// Returns the categories that it names, in the order of the text, each once.

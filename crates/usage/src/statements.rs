@@ -102,11 +102,7 @@ impl Statements {
             self.signals.add(&path, is_guarded, &mut said);
         }
         for (invalid, pattern) in &self.invalid {
-            let is_about = || {
-                pattern
-                    .as_ref()
-                    .is_none_or(|pattern| pattern.matches(&path))
-            };
+            let is_about = || pattern.as_ref().is_none_or(|pattern| pattern.matches(&path));
             if invalid.signal.mode(modes, &invalid.place).is_read() && is_about() {
                 said.reject(invalid.clone());
             }
@@ -130,8 +126,7 @@ impl Statements {
         let usage = read(modes.content_usage, &self.usage);
         let signals = read(modes.content_signal, &self.signals);
         let all = usage.into_iter().chain(signals);
-        all.flat_map(|lines| lines.shadowed(&path, is_guarded))
-            .collect()
+        all.flat_map(|lines| lines.shadowed(&path, is_guarded)).collect()
     }
 
     /// Tells whether an enforced line refuses one of the purposes on any path, or a licence is required: what an opaque
@@ -153,10 +148,7 @@ impl Statements {
     /// Returns the octets of heap used, roughly.
     pub fn bytes(&self) -> usize {
         let licenses = self.licenses.iter().map(|it| it.url.len() + 16);
-        let patterns = self
-            .invalid
-            .iter()
-            .filter_map(|(_, pattern)| pattern.as_ref());
+        let patterns = self.invalid.iter().filter_map(|(_, pattern)| pattern.as_ref());
         self.usage.bytes()
             + self.signals.bytes()
             + size_of_val(&*self.licenses)
@@ -174,23 +166,14 @@ impl Lines {
                 disallowed = disallowed.and(Categories::one(preference.category));
             }
         }
-        let (paths, lines): (Vec<_>, Vec<_>) = drafts
-            .into_iter()
-            .map(|draft| (draft.path, draft.line))
-            .unzip();
+        let (paths, lines): (Vec<_>, Vec<_>) =
+            drafts.into_iter().map(|draft| (draft.path, draft.line)).unzip();
         // The longest path first; an absent one has length 0.
         let ranked = paths.into_iter().map(|pattern| {
             let length = pattern.as_ref().map_or(0, PathPattern::length);
-            (
-                u32::MAX - u32::try_from(length).unwrap_or(u32::MAX),
-                pattern,
-            )
+            (u32::MAX - u32::try_from(length).unwrap_or(u32::MAX), pattern)
         });
-        Lines {
-            paths: RankedPaths::new(ranked),
-            lines: lines.into_boxed_slice(),
-            disallowed,
-        }
+        Lines { paths: RankedPaths::new(ranked), lines: lines.into_boxed_slice(), disallowed }
     }
 
     fn add(&self, path: &ComparisonPath<'_>, is_guarded: bool, said: &mut Said) {
@@ -220,23 +203,13 @@ impl Lines {
         };
         let matching = self.paths.matching(path).into_iter();
         let shadowed = matching.filter(|at| !counting.contains(at));
-        shadowed
-            .filter_map(|at| {
-                Some(Shadowed {
-                    line: number(at)?,
-                    by,
-                })
-            })
-            .collect()
+        shadowed.filter_map(|at| Some(Shadowed { line: number(at)?, by })).collect()
     }
 
     fn bytes(&self) -> usize {
         // Every line keeps its text once, with two counts.
         let line = |line: &Line| {
-            let text = line
-                .preferences
-                .first()
-                .map_or(0, |one| one.text.len() + 16);
+            let text = line.preferences.first().map_or(0, |one| one.text.len() + 16);
             let ignored = line.ignored.iter().map(|key| key.len() + 32);
             size_of_val(&*line.preferences) + text + ignored.sum::<usize>()
         };
@@ -312,11 +285,7 @@ impl Reader {
             _ => return,
         };
         let (path, text) = statement::split(other.value);
-        let parsed = if other.is_cut {
-            Err(UnusedReason::Cut)
-        } else {
-            parse(text)
-        };
+        let parsed = if other.is_cut { Err(UnusedReason::Cut) } else { parse(text) };
         let statement = match parsed {
             Ok(statement) => statement,
             Err(why) => return self.reject(signal, other, group, why),
@@ -332,19 +301,14 @@ impl Reader {
     }
 
     fn license(&mut self, other: &OtherLine<'_>, group: Option<&Arc<str>>) {
-        let url = if other.is_cut {
-            Err(UnusedReason::Cut)
-        } else {
-            license::url(other.value)
-        };
+        let url = if other.is_cut { Err(UnusedReason::Cut) } else { license::url(other.value) };
         match url {
             Err(why) => self.reject(Signal::License, other, group, why),
             // One more than is shown, which tells that there are more.
             Ok(url) if self.licenses.iter().any(|one| *one.url == *url) => {}
-            Ok(url) if self.licenses.len() <= Said::LICENSES => self.licenses.push(License {
-                url: Arc::from(url),
-                place: place(other, group),
-            }),
+            Ok(url) if self.licenses.len() <= Said::LICENSES => {
+                self.licenses.push(License { url: Arc::from(url), place: place(other, group) });
+            }
             Ok(_) => {}
         }
     }
@@ -361,9 +325,7 @@ impl Reader {
         }
         let path = match signal {
             Signal::License => None,
-            _ => statement::split(other.value)
-                .0
-                .and_then(PathPattern::of_octets),
+            _ => statement::split(other.value).0.and_then(PathPattern::of_octets),
         };
         let place = place(other, group);
         self.invalid.push((Invalid { signal, place, why }, path));
@@ -403,8 +365,5 @@ impl Line {
 }
 
 fn place(other: &OtherLine<'_>, group: Option<&Arc<str>>) -> Place {
-    Place::Robots {
-        group: group.map(Arc::clone),
-        line: other.line,
-    }
+    Place::Robots { group: group.map(Arc::clone), line: other.line }
 }

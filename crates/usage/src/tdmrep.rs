@@ -101,12 +101,8 @@ impl TdmRep {
                 all.for_each(|entry| said.prefer(entry.clone()));
             }
             Applicable::These(picked) => {
-                let picked = picked
-                    .iter()
-                    .filter_map(|at| self.entries.get(*at as usize));
-                picked
-                    .flatten()
-                    .for_each(|entry| said.prefer(entry.clone()));
+                let picked = picked.iter().filter_map(|at| self.entries.get(*at as usize));
+                picked.flatten().for_each(|entry| said.prefer(entry.clone()));
             }
         }
         said
@@ -133,11 +129,7 @@ impl TdmRep {
 #[must_use]
 pub fn unusable(why: UnusedReason) -> Said {
     let mut said = Said::default();
-    said.reject(Invalid {
-        signal: Signal::Tdm,
-        place: Place::Entry(0),
-        why,
-    });
+    said.reject(Invalid { signal: Signal::Tdm, place: Place::Entry(0), why });
     said
 }
 
@@ -160,15 +152,13 @@ fn read_entry(number: u32, entry: &str) -> Entry {
         return Entry::Unlocated;
     };
     let value = members.get("tdm-reservation");
-    let preference = value
-        .and_then(|value| reservation(value.get()))
-        .map(|value| Preference {
-            category: Category::Tdm,
-            value,
-            signal: Signal::Tdm,
-            place: Place::Entry(number),
-            text: text(entry.as_bytes()).into(),
-        });
+    let preference = value.and_then(|value| reservation(value.get())).map(|value| Preference {
+        category: Category::Tdm,
+        value,
+        signal: Signal::Tdm,
+        place: Place::Entry(number),
+        text: text(entry.as_bytes()).into(),
+    });
     Entry::At(pattern, preference)
 }
 
@@ -221,10 +211,7 @@ mod tests {
             (with(r#"1,"more":1e999"#), (disallow, 0)),
             (with(r#"0,"tdm-reservation":1"#), (disallow, 0)),
             (with(r#"1,"\ud800":0"#), (None, 1)),
-            (
-                r#"{"location":"/\ud800","tdm-reservation":1}"#.to_owned(),
-                (None, 1),
-            ),
+            (r#"{"location":"/\ud800","tdm-reservation":1}"#.to_owned(), (None, 1)),
             (r#"{"tdm-reservation":1}"#.to_owned(), (None, 0)),
             ("7".to_owned(), (None, 0)),
         ] {

@@ -99,9 +99,7 @@ fn before(vector: &Vector, modes: &Modes, is_guarded: bool) -> Option<Said> {
 
 fn after(vector: &Vector, modes: &Modes) -> Said {
     let headers = vector.headers();
-    let fields = headers
-        .iter()
-        .map(|(name, value)| (*name, value.as_bytes()));
+    let fields = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
     fields::read(&lines::of(fields), &chain(vector), modes)
 }
 
@@ -113,9 +111,8 @@ fn the_published_vectors_hold() {
         let modes = modes(vector);
         let is_guarded = vector.setting("path_guard").is_none_or(|it| it == true);
         let purposes = vector.words("purposes").into_iter();
-        let purposes: Purposes = purposes
-            .map(|word| Purpose::from_name(word).expect("a purpose"))
-            .collect();
+        let purposes: Purposes =
+            purposes.map(|word| Purpose::from_name(word).expect("a purpose")).collect();
         let via = vector.text("via").unwrap_or("plain");
         let is_lifted = vector.json["override"]["action"] == "allow";
 
@@ -161,10 +158,7 @@ fn the_published_vectors_hold() {
             .map(|one| {
                 let mut place = place(&one.place);
                 place.as_object_mut().expect("an object").remove("group");
-                with(
-                    place,
-                    json!({"signal": one.signal.as_str(), "why": one.why.as_str()}),
-                )
+                with(place, json!({"signal": one.signal.as_str(), "why": one.why.as_str()}))
             })
             .collect();
         let combined = judged.combined.iter();
@@ -188,21 +182,12 @@ fn the_published_vectors_hold() {
                 continue;
             }
             let expected = vector.expect(name);
-            let expected = if expected.is_null() {
-                json!([])
-            } else {
-                expected.clone()
-            };
+            let expected = if expected.is_null() { json!([]) } else { expected.clone() };
             if found != expected {
                 wrong.push(format!("{}: {name}: {found}, not {expected}", vector.id));
             }
         }
     }
     assert_eq!(vectors.len(), 180);
-    assert!(
-        wrong.is_empty(),
-        "{} of them do not:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} of them do not:\n{}", wrong.len(), wrong.join("\n"));
 }

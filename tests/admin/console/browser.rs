@@ -32,24 +32,14 @@ fn reserve(gate: &AdminGate, origin: &Origin) -> String {
 
 fn modules() -> Option<PathBuf> {
     let folder = env::var_os("CRAWLGATE_BROWSER").map(PathBuf::from)?;
-    folder
-        .join("node_modules/playwright-core")
-        .exists()
-        .then_some(folder)
+    folder.join("node_modules/playwright-core").exists().then_some(folder)
 }
 
 fn chromium() -> Option<PathBuf> {
     let named = env::var_os("CRAWLGATE_CHROMIUM").map(PathBuf::from);
-    let usual = [
-        "/usr/bin/chromium",
-        "/usr/bin/chromium-browser",
-        "/usr/bin/google-chrome",
-    ];
+    let usual = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
     let usual = usual.iter().map(PathBuf::from);
-    named
-        .into_iter()
-        .chain(usual)
-        .find(|program| program.exists())
+    named.into_iter().chain(usual).find(|program| program.exists())
 }
 
 /// Returns the folder of the modules and the browser; none if a test without them is to be skipped.
@@ -83,12 +73,7 @@ fn a_user_signs_in_reviews_and_is_offered_no_act_beyond_its_role() {
     let reserved = reserve(&gate, &origin);
     assert_eq!(gate.process.get(&dead.url("/x")).status, 503);
     let bearer = "Accept: text/html\r\nAuthorization: Bearer 0123456789abcdef\r\n";
-    let told = gate.ask(
-        "GET",
-        &format!("/origin?of={}", encoded(&origin.url(""))),
-        bearer,
-        "",
-    );
+    let told = gate.ask("GET", &format!("/origin?of={}", encoded(&origin.url(""))), bearer, "");
     let told = told.text();
     let (_, robots) = told.split_once("href=\"/robots/").expect("a file");
     let task = json!({
@@ -107,13 +92,9 @@ fn a_user_signs_in_reviews_and_is_offered_no_act_beyond_its_role() {
     let told = run(&modules, &task);
 
     assert_eq!(told["ok"], true, "{told:#}");
-    let kept = gate
-        .ask("GET", &format!("/api/v1/decisions/{id}"), bearer, "")
-        .text();
+    let kept = gate.ask("GET", &format!("/api/v1/decisions/{id}"), bearer, "").text();
     says!(kept, "seen by a user", "\"by\":\"ada\"");
-    let overrides = gate
-        .ask("GET", "/api/v1/overrides?all=true", bearer, "")
-        .text();
+    let overrides = gate.ask("GET", "/api/v1/overrides?all=true", bearer, "").text();
     assert_eq!(overrides, "{\"items\":[]}");
 }
 
@@ -121,13 +102,8 @@ fn a_user_signs_in_reviews_and_is_offered_no_act_beyond_its_role() {
 fn people_can_use_every_page() {
     let (modules, chromium) = or_skip!(browser());
     let origin = Origin::with_rules(ROBOTS);
-    let changing = Origin::http().on(
-        "/robots.txt",
-        [
-            Reply::ok("User-agent: *\nDisallow: /old\n"),
-            Reply::ok(ROBOTS),
-        ],
-    );
+    let changing = Origin::http()
+        .on("/robots.txt", [Reply::ok("User-agent: *\nDisallow: /old\n"), Reply::ok(ROBOTS)]);
     let dead = Origin::http().on("/robots.txt", [Reply::status(503, "not now")]);
     let gate = AdminGate::with(|setup| {
         setup.set("admin", "public_try", "\"127.0.0.1:0\"");
@@ -153,10 +129,7 @@ fn people_can_use_every_page() {
     });
     let id = gate.deny(&origin, "/private/diary");
     gate.deny(&origin, "/private/letters?to=ada");
-    assert_eq!(
-        gate.process.get(&origin.url("/open/../private/x")).status,
-        403
-    );
+    assert_eq!(gate.process.get(&origin.url("/open/../private/x")).status, 403);
     for path in ["/", "/open", "/private/open"] {
         assert_eq!(gate.process.get(&origin.url(path)).status, 200);
     }
@@ -193,10 +166,7 @@ fn people_can_use_every_page() {
     // The results of the script and of the other ends must agree.
     assert_eq!(told["ok"], true, "{told:#}");
     let seen = origin.seen_but_robots();
-    let allowed = seen
-        .iter()
-        .filter(|line| *line == "GET /private/diary")
-        .count();
+    let allowed = seen.iter().filter(|line| *line == "GET /private/diary").count();
     assert_eq!(allowed, 1, "once, by the override that was added: {seen:?}");
     let kept: Value = gate.api(&format!("/decisions/{id}"));
     let text = kept.to_string();

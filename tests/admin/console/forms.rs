@@ -11,9 +11,7 @@ pub fn csrf(page: &str) -> String {
 
 #[track_caller]
 pub fn post(gate: &AdminGate, target: &str, fields: &[(&str, &str)]) -> Response {
-    let body = url::form_urlencoded::Serializer::new(String::new())
-        .extend_pairs(fields)
-        .finish();
+    let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     gate.ask("POST", target, FORM, &body)
 }
 
@@ -60,32 +58,17 @@ fn a_denial_is_acknowledged_once_and_replaced_on_purpose() {
         rest.split('"').next().unwrap().to_owned()
     };
     let seen = mark(&shown);
-    let grace = [
-        ("csrf", &*csrf),
-        ("by", "Grace"),
-        ("note", "mine"),
-        ("replaces", &seen),
-    ];
+    let grace = [("csrf", &*csrf), ("by", "Grace"), ("note", "mine"), ("replaces", &seen)];
     led_to(&post(&gate, &form, &grace));
     // The page of another reviewer still shows the note of Ada.
-    let late = [
-        ("csrf", &*csrf),
-        ("by", "Eve"),
-        ("note", "late"),
-        ("replaces", &seen),
-    ];
+    let late = [("csrf", &*csrf), ("by", "Eve"), ("note", "late"), ("replaces", &seen)];
     let late = post(&gate, &form, &late);
     assert_eq!(late.status, 409, "{}", late.text());
     assert!(late.text().contains("Grace has acknowledged"), "{late:?}");
     let shown = page(&gate, &at);
     says!(shown, "Acknowledged by Grace");
     let seen = mark(&shown);
-    let wrong = [
-        ("csrf", &*csrf),
-        ("by", " "),
-        ("note", "x"),
-        ("replaces", &seen),
-    ];
+    let wrong = [("csrf", &*csrf), ("by", " "), ("note", "x"), ("replaces", &seen)];
     let shown = sent_back(&gate, &form, &wrong);
     says!(shown, "Nothing is acknowledged");
     assert_eq!(mark(&shown), seen, "the form still replaces that note");
@@ -124,10 +107,7 @@ fn all_denials_of_a_filter_are_acknowledged_as_they_were_counted() {
     }
     let filter = "rule=Disallow%3A+%2Fprivate";
     let shown = page(&gate, &format!("/denials?{filter}"));
-    says!(
-        shown,
-        "href=\"/denials/acknowledge?rule=Disallow%3A+%2Fprivate"
-    );
+    says!(shown, "href=\"/denials/acknowledge?rule=Disallow%3A+%2Fprivate");
     let groups = page(&gate, "/denials?view=rule");
     says!(groups, "Acknowledge these");
     for wrong in "verdict=any acknowledged=true log=* reason=none view=rule".split(' ') {
@@ -148,13 +128,8 @@ fn all_denials_of_a_filter_are_acknowledged_as_they_were_counted() {
         post(&gate, "/denials/acknowledge", &[&note[..], &meant].concat())
     };
     assert_eq!(send("0").status, 403);
-    let wrong = [
-        ("csrf", &*csrf),
-        ("by", ""),
-        ("note", "x"),
-        ("conditions", &conditions),
-        ("to", &to),
-    ];
+    let wrong =
+        [("csrf", &*csrf), ("by", ""), ("note", "x"), ("conditions", &conditions), ("to", &to)];
     let shown = sent_back(&gate, "/denials/acknowledge", &wrong);
     says!(shown, "Acknowledge 3 decisions?");
     assert_eq!(hidden(&shown, "to"), to);
@@ -189,11 +164,7 @@ fn ticked_denials_are_acknowledged_and_the_notes_of_others_stay() {
     assert_eq!(shown.matches("type=\"checkbox\"").count(), 3, "{shown}");
     let csrf = csrf(&shown);
     let first = [("csrf", &*csrf), ("by", "Grace"), ("note", "mine")];
-    led_to(&post(
-        &gate,
-        &format!("/decisions/{}/acknowledge", ids[0]),
-        &first,
-    ));
+    led_to(&post(&gate, &format!("/decisions/{}/acknowledge", ids[0]), &first));
     let ticked = [
         ("csrf", &*csrf),
         ("by", "Ada"),
@@ -292,21 +263,14 @@ fn an_override_of_a_page_holds_for_the_next_request() {
     gate.deny(&origin, "/private/diary");
     assert!(page(&gate, &back).contains("is out of force"));
     assert_eq!(post(&gate, "/overrides/remove", &old).status, 404);
-    assert_eq!(
-        origin.seen_but_robots(),
-        ["GET /private/diary"],
-        "once, while it held"
-    );
+    assert_eq!(origin.seen_but_robots(), ["GET /private/diary"], "once, while it held");
 }
 
 #[test]
 fn an_origin_is_refreshed_compared_and_forgotten() {
     let origin = Origin::http().on(
         "/robots.txt",
-        [
-            Reply::ok("User-agent: *\nDisallow: /a\n"),
-            Reply::ok("User-agent: *\nDisallow: /b\n"),
-        ],
+        [Reply::ok("User-agent: *\nDisallow: /a\n"), Reply::ok("User-agent: *\nDisallow: /b\n")],
     );
     let gate = AdminGate::open();
     gate.deny(&origin, "/a");
@@ -322,24 +286,15 @@ fn an_origin_is_refreshed_compared_and_forgotten() {
     gate.deny(&origin, "/b");
 
     let choice = |select: &str| {
-        let (_, rest) = shown
-            .split_once(&format!("<select id=\"{select}\""))
-            .unwrap();
+        let (_, rest) = shown.split_once(&format!("<select id=\"{select}\"")).unwrap();
         let options = rest.split("</select>").next().unwrap();
-        let chosen = options
-            .split("<option ")
-            .find(|one| one.contains(" selected"))
-            .unwrap();
+        let chosen = options.split("<option ").find(|one| one.contains(" selected")).unwrap();
         chosen.split('"').nth(1).unwrap().to_owned()
     };
     let of_name = encoded(name);
     let changes = page(
         &gate,
-        &format!(
-            "/origin/diff?of={of_name}&old={}&new={}",
-            choice("old"),
-            choice("new")
-        ),
+        &format!("/origin/diff?of={of_name}&old={}&new={}", choice("old"), choice("new")),
     );
     says!(
         changes,

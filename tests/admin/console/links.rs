@@ -21,19 +21,12 @@ fn a_link_judges_a_url_unless_another_site_may_have_led_there() {
         "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n",
     ] {
         let text = asked(&url, fields);
-        says!(
-            text,
-            "The link filled in the form.",
-            &format!("value=\"{url}\"")
-        );
+        says!(text, "The link filled in the form.", &format!("value=\"{url}\""));
         assert!(!text.contains(">Verdict<"), "{fields}: {text}");
     }
     assert_eq!(origin.connections(), 0, "nothing was fetched");
     for from in ["none", "same-origin"] {
-        let text = asked(
-            &url,
-            &format!("Sec-Fetch-Site: {from}\r\nSec-Fetch-Mode: navigate\r\n"),
-        );
+        let text = asked(&url, &format!("Sec-Fetch-Site: {from}\r\nSec-Fetch-Mode: navigate\r\n"));
         says!(
             text,
             "Disallowed by robots.txt <code>robots_disallow</code>",
@@ -89,11 +82,7 @@ fn tiles_of(decisions: &str, expected: usize) {
                     (rest.split('<').next().unwrap(), name)
                 }
             };
-            (
-                href.replace("&#38;", "&"),
-                name.to_owned(),
-                count.parse().unwrap(),
-            )
+            (href.replace("&#38;", "&"), name.to_owned(), count.parse().unwrap())
         });
         links.collect()
     };

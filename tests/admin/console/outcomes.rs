@@ -15,12 +15,8 @@ fn a_failure_does_not_look_like_success() {
     dead.stop();
     gate.process.unreachable(&gate.process.get(&dead.url("/x")));
     let overview = page(&gate, "/");
-    for (count, name) in [
-        (0, "Disallowed"),
-        (1, "Unreachable"),
-        (0, "Refused here"),
-        (1, "Failed"),
-    ] {
+    for (count, name) in [(0, "Disallowed"), (1, "Unreachable"), (0, "Refused here"), (1, "Failed")]
+    {
         let figure =
             format!("<span class=\"count\">{count}</span> <span class=\"name\">{name}</span>");
         assert!(overview.contains(&figure), "{figure}: {overview}");
@@ -35,9 +31,7 @@ fn a_failure_does_not_look_like_success() {
     );
     let decisions = gate.api("/decisions");
     let decisions = decisions["items"].as_array().unwrap().iter();
-    let mut outcomes: Vec<_> = decisions
-        .map(|one| one["outcome"].as_str().unwrap())
-        .collect();
+    let mut outcomes: Vec<_> = decisions.map(|one| one["outcome"].as_str().unwrap()).collect();
     outcomes.sort_unstable();
     assert_eq!(outcomes, ["failed", "forwarded", "unreachable"]);
 }
@@ -53,26 +47,15 @@ fn the_overview_says_nothing_that_its_figures_contradict() {
         "href=\"/setup\">Set-up</a> says how"
     );
     for n in 0..20 {
-        assert_eq!(
-            gate.process
-                .get(&origin.url(&format!("/private/{n}")))
-                .status,
-            403
-        );
+        assert_eq!(gate.process.get(&origin.url(&format!("/private/{n}"))).status, 403);
     }
     let overview = page(&gate, "/");
     let counted = "<span class=\"name\">Of the refused, only counted</span>";
-    says!(
-        overview,
-        &format!("<span class=\"count\">15</span> {counted}")
-    );
+    says!(overview, &format!("<span class=\"count\">15</span> {counted}"));
     lacks!(overview, "No request that was kept back");
     gate.process.restart(rustix::process::Signal::TERM);
     let gate = AdminGate::of(gate.process);
     let overview = page(&gate, "/");
-    says!(
-        overview,
-        "No request was judged since the process began.</p>"
-    );
+    says!(overview, "No request was judged since the process began.</p>");
     says!(overview, "robots_disallow");
 }

@@ -27,10 +27,7 @@ pub fn whole(answer: &Response, target: &str) -> String {
     let field = |name: &str| answer.field(name).unwrap_or_default();
     assert!(field("content-type").starts_with("text/html"), "{target}");
     let policy = field("content-security-policy");
-    assert!(
-        policy.starts_with("default-src 'none'"),
-        "{target}: {policy}"
-    );
+    assert!(policy.starts_with("default-src 'none'"), "{target}: {policy}");
     assert!(!policy.contains("unsafe"), "{target}: {policy}");
     assert_eq!(field("cache-control"), "no-store", "{target}");
     says!(
@@ -42,15 +39,9 @@ pub fn whole(answer: &Response, target: &str) -> String {
         "class=\"skip\"",
         "</html>"
     );
-    for refused in [
-        " style=\"",
-        "<script>",
-        "<style",
-        " onclick=",
-        "javascript:",
-        "src=\"http",
-        "url(",
-    ] {
+    for refused in
+        [" style=\"", "<script>", "<style", " onclick=", "javascript:", "src=\"http", "url("]
+    {
         assert!(!text.contains(refused), "{target}: {refused}\n{text}");
     }
     text
@@ -66,9 +57,7 @@ fn a_decision_tells_the_version_of_each_side() {
     let origin = Origin::https().robots(RULES);
     let answer = gate.process.get_by(Version::HTTP_2, &origin.url("/open"));
     answer.is_origins(200, "page /open");
-    let denied = gate
-        .process
-        .get_by(Version::HTTP_2, &origin.url("/private"));
+    let denied = gate.process.get_by(Version::HTTP_2, &origin.url("/private"));
     let denied = gate.process.denied(&denied);
     let allowed = gate.process.record_of(&origin.url("/open"));
     for (record, answered) in [
@@ -82,9 +71,7 @@ fn a_decision_tells_the_version_of_each_side() {
         });
         says!(text, "<dd>intercepted, HTTP/2</dd>", answered);
     }
-    let said = gate
-        .process
-        .succeeds("log", &["show", allowed["id"].as_str().unwrap()]);
+    let said = gate.process.succeeds("log", &["show", allowed["id"].as_str().unwrap()]);
     says!(said, "(intercepted, HTTP/2)", "200, the origin by HTTP/1.1");
 }
 
@@ -133,10 +120,7 @@ fn every_page_is_whole_and_says_what_it_should() {
         page(&gate, "/denials?verdict=any").contains("/open")
     });
     let overview = page(&gate, "/");
-    says!(
-        overview,
-        "<span class=\"count\">2</span> <span class=\"name\">Requests"
-    );
+    says!(overview, "<span class=\"count\">2</span> <span class=\"name\">Requests");
     let sha256 = {
         let told = page(&gate, &format!("/origin?of={of}"));
         let (_, rest) = told.split_once("href=\"/robots/").expect("a file");
@@ -265,18 +249,12 @@ fn all_results_of_a_filter_are_exported() {
         })
         .collect();
     assert_eq!(told, ids, "oldest first, denials only");
-    let cells = gate
-        .get("/denials/export?format=csv&path=/private/1")
-        .text();
+    let cells = gate.get("/denials/export?format=csv&path=/private/1").text();
     assert_eq!(cells.lines().count(), 2, "{cells}");
     assert!(cells.starts_with("seq,time,id,"), "{cells}");
     says!(cells, &ids[0]);
     wait_until("what was allowed to be kept, too", || {
-        gate.get("/denials/export?format=jsonl&verdict=any")
-            .text()
-            .lines()
-            .count()
-            == 4
+        gate.get("/denials/export?format=jsonl&verdict=any").text().lines().count() == 4
     });
 }
 
@@ -293,10 +271,7 @@ fn the_evidence_of_a_decision_is_downloaded_and_proven() {
     says!(text, &format!("href=\"{target}\""));
     let answer = gate.get(&target).is(200);
     let disposition = answer.field("content-disposition");
-    assert_eq!(
-        disposition.as_deref(),
-        Some("attachment; filename=\"evidence.json\"")
-    );
+    assert_eq!(disposition.as_deref(), Some("attachment; filename=\"evidence.json\""));
     let file = gate.process.setup.dir().join("evidence.json");
     std::fs::write(&file, answer.text()).unwrap();
     let verify = ["verify-evidence", file.to_str().unwrap()];
@@ -312,12 +287,7 @@ fn a_url_is_tried_against_the_origin_or_a_text() {
     let gate = AdminGate::open();
     let csrf = csrf(&page(&gate, "/try"));
     let tried = |url: &str, agent: &str, robots: &str| {
-        let fields = [
-            ("csrf", &*csrf),
-            ("url", url),
-            ("agent", agent),
-            ("robots", robots),
-        ];
+        let fields = [("csrf", &*csrf), ("url", url), ("agent", agent), ("robots", robots)];
         let answer = post(&gate, "/try", &fields);
         assert_eq!(answer.status, 200, "{}", answer.text());
         whole(&answer, "/try")
@@ -340,11 +310,7 @@ fn a_url_is_tried_against_the_origin_or_a_text() {
             assert!(text.contains(needed), "{name}: no {needed}\n{text}");
         }
     }
-    assert_eq!(
-        origin.seen_but_robots(),
-        Vec::<String>::new(),
-        "no page was fetched"
-    );
+    assert_eq!(origin.seen_but_robots(), Vec::<String>::new(), "no page was fetched");
     assert!(
         page(&gate, "/denials?verdict=any").contains("No decision among"),
         "nothing is recorded"
@@ -358,13 +324,7 @@ fn input_of_crawlers_and_sites_is_shown_as_text() {
     let origin = Origin::with_rules(robots);
     let gate = AdminGate::open();
     let id = gate.deny(&origin, "/private/%3Cscript%3E'&amp;");
-    for target in [
-        "/denials",
-        "/watch",
-        &format!("/decisions/{id}"),
-        "/",
-        "/report",
-    ] {
+    for target in ["/denials", "/watch", &format!("/decisions/{id}"), "/", "/report"] {
         let text = page(&gate, target);
         for raw in ["<img", "<b>", "\u{202e}"] {
             assert!(!text.contains(raw), "{target}: {raw}\n{text}");

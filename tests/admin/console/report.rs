@@ -24,11 +24,9 @@ fn a_report_is_shown_and_saved_as_files() {
     let json: serde_json::Value = serde_json::from_str(&file("crawlgate-report.json")).unwrap();
     has!(json, {"format": "crawlgate-report@1", "summary.denied": 1, "reasons.0.example": id});
     has!(gate.api("/report?since=1h"), {"summary": json["summary"]});
-    for (wrong, said) in [
-        ("since=now", "the span is empty"),
-        ("since=soon", "not a time"),
-        ("x=1", "x"),
-    ] {
+    for (wrong, said) in
+        [("since=now", "the span is empty"), ("since=soon", "not a time"), ("x=1", "x")]
+    {
         for place in ["/report", "/report/crawlgate-report.html", "/api/v1/report"] {
             let answer = gate.get(&format!("{place}?{wrong}"));
             assert_eq!(answer.status, 400, "{place}?{wrong}");

@@ -12,10 +12,7 @@ fn a_client_that_uses_the_proxy_gets_an_answer_without_a_record() {
     let plain = gate.process.get(&format!("http://{HOST}/whatever?x"));
     assert_eq!(plain.status, 200, "{}", plain.text());
     let text = plain.text();
-    assert!(
-        text.starts_with("You come through crawlgate, as "),
-        "{text}"
-    );
+    assert!(text.starts_with("You come through crawlgate, as "), "{text}");
     assert!(!text.contains("You trust"), "{text}");
 
     let ca = gate.get("/ca.crt");

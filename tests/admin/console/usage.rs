@@ -15,9 +15,7 @@ fn a_decision_shows_what_the_site_says_of_use_and_an_override_of_use_lifts_it() 
     let answer = gate.process.get(&origin.url("/page"));
     let record = gate.process.refused(&answer, 403, "usage_disallow");
     let target = format!("/decisions/{}", record["id"].as_str().unwrap());
-    wait_until("the decision to be kept", || {
-        gate.ask("GET", &target, FORM, "").status == 200
-    });
+    wait_until("the decision to be kept", || gate.ask("GET", &target, FORM, "").status == 200);
     let text = page(&gate, &target);
     says!(
         text,

@@ -66,9 +66,7 @@ fn a_request_with_missing_or_excess_information_is_refused() {
         ("a path of another kind", "/ext-authz*", "Host: localhost\r\nX-Forwarded-Proto: http\r\n".to_owned()),
     ];
     for (name, path, fields) in rows {
-        let answer = gate.say(&format!(
-            "GET {path} HTTP/1.1\r\n{fields}Content-Length: 0\r\n\r\n"
-        ));
+        let answer = gate.say(&format!("GET {path} HTTP/1.1\r\n{fields}Content-Length: 0\r\n\r\n"));
         assert!(answer.status >= 400, "{name}: {answer:?}");
         assert_eq!(answer.field("x-crawlgate-verdict"), None, "{name}");
     }

@@ -103,10 +103,7 @@ fn each_line_gets_its_answer() {
 fn a_waiting_question_delays_no_other() {
     let latch = Latch::new();
     let gate = AdminGate::open();
-    let rules = format!(
-        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{RULES}",
-        RULES.len()
-    );
+    let rules = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{RULES}", RULES.len());
     let slow = Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(rules)]);
     let fast = Origin::with_rules(RULES);
     let mut helper = Helper::start(&gate, &["--concurrency", "3"]);
@@ -120,10 +117,7 @@ fn a_waiting_question_delays_no_other() {
     latch.open();
     let mut late = [helper.hear(), helper.hear()];
     late.sort();
-    assert!(
-        late[0].starts_with("0 OK ") && late[1].starts_with("1 ERR "),
-        "{late:?}"
-    );
+    assert!(late[0].starts_with("0 OK ") && late[1].starts_with("1 ERR "), "{late:?}");
     assert_eq!(helper.end().0, Some(0));
 }
 
@@ -136,15 +130,8 @@ fn questions_before_the_end_of_input_are_answered() {
         helper.say(&format!("{} TestBot/1.0 -", origin.url(path)));
     }
     let (code, answers) = helper.end();
-    let words: Vec<_> = answers
-        .lines()
-        .map(|line| line.split(' ').next().unwrap())
-        .collect();
-    assert_eq!(
-        (code, words),
-        (Some(0), vec!["OK", "ERR", "OK"]),
-        "in order, without channels"
-    );
+    let words: Vec<_> = answers.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!((code, words), (Some(0), vec!["OK", "ERR", "OK"]), "in order, without channels");
 }
 
 #[test]
@@ -158,10 +145,7 @@ fn without_a_running_instance_nothing_is_allowed() {
     drop(gate);
     for _ in 0..3 {
         let heard = helper.ask(&line);
-        assert!(
-            heard.starts_with("7 BH message=\"http://127.0.0.1:"),
-            "{heard}"
-        );
+        assert!(heard.starts_with("7 BH message=\"http://127.0.0.1:"), "{heard}");
     }
     let gate = AdminGate::with(|setup| setup.set("admin", "address", &format!("\"{address}\"")));
     let heard = helper.ask(&line);
@@ -176,10 +160,7 @@ fn the_helper_sends_the_token_and_the_instance_requires_it() {
     let origin = Origin::with_rules(RULES);
     let line = format!("0 {} TestBot/1.0 -", origin.url("/open"));
     let heard = Helper::start(&gate, &[]).ask(&line);
-    assert!(
-        heard.starts_with("0 BH ") && heard.contains("--token-file"),
-        "{heard}"
-    );
+    assert!(heard.starts_with("0 BH ") && heard.contains("--token-file"), "{heard}");
     let token = gate.process.setup.dir().join("admin.token");
     assert!(!fs::read_to_string(&token).unwrap().trim().is_empty());
     let mut helper = Helper::start(&gate, &["--token-file", token.to_str().unwrap()]);

@@ -87,9 +87,7 @@ fn auth_request_is_answered_200_or_403_and_nothing_else() {
         ))
     };
     // The rules for this crawler are cached before any request that may be late.
-    wait_until("the rules", || {
-        asked(&whole(&origin.url("/open"))).status == 200
-    });
+    wait_until("the rules", || asked(&whole(&origin.url("/open"))).status == 200);
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("an allowed page", whole(&origin.url("/open")), 200, "robots_allow"),
@@ -104,11 +102,7 @@ fn auth_request_is_answered_200_or_403_and_nothing_else() {
         let answer = asked(&fields);
         let record = gate.decided(&answer, status, reason);
         has!(record, {"method": "POST", "agent.chain.0": "TestBot"}, "{name}");
-        assert_eq!(
-            answer.field("retry-after").is_some(),
-            reason == "robots_pending",
-            "{name}"
-        );
+        assert_eq!(answer.field("retry-after").is_some(), reason == "robots_pending", "{name}");
     }
     let before = gate.process.records().len();
     #[rustfmt::skip] // one row, one case
@@ -124,17 +118,11 @@ fn auth_request_is_answered_200_or_403_and_nothing_else() {
         ("a path that does not begin", parts(&host, "private")),
     ];
     for (name, fields) in rows {
-        let answer = gate.say(&format!(
-            "GET /auth HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"
-        ));
+        let answer = gate.say(&format!("GET /auth HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"));
         assert_eq!(answer.status, 403, "{name}: {answer:?}");
         assert_eq!(answer.field("x-crawlgate-verdict"), None, "{name}");
     }
-    assert_eq!(
-        gate.process.records().len(),
-        before,
-        "an invalid question leaves no record"
-    );
+    assert_eq!(gate.process.records().len(), before, "an invalid question leaves no record");
     assert_eq!(origin.seen_but_robots(), [""; 0]);
     latch.open();
 }
@@ -153,8 +141,7 @@ fn nginx_fetches_what_is_allowed_and_nothing_else() {
     let peer = Peer::start(&nginx, &["-c"], |port, dir| set_up(&gate, port, dir));
     // The crawler's credentials are for the origin.
     let own = "Authorization: Basic bm9uZTpub25l\r\n";
-    peer.request("GET", &at("/open?a=%70"), own)
-        .is_origins(200, "page /open?a=%70");
+    peer.request("GET", &at("/open?a=%70"), own).is_origins(200, "page /open?a=%70");
     #[rustfmt::skip] // one row, one case
     let rows = [
         ("a disallowed page", "GET", "/private?a", "robots_disallow", ""),

@@ -67,12 +67,7 @@ fn no_agent_that_is_asked_about_changes_what_others_are_judged_by() {
         gate.decided(&answer, 403, "robots_disallow");
     }
     assert_eq!(origin.robots_fetches(), 3);
-    assert!(
-        origin
-            .robots_agents()
-            .iter()
-            .all(|agent| agent.len() <= 256)
-    );
+    assert!(origin.robots_agents().iter().all(|agent| agent.len() <= 256));
     assert_eq!(origin.seen_but_robots(), [""; 0]);
 }
 
@@ -103,11 +98,8 @@ fn a_client_is_judged_as_itself() {
     let origin = Origin::with_rules("User-agent: newsbot\nDisallow: /news\n");
     let url = origin.url("/news");
     gate.decided(&gate.decide(&url, AGENT), 200, "no_rules");
-    let record = gate.decided(
-        &gate.decide(&url, &format!("{AGENT}&client=news")),
-        403,
-        "robots_disallow",
-    );
+    let record =
+        gate.decided(&gate.decide(&url, &format!("{AGENT}&client=news")), 403, "robots_disallow");
     assert_eq!(record["client"]["name"], "news");
     let asked = |path: &str| {
         gate.say(&format!(
@@ -131,21 +123,13 @@ fn head_is_answered_alike_without_a_body() {
     let origin = Origin::with_rules(RULES);
     for (path, status, verdict) in [("/open", 200, "allow"), ("/private", 403, "deny")] {
         let url = origin.url(path);
-        let answer = gate.say(&format!(
-            "HEAD /decide?url={url} HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        ));
-        assert_eq!(
-            (answer.status, answer.body.len()),
-            (status, 0),
-            "{answer:?}"
-        );
+        let answer =
+            gate.say(&format!("HEAD /decide?url={url} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        assert_eq!((answer.status, answer.body.len()), (status, 0), "{answer:?}");
         answer.field_is("x-crawlgate-verdict", Some(verdict));
         let record = gate.process.record_of(&url);
         has!(record, {"method": "GET"}, "the method is the request's, not the question's");
-        assert_eq!(
-            record["id"].as_str(),
-            answer.field("x-crawlgate-decision").as_deref()
-        );
+        assert_eq!(record["id"].as_str(), answer.field("x-crawlgate-decision").as_deref());
     }
 }
 
@@ -186,10 +170,7 @@ fn a_body_with_a_line_that_looks_like_a_fragment_is_accepted() {
     let body = "a note # on HTTP/1.1\r\nGET /#x HTTP/1.1\r\n\r\n";
     for framing in [
         format!("Content-Length: {}\r\n\r\n{body}", body.len()),
-        format!(
-            "Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
-            body.len()
-        ),
+        format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len()),
     ] {
         let mut wire = Wire::connect(gate.address);
         let answer = wire.exchange(format!(

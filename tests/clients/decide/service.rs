@@ -41,10 +41,7 @@ fn each_verdict_is_answered_recorded_and_provable() {
         has!(record, {"url": url, "agent.chain": ["TestBot"]}, "{name}");
         if reason == "robots_disallow" {
             let document = answer.problem();
-            assert!(
-                document["age_s"].is_u64() && document["robots_url"].is_string(),
-                "{document}"
-            );
+            assert!(document["age_s"].is_u64() && document["robots_url"].is_string(), "{document}");
             answer.field_is("content-type", Some("application/problem+json"));
         }
     }
@@ -59,10 +56,7 @@ fn each_verdict_is_answered_recorded_and_provable() {
 fn concurrent_questions_wait_for_one_fetch() {
     let latch = Latch::new();
     let gate = AdminGate::open();
-    let rules = format!(
-        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{RULES}",
-        RULES.len()
-    );
+    let rules = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{RULES}", RULES.len());
     let origin = Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(rules)]);
     let url = origin.url("/private");
     let asked: Vec<_> = (0..8)
@@ -198,10 +192,7 @@ fn a_decision_that_cannot_be_recorded_is_not_answered() {
 fn answers_during_the_shutdown_are_recorded() {
     let mut gate = AdminGate::open();
     let (latch, known) = (Latch::new(), Origin::with_rules(RULES));
-    let rules = format!(
-        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{RULES}",
-        RULES.len()
-    );
+    let rules = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{RULES}", RULES.len());
     let slow = Origin::http().on("/robots.txt", [Reply::silent().wait(&latch).send(rules)]);
     let (address, url) = (gate.address, slow.url("/private"));
     let waits = thread::spawn(move || {
@@ -227,20 +218,12 @@ fn answers_during_the_shutdown_are_recorded() {
         known.url("/open")
     ));
     assert_eq!(forbidden.status, 403, "{forbidden:?}");
-    assert!(
-        gate.process.is_running(),
-        "it did not wait for the question"
-    );
+    assert!(gate.process.is_running(), "it did not wait for the question");
     latch.open();
     let answer = waits.join().unwrap();
     assert_eq!(answer.status, 403, "{answer:?}");
     told.push(answer.field("x-crawlgate-decision").unwrap());
-    assert_eq!(
-        gate.process.wait().code(),
-        Some(0),
-        "{}",
-        gate.process.said()
-    );
+    assert_eq!(gate.process.wait().code(), Some(0), "{}", gate.process.said());
     let records = gate.process.records();
     for id in told {
         let is_it = |record: &serde_json::Value| record["id"] == id.as_str();

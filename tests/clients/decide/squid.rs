@@ -41,11 +41,7 @@ fn squid_fetches_what_is_allowed_and_nothing_else() {
     let at = |path: &str| origin.url_as("127.0.0.1", path);
     let peer = Peer::start(&squid, &["-N", "-f"], |port, dir| set_up(&gate, port, dir));
     let allowed = peer.request("GET", &at("/open?a=%70"), "");
-    assert_eq!(
-        (allowed.status, allowed.text().as_str()),
-        (200, "page /open?a=%70"),
-        "{allowed:?}"
-    );
+    assert_eq!((allowed.status, allowed.text().as_str()), (200, "page /open?a=%70"), "{allowed:?}");
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("a disallowed page", "GET", "/private/x?a", "robots_disallow"),
@@ -73,11 +69,7 @@ fn squid_fetches_what_is_allowed_and_nothing_else() {
     assert_eq!(answer.status, 200, "{answer:?}");
     let mut inside = wire.tls_as("127.0.0.1").unwrap();
     let page = inside.get_inside("127.0.0.1", "/page");
-    assert_eq!(
-        (page.status, page.text().as_str()),
-        (200, "page /page"),
-        "{page:?}"
-    );
+    assert_eq!((page.status, page.text().as_str()), (200, "page /page"), "{page:?}");
     assert_eq!(bound.seen_but_robots(), [""; 0]);
 }
 

@@ -77,11 +77,7 @@ fn no_field_names_a_disallowed_path_to_gunicorn_and_to_what_stands_before_it() {
     let root = site("User-agent: *\nDisallow: /private/\n");
     let gate = CrawlgateProcess::start();
     let mut running = Vec::new();
-    for name in [
-        "gunicorn",
-        "Caddy before gunicorn",
-        "HAProxy before gunicorn",
-    ] {
+    for name in ["gunicorn", "Caddy before gunicorn", "HAProxy before gunicorn"] {
         let kind = KINDS.iter().find(|kind| kind.name == name).unwrap();
         let server = Server::start(kind, root.path(), behind(kind, &running));
         let target = format!("/open{DIARY}");
@@ -127,11 +123,7 @@ fn no_field_becomes_a_variable_of_cgi_that_names_a_path() {
     for fields in fields(DIARY) {
         let passed = server.asked("/fields.cgi", &fields);
         assert!(passed.contains(DIARY), "lighttpd passes some: {passed}");
-        let answer = gate.request(
-            "GET",
-            &format!("http://{}/fields.cgi", server.address),
-            &fields,
-        );
+        let answer = gate.request("GET", &format!("http://{}/fields.cgi", server.address), &fields);
         assert_eq!(answer.status, 200, "{answer:?}");
         assert!(!answer.text().contains(DIARY), "{}", answer.text());
     }

@@ -99,16 +99,10 @@ pub(crate) fn write(
 ) -> String {
     let mut page = HEAD.to_owned();
     let said = |spelling: &Spelling, shape: &str| {
-        let at = spellings
-            .iter()
-            .position(|one| one.target == spelling.target)
-            .unwrap();
+        let at = spellings.iter().position(|one| one.target == spelling.target).unwrap();
         judged[shape][at]
     };
-    let singles = spellings
-        .iter()
-        .filter(|spelling| spelling.change.is_some())
-        .count();
+    let singles = spellings.iter().filter(|spelling| spelling.change.is_some()).count();
     let _ = writeln!(
         page,
         "## Servers\n\n{} spellings of {} resources ({singles} with one change, the rest with none or two) against {} sets of rules. A \
@@ -133,18 +127,15 @@ pub(crate) fn write(
         );
     }
     let versions = servers::versions().into_iter();
-    let versions: Vec<String> = versions
-        .map(|(name, version)| format!("{name} {version}"))
-        .collect();
+    let versions: Vec<String> =
+        versions.map(|(name, version)| format!("{name} {version}")).collect();
     let _ = writeln!(page, "\nVersions: {}.\n", versions.join(", "));
 
     page.push_str("## Sets of rules\n\n");
     for (shape, resources) in SHAPES {
         let shape = shape.replace('\n', "`, `");
-        let resources: Vec<String> = resources
-            .iter()
-            .map(|resource| format!("`{resource}`"))
-            .collect();
+        let resources: Vec<String> =
+            resources.iter().map(|resource| format!("`{resource}`")).collect();
         let _ = writeln!(page, "- `{shape}`: {}", resources.join(", "));
     }
 
@@ -158,10 +149,8 @@ pub(crate) fn write(
             page,
             "\n### `{resource}` against `{shape}`\n\n| change | spelling | decision | served by |\n|---|---|---|---|"
         );
-        let mine = spellings
-            .iter()
-            .enumerate()
-            .filter(|(_, spelling)| spelling.resource == resource);
+        let mine =
+            spellings.iter().enumerate().filter(|(_, spelling)| spelling.resource == resource);
         for (at, spelling) in mine {
             let name = match spelling.change {
                 Some(change) => CHANGES[change].name,
@@ -183,12 +172,8 @@ pub(crate) fn write(
                 Says::Disallow => "`robots_disallow`",
                 Says::Guard => "`path_guard`",
             };
-            let _ = writeln!(
-                page,
-                "| {} | `{}` | {says} | {by} |",
-                cell(name),
-                cell(&spelling.target)
-            );
+            let _ =
+                writeln!(page, "| {} | `{}` | {says} | {by} |", cell(name), cell(&spelling.target));
         }
     }
     page

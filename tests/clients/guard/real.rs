@@ -61,12 +61,9 @@ impl Count {
 
 /// Returns the paths that a file names, and pages below them.
 fn urls(robots: &Robots) -> HashSet<String> {
-    let rules = robots.groups().flat_map(|group| {
-        group
-            .rules()
-            .map(|(_, text, _)| text.to_vec())
-            .collect::<Vec<_>>()
-    });
+    let rules = robots
+        .groups()
+        .flat_map(|group| group.rules().map(|(_, text, _)| text.to_vec()).collect::<Vec<_>>());
     let values = rules.filter_map(|text| {
         let text = String::from_utf8_lossy(&text).into_owned();
         let (_, value) = text.split_once(':')?;

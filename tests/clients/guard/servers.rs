@@ -52,11 +52,7 @@ impl Place<'_> {
         let made = self.dir.join("server.conf");
         fs::write(&made, text).unwrap();
         let beside = format!("/usr/sbin/{program}");
-        let program = if Path::new(&beside).exists() {
-            &beside
-        } else {
-            program
-        };
+        let program = if Path::new(&beside).exists() { &beside } else { program };
         let mut command = Command::new(program);
         command.args(arguments).arg(made);
         command
@@ -97,10 +93,7 @@ impl Place<'_> {
     /// Returns the command of a server written in Python.
     fn script(&self, source: &str) -> Command {
         let mut command = self.python();
-        command
-            .arg(script(source))
-            .arg(self.port.to_string())
-            .arg(self.root);
+        command.arg(script(source)).arg(self.port.to_string()).arg(self.root);
         command
     }
 
@@ -125,9 +118,7 @@ impl Place<'_> {
 
     fn php(&self) -> Command {
         let mut command = Command::new("php");
-        command
-            .args(["-S", &format!("127.0.0.1:{}", self.port), "-t"])
-            .arg(self.root);
+        command.args(["-S", &format!("127.0.0.1:{}", self.port), "-t"]).arg(self.root);
         command
     }
 }
@@ -147,17 +138,8 @@ impl Server {
         // Another process may take a free port at any moment.
         for _ in 0..5 {
             let dir = tempfile::tempdir().unwrap();
-            let port = TcpListener::bind("127.0.0.1:0")
-                .unwrap()
-                .local_addr()
-                .unwrap()
-                .port();
-            let place = Place {
-                port,
-                root,
-                dir: dir.path(),
-                behind,
-            };
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let place = Place { port, root, dir: dir.path(), behind };
             let mut command =
                 (kind.recipe)(&place).unwrap_or_else(|| panic!("{} is not there", kind.name));
             let log = fs::File::create(dir.path().join("log")).unwrap();
@@ -169,19 +151,13 @@ impl Server {
                 .spawn()
                 .unwrap_or_else(|error| panic!("{}: {error}", kind.name));
             let address = SocketAddr::from(([127, 0, 0, 1], port));
-            let mut server = Server {
-                kind,
-                address,
-                child,
-                _dir: dir,
-            };
+            let mut server = Server { kind, address, child, _dir: dir };
             // Some compile their source first.
-            let is_up = within(4 * PATIENCE, kind.name, || {
-                match server.child.try_wait().unwrap() {
+            let is_up =
+                within(4 * PATIENCE, kind.name, || match server.child.try_wait().unwrap() {
                     Some(_) => Some(false),
                     None => TcpStream::connect(address).is_ok().then_some(true),
-                }
-            });
+                });
             if is_up {
                 return server;
             }
@@ -227,23 +203,12 @@ pub(crate) fn versions() -> Vec<(&'static str, String)> {
     let said = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).output().unwrap();
         let text = [output.stdout, output.stderr].concat();
-        String::from_utf8_lossy(&text)
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .trim()
-            .to_owned()
+        String::from_utf8_lossy(&text).lines().next().unwrap_or_default().trim().to_owned()
     };
     let python = env::var("CRAWLGATE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let node = env::var("CRAWLGATE_NODE").unwrap_or_else(|_| "node".to_owned());
     let of = |module: &str| {
-        said(
-            &python,
-            &[
-                "-c",
-                &format!("import {module}; print({module}.__version__)"),
-            ],
-        )
+        said(&python, &["-c", &format!("import {module}; print({module}.__version__)")])
     };
     let package = |name: &str| {
         let program = format!("from importlib.metadata import version; print(version({name:?}))");
@@ -261,24 +226,12 @@ pub(crate) fn versions() -> Vec<(&'static str, String)> {
             .unwrap_or_default()
     };
     let after = |text: String, mark: &str| {
-        text.split_once(mark)
-            .map_or(text.clone(), |(_, rest)| rest.to_owned())
+        text.split_once(mark).map_or(text.clone(), |(_, rest)| rest.to_owned())
     };
-    let word = |text: String| {
-        text.split_whitespace()
-            .next()
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let word = |text: String| text.split_whitespace().next().unwrap_or_default().to_owned();
     vec![
-        (
-            "nginx",
-            word(after(said("/usr/sbin/nginx", &["-v"]), "nginx/")),
-        ),
-        (
-            "Apache httpd",
-            word(after(said("/usr/sbin/apache2", &["-v"]), "Apache/")),
-        ),
+        ("nginx", word(after(said("/usr/sbin/nginx", &["-v"]), "nginx/"))),
+        ("Apache httpd", word(after(said("/usr/sbin/apache2", &["-v"]), "Apache/"))),
         ("Tomcat", jar("tomcat10-embed-core-")),
         ("Jetty", jar("jetty9-server-")),
         ("Node", said(&node, &["--version"])),
@@ -295,10 +248,7 @@ pub(crate) fn versions() -> Vec<(&'static str, String)> {
                 ],
             ),
         ),
-        (
-            "Python",
-            word(after(said(&python, &["--version"]), "Python ")),
-        ),
+        ("Python", word(after(said(&python, &["--version"]), "Python "))),
         ("gunicorn", of("gunicorn")),
         ("waitress", package("waitress")),
         ("cheroot", of("cheroot")),
@@ -308,14 +258,8 @@ pub(crate) fn versions() -> Vec<(&'static str, String)> {
         ("PHP", word(after(said("php", &["--version"]), "PHP "))),
         ("Go", word(after(said("go", &["version"]), "version go"))),
         ("h2o", word(after(said("h2o", &["--version"]), "version "))),
-        (
-            "lighttpd",
-            word(after(said("/usr/sbin/lighttpd", &["-v"]), "lighttpd/")),
-        ),
-        (
-            "CivetWeb",
-            word(after(said("civetweb", &["-V"]), "CivetWeb v")).replace(',', ""),
-        ),
+        ("lighttpd", word(after(said("/usr/sbin/lighttpd", &["-v"]), "lighttpd/"))),
+        ("CivetWeb", word(after(said("civetweb", &["-V"]), "CivetWeb v")).replace(',', "")),
         ("Caddy", word(said("caddy", &["version"]))),
         ("HAProxy", word(after(said("haproxy", &["-v"]), "version "))),
     ]
@@ -367,11 +311,7 @@ pub(crate) fn files() -> tempfile::TempDir {
         fs::write(file, text).unwrap();
     }
     // Servers that change their user must be able to read the files.
-    let readable = Command::new("chmod")
-        .args(["-R", "a+rX"])
-        .arg(root.path())
-        .status()
-        .unwrap();
+    let readable = Command::new("chmod").args(["-R", "a+rX"]).arg(root.path()).status().unwrap();
     assert!(readable.success());
     root
 }

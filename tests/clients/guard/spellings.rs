@@ -81,12 +81,7 @@ fn behind_first(path: &str, what: &str) -> Option<String> {
 fn octet(path: &str, is_it: fn(char) -> bool, escape: fn(u8) -> String) -> Option<String> {
     let at = path.get(1..)?.find(is_it)? + 1;
     let octet = *path.as_bytes().get(at)?;
-    Some(format!(
-        "{}{}{}",
-        &path[..at],
-        escape(octet),
-        &path[at + 1..]
-    ))
+    Some(format!("{}{}{}", &path[..at], escape(octet), &path[at + 1..]))
 }
 
 fn all(path: &str, is_it: fn(char) -> bool) -> Option<String> {
@@ -105,9 +100,8 @@ macro_rules! changes {
 
 /// Puts something behind the third octet of the first segment.
 fn within_first(path: &str, what: &str) -> Option<String> {
-    let (before, after) = path
-        .split_at_checked(4)
-        .filter(|(before, _)| !before[1..].contains('/'))?;
+    let (before, after) =
+        path.split_at_checked(4).filter(|(before, _)| !before[1..].contains('/'))?;
     Some(format!("{before}{what}{after}"))
 }
 
@@ -202,11 +196,7 @@ pub(crate) fn all_spellings() -> Vec<Spelling> {
     let mut found: Vec<Spelling> = Vec::new();
     let mut add = |target: String, change, resource| {
         if !found.iter().any(|known| known.target == target) {
-            found.push(Spelling {
-                target,
-                change,
-                resource,
-            });
+            found.push(Spelling { target, change, resource });
         }
     };
     for (number, resource) in RESOURCES.iter().enumerate() {

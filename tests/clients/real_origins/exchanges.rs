@@ -15,11 +15,7 @@ fn passes(server: &Server, version: &str) {
         let page = gate.get_by(by, &server.url("/page"));
         page.is_origins(200, "page /page");
         let large = gate.get_by(by, &server.url("/large"));
-        assert_eq!(
-            (large.status, large.body.len(), large.whole),
-            (200, LARGE, true),
-            "{by:?}"
-        );
+        assert_eq!((large.status, large.body.len(), large.whole), (200, LARGE, true), "{by:?}");
         assert!(large.body.iter().all(|octet| *octet == b'x'), "{by:?}");
         let url = server.url("/trailers");
         let trailers = match by {
@@ -43,10 +39,7 @@ fn passes(server: &Server, version: &str) {
         has!(gate.record_of(&server.url(path)), {"upstream_version": version, "error": null});
     }
     let seen = server.backend.seen_but_robots();
-    assert!(
-        seen.iter().all(|line| !line.contains("/private")),
-        "{seen:?}"
-    );
+    assert!(seen.iter().all(|line| !line.contains("/private")), "{seen:?}");
 }
 
 fn upload(gate: &CrawlgateProcess, server: &Server) {
@@ -60,11 +53,7 @@ fn upload(gate: &CrawlgateProcess, server: &Server) {
     }
     wire.response("POST").is_origins(200, "page /upload");
     let seen = server.backend.last("/upload");
-    assert!(
-        seen.whole && seen.body.len() == LARGE,
-        "{}",
-        seen.body.len()
-    );
+    assert!(seen.whole && seen.body.len() == LARGE, "{}", seen.body.len());
     assert!(seen.body.iter().all(|octet| *octet == b'y'));
 }
 

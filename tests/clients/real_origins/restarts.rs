@@ -73,29 +73,21 @@ fn loses_nothing(server: &Server) {
         let crawlers: Vec<_> = readers.chain(writers).collect();
         for _ in 0..RESTARTS {
             let goal = server.backend.seen().len() + BETWEEN;
-            wait_until("requests between two restarts", || {
-                server.backend.seen().len() >= goal
-            });
+            wait_until("requests between two restarts", || server.backend.seen().len() >= goal);
             server.peer.signal(Signal::HUP);
         }
         let goal = server.backend.seen().len() + BETWEEN;
-        wait_until("requests after the last restart", || {
-            server.backend.seen().len() >= goal
-        });
+        wait_until("requests after the last restart", || server.backend.seen().len() >= goal);
         is_over.store(true, Ordering::SeqCst);
-        crawlers
-            .into_iter()
-            .flat_map(|crawler| crawler.join().unwrap())
-            .collect()
+        crawlers.into_iter().flat_map(|crawler| crawler.join().unwrap()).collect()
     });
     let mut arrived: HashMap<String, usize> = HashMap::new();
     for seen in server.backend.seen() {
         *arrived.entry(seen.head.word(1)).or_default() += 1;
     }
     let count = |path: &str| arrived.get(path).copied().unwrap_or_default();
-    let (forms, pages): (Vec<_>, Vec<_>) = outcomes
-        .iter()
-        .partition(|(path, _)| path.starts_with("/POST"));
+    let (forms, pages): (Vec<_>, Vec<_>) =
+        outcomes.iter().partition(|(path, _)| path.starts_with("/POST"));
     let records = gate.wait_records(outcomes.len());
     let lost: Vec<_> = pages.iter().filter(|(_, status)| *status != 200).collect();
     let is_of_lost = |record: &&Value| {
@@ -105,11 +97,7 @@ fn loses_nothing(server: &Server) {
     let told: Vec<_> = records.iter().filter(is_of_lost).collect();
     assert!(lost.is_empty(), "of {} pages, lost: {told:#?}", pages.len());
     let failed = forms.iter().filter(|(_, status)| *status != 200).count();
-    eprintln!(
-        "{} pages, {} forms, of which {failed} failed",
-        pages.len(),
-        forms.len()
-    );
+    eprintln!("{} pages, {} forms, of which {failed} failed", pages.len(), forms.len());
     for (path, status) in forms {
         // A form that was lost may have been processed, and is not sent again.
         assert!(*status == 200 || *status == 502, "{path}: {status}");
@@ -119,15 +107,8 @@ fn loses_nothing(server: &Server) {
             "{path}: {status}, arrived {most} times"
         );
     }
-    let by_http2 = records
-        .iter()
-        .filter(|record| record["upstream_version"] == "2")
-        .count();
-    assert!(
-        by_http2 * 10 >= outcomes.len() * 9,
-        "{by_http2} of {}",
-        outcomes.len()
-    );
+    let by_http2 = records.iter().filter(|record| record["upstream_version"] == "2").count();
+    assert!(by_http2 * 10 >= outcomes.len() * 9, "{by_http2} of {}", outcomes.len());
 }
 
 #[test]

@@ -56,12 +56,7 @@ fn authorities_made_by_openssl_are_accepted() {
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         let address = serve(authority.server_config("www.example.com").unwrap());
         eprintln!("{name}");
-        openssl_connects(
-            address,
-            "www.example.com",
-            authority.certificate_path(),
-            strict,
-        );
+        openssl_connects(address, "www.example.com", authority.certificate_path(), strict);
     }
 }
 
@@ -99,10 +94,6 @@ fn openssl_makes(directory: &Path, script: &str, subject: &str, extensions: &str
          [subject]\n{subject}\n[extensions]\n{extensions}"
     );
     fs::write(directory.join("ca.cnf"), config).unwrap();
-    succeed(
-        Command::new("sh")
-            .args(["-e", "-c", script])
-            .current_dir(directory),
-    );
+    succeed(Command::new("sh").args(["-e", "-c", script]).current_dir(directory));
     fs::set_permissions(directory.join("ca.key"), fs::Permissions::from_mode(0o600)).unwrap();
 }

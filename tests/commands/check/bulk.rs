@@ -14,18 +14,12 @@ fn many_urls_are_judged_in_their_order() {
     let setup = Setup::new();
     let urls = "# a list\n\n  http://a.test/p/1  \nhttp://a.test/2\r\nno url\nhttp://a.test/p/3";
     fs::write(setup.dir().join("urls"), urls).unwrap();
-    fs::write(
-        setup.dir().join("robots"),
-        "User-agent: *\nDisallow: /p\nx\n",
-    )
-    .unwrap();
+    fs::write(setup.dir().join("robots"), "User-agent: *\nDisallow: /p\nx\n").unwrap();
     let arguments = ["http://a.test/0", "--urls", "urls", "--robots", "robots"];
     let output = check_in(&setup, &arguments, b"");
     let stdout = String::from_utf8(output.stdout).unwrap();
-    let verdicts: Vec<&str> = stdout
-        .lines()
-        .filter(|line| line.contains(": http://a.test"))
-        .collect();
+    let verdicts: Vec<&str> =
+        stdout.lines().filter(|line| line.contains(": http://a.test")).collect();
     assert_eq!(
         verdicts,
         [
@@ -35,11 +29,7 @@ fn many_urls_are_judged_in_their_order() {
             "deny: http://a.test/p/3"
         ]
     );
-    assert_eq!(
-        stdout.matches("notes:").count(),
-        1,
-        "notes are about the file: {stdout}"
-    );
+    assert_eq!(stdout.matches("notes:").count(), 1, "notes are about the file: {stdout}");
     assert_eq!(output.status.code(), Some(2));
     let output = check_in(&setup, &[&arguments[..], &["--json"]].concat(), b"");
     let lines: Vec<Value> = String::from_utf8(output.stdout)
@@ -50,13 +40,7 @@ fn many_urls_are_judged_in_their_order() {
     let told: Vec<&Value> = lines.iter().map(|line| &line["verdict"]).collect();
     assert_eq!(
         told,
-        [
-            &json!("allow"),
-            &json!("deny"),
-            &json!("allow"),
-            &Value::Null,
-            &json!("deny")
-        ]
+        [&json!("allow"), &json!("deny"), &json!("allow"), &Value::Null, &json!("deny")]
     );
     assert_eq!(lines[3]["url"], "no url");
     assert!(lines[3]["error"].is_string());
@@ -116,14 +100,9 @@ fn every_input_line_has_its_output_line() {
     input.pop();
     let (exit, stdout, stderr) = check(&["--jsonl"], &input);
     assert_eq!((exit, &*stderr), (Some(0), ""));
-    let answers: Vec<Value> = stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    let told: Vec<Option<&str>> = answers
-        .iter()
-        .map(|answer| answer["reason"].as_str())
-        .collect();
+    let answers: Vec<Value> =
+        stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<Option<&str>> = answers.iter().map(|answer| answer["reason"].as_str()).collect();
     let nothing = None;
     assert_eq!(
         told,
@@ -150,19 +129,10 @@ fn every_input_line_has_its_output_line() {
 fn a_program_can_ask_and_wait_for_the_answer() {
     let origin = Origin::with_rules(RULES);
     let setup = Setup::new();
-    let mut child = setup
-        .command("check")
-        .arg("--jsonl")
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = setup.command("check").arg("--jsonl").stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let mut answers = BufReader::new(child.stdout.take().unwrap()).lines();
-    for (path, verdict) in [
-        ("/private", "deny"),
-        ("/open", "allow"),
-        ("/private/open", "allow"),
-    ] {
+    for (path, verdict) in [("/private", "deny"), ("/open", "allow"), ("/private/open", "allow")] {
         let fetched = json!({"url": origin.url(path), "agents": ["ExampleBot"]});
         let brought = json!({"url": origin.url(path), "agents": ["ExampleBot"], "robots": RULES});
         for question in [fetched, brought] {
@@ -185,12 +155,7 @@ fn answers_keep_their_order_while_files_are_fetched() {
     let slow = Origin::http().on("/robots.txt", [held]);
     let fast = Origin::with_rules(RULES);
     let setup = Setup::new();
-    let mut child = setup
-        .command("check")
-        .arg("--jsonl")
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = setup.command("check").arg("--jsonl").stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let ask = |url: String| json!({"url": url, "agents": ["ExampleBot"]});
     for question in [
@@ -211,27 +176,14 @@ fn answers_keep_their_order_while_files_are_fetched() {
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["reason"].take())
         .collect();
-    assert_eq!(
-        reasons,
-        [
-            "robots_disallow",
-            "robots_allow",
-            "no_rules",
-            "robots_allow"
-        ]
-    );
+    assert_eq!(reasons, ["robots_disallow", "robots_allow", "no_rules", "robots_allow"]);
     assert_eq!(output.status.code(), Some(0));
 }
 
 #[test]
 fn a_closed_pipe_is_no_failure() {
     let setup = Setup::new();
-    let mut child = setup
-        .command("check")
-        .arg("--jsonl")
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = setup.command("check").arg("--jsonl").stdin(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let mut stdin = child.stdin.take().unwrap();
     let question = json!({"url": "http://a.test/", "robots": ""});

@@ -29,17 +29,8 @@ fn a_family_speaks_for_those_that_are_not_named_and_utf_16_is_decoded() {
         assert_eq!(code, Some(verdict), "{agent}: {error}");
         says!(said, told, "the file is UTF-16 and is decoded first"; "{agent}");
     }
-    let (_, said, _) = check(
-        &[
-            url,
-            "--robots",
-            "-",
-            "--json",
-            "--agent",
-            "Googlebot-Image/1.0",
-        ],
-        &utf16,
-    );
+    let (_, said, _) =
+        check(&[url, "--robots", "-", "--json", "--agent", "Googlebot-Image/1.0"], &utf16);
     let told: serde_json::Value = serde_json::from_str(&said).unwrap();
     let tokens = told["agent"].as_array().unwrap();
     assert_eq!(tokens[1]["family_of"], "Googlebot-Image", "{said}");
@@ -116,22 +107,9 @@ sitemap: https://site.test/map.xml (line 15)
         "groups.0.fields": [{"field": "crawl-delay", "value": "5", "line": 3}],
         "fields.0.field": "sitemap",
     });
-    let kinds: Vec<&Value> = document["notes"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|note| &note["kind"])
-        .collect();
-    assert_eq!(
-        kinds,
-        [
-            "name_cut",
-            "misspelt",
-            "unknown_field",
-            "named_again",
-            "repeats"
-        ]
-    );
+    let kinds: Vec<&Value> =
+        document["notes"].as_array().unwrap().iter().map(|note| &note["kind"]).collect();
+    assert_eq!(kinds, ["name_cut", "misspelt", "unknown_field", "named_again", "repeats"]);
 }
 
 #[test]
@@ -164,11 +142,7 @@ fn a_file_that_is_something_else_is_told_as_what_it_is() {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
     gzip.write_all(rules.as_bytes()).unwrap();
     let wide = |text: &str| text.encode_utf16().flat_map(u16::to_be_bytes).collect();
-    let wider = |text: &str| {
-        text.chars()
-            .flat_map(|c| u32::from(c).to_le_bytes())
-            .collect()
-    };
+    let wider = |text: &str| text.chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
     let page = "<?xml version=\"1.0\"?>\n<!-- a page -->\n<html>\n<p>Not found</p>\n";
     let with_mark = format!("\u{feff}{rules}");
     let cases: [(&str, Vec<u8>, u32, &str); 5] = [

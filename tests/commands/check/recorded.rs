@@ -15,15 +15,9 @@ fn a_what_if_reads_the_store_of_a_running_and_of_a_killed_service() {
     for path in ["/a", "/b", "/private/c"] {
         gate.get(&url(path));
     }
-    fs::write(
-        gate.setup.dir().join("new.txt"),
-        "User-agent: *\nDisallow: /b\n",
-    )
-    .unwrap();
+    fs::write(gate.setup.dir().join("new.txt"), "User-agent: *\nDisallow: /b\n").unwrap();
     let origin = url("");
-    let words = [
-        "--robots", "new.txt", "--since", "1h", "--json", "--origin", &origin,
-    ];
+    let words = ["--robots", "new.txt", "--since", "1h", "--json", "--origin", &origin];
     let is_whole = |said: &str| {
         let told: Result<Value, _> = serde_json::from_str(said);
         told.is_ok_and(|told| told["judged"] == 3)

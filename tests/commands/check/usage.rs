@@ -15,9 +15,8 @@ use self::signals::{Vector, vectors};
 
 /// Tells whether a question by itself says all that decides: `check` asks no gate and applies no override here.
 fn is_a_question(vector: &Vector) -> bool {
-    let is_plain = ["via", "override", "mode", "robots_state"]
-        .iter()
-        .all(|name| vector.json[name].is_null());
+    let is_plain =
+        ["via", "override", "mode", "robots_state"].iter().all(|name| vector.json[name].is_null());
     is_plain && vector.text("robots").is_some() && vector.text("tdmrep_state") != Some("pending")
 }
 
@@ -97,22 +96,14 @@ fn the_published_vectors_hold_in_bulk() {
         let mut setup = Setup::new();
         let settings = vectors[0].json["signals"].as_object();
         for (key, value) in settings.into_iter().flatten() {
-            let section = if key == "path_guard" {
-                "robots"
-            } else {
-                "signals"
-            };
+            let section = if key == "path_guard" { "robots" } else { "signals" };
             setup.set(section, key, &value.to_string());
         }
-        let input = vectors
-            .iter()
-            .map(|vector| format!("{}\n", question(vector)));
+        let input = vectors.iter().map(|vector| format!("{}\n", question(vector)));
         let output = check_in(&setup, &["--jsonl"], input.collect::<String>().as_bytes());
         let answers = String::from_utf8(output.stdout).unwrap();
-        let answers: Vec<Value> = answers
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
+        let answers: Vec<Value> =
+            answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(answers.len(), vectors.len(), "{answers:?}");
         for (vector, answer) in vectors.iter().zip(&answers) {
             wrong.extend(faults(vector, answer));
@@ -132,19 +123,14 @@ fn a_line_that_asks_about_no_use_is_answered_as_ever() {
     let input = format!("{line}\n{other}\n");
     let output = check_in(&Setup::new(), &["--jsonl"], input.as_bytes());
     let answers = String::from_utf8(output.stdout).unwrap();
-    let answers: Vec<Value> = answers
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let answers: Vec<Value> =
+        answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(answers[0].get("usage"), None);
     assert_eq!(answers[0]["verdict"], "allow");
     let error = "`purposes`: `train` is no purpose: write search, train-ai, ai-input, tdm, other";
     assert_eq!(answers[1]["error"], error);
-    let output = check_in(
-        &Setup::new(),
-        &["--jsonl", "--purpose", "search,train-ai"],
-        input.as_bytes(),
-    );
+    let output =
+        check_in(&Setup::new(), &["--jsonl", "--purpose", "search,train-ai"], input.as_bytes());
     let answer = String::from_utf8(output.stdout).unwrap();
     let answer: Value = serde_json::from_str(answer.lines().next().unwrap()).unwrap();
     has!(answer, {"reason": "usage_disallow", "usage.refused": ["train-ai"]});
@@ -227,32 +213,17 @@ fn each_statement_is_shown_with_its_place_and_what_follows() {
     setup.set("signals", "tdmrep", "\"enforce\"");
     let robots = "License: https://a.test/l.xml\nUser-agent: *\nDisallow: /x\nContent-Usage: train-ai=n, bots=y\nContent-Signal: search=yes\nContent-Usage: no\n";
     fs::write(setup.dir().join("robots.txt"), robots).unwrap();
-    fs::write(
-        setup.dir().join("head"),
-        "HTTP/1.1 200 OK\r\nContent-Usage: search=n\r\n\r\n",
-    )
-    .unwrap();
-    fs::write(
-        setup.dir().join("tdmrep.json"),
-        r#"[{"location":"/","tdm-reservation":1}]"#,
-    )
-    .unwrap();
+    fs::write(setup.dir().join("head"), "HTTP/1.1 200 OK\r\nContent-Usage: search=n\r\n\r\n")
+        .unwrap();
+    fs::write(setup.dir().join("tdmrep.json"), r#"[{"location":"/","tdm-reservation":1}]"#)
+        .unwrap();
     let base = ["http://a.test/a", "--robots", "robots.txt"];
     let run = |more: &[&str]| {
         let output = check_in(&setup, &[&base[..], more].concat(), b"");
-        (
-            output.status.code(),
-            String::from_utf8(output.stdout).unwrap(),
-        )
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
-    let (code, told) = run(&[
-        "--purpose",
-        "search",
-        "--purpose",
-        "tdm,train-ai",
-        "--tdmrep",
-        "tdmrep.json",
-    ]);
+    let (code, told) =
+        run(&["--purpose", "search", "--purpose", "tdm,train-ai", "--tdmrep", "tdmrep.json"]);
     let from = told.find("  usage:").expect(&told);
     let to = told.find("  notes:").unwrap_or(told.len());
     let expected =
@@ -272,21 +243,13 @@ fn each_statement_is_shown_with_its_place_and_what_follows() {
 
     let (code, told) = run(&["--purpose", "search", "--response", "head", "--json"]);
     let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!(
-        (code, &told["reason"]),
-        (Some(1), &json!("usage_withheld")),
-        "{told}"
-    );
+    assert_eq!((code, &told["reason"]), (Some(1), &json!("usage_withheld")), "{told}");
     assert_eq!(told["usage"]["refused"], json!(["search"]));
     has!(told, {"usage.preferences.2.field": "content-usage", "rule": null});
 
     let (code, told) = run(&["--json"]);
     let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!(
-        (code, &told["reason"]),
-        (Some(0), &json!("robots_allow")),
-        "{told}"
-    );
+    assert_eq!((code, &told["reason"]), (Some(0), &json!("robots_allow")), "{told}");
     assert_eq!(told["usage"]["purposes"], json!([]));
 
     let output = check_in(&setup, &[&base[..], &["--purpose", "train"]].concat(), b"");
@@ -315,9 +278,8 @@ fn a_line_that_does_not_count_is_named_with_the_one_that_does() {
     for (url, shadowed) in cases {
         let [told, _] = check(&[url]);
         let found = told.lines().filter(|line| line.contains("does not count"));
-        let found: Vec<&str> = found
-            .map(|line| line.trim_start_matches("  usage:").trim())
-            .collect();
+        let found: Vec<&str> =
+            found.map(|line| line.trim_start_matches("  usage:").trim()).collect();
         assert_eq!(found, shadowed, "{url}: {told}");
     }
     for (agent, is_noted) in [

@@ -19,25 +19,16 @@ fn of_entries() -> (BTreeSet<u8>, BTreeMap<u8, String>) {
         let Some((variant, value)) = line.split_once(" => ") else {
             continue;
         };
-        let variant = variant
-            .trim()
-            .trim_end_matches(" { .. }")
-            .trim_end_matches("(_)");
+        let variant = variant.trim().trim_end_matches(" { .. }").trim_end_matches("(_)");
         match value.trim_end_matches(',').parse::<u8>() {
             Ok(number) => drop(numbers.insert(variant.to_owned(), number)),
-            Err(_) => drop(names.insert(
-                variant.to_owned(),
-                value.trim_matches(['"', ',']).to_owned(),
-            )),
+            Err(_) => {
+                drop(names.insert(variant.to_owned(), value.trim_matches(['"', ',']).to_owned()));
+            }
         }
     }
     let kinds = numbers.into_iter();
-    (
-        keys,
-        kinds
-            .map(|(variant, number)| (number, names[&variant].clone()))
-            .collect(),
-    )
+    (keys, kinds.map(|(variant, number)| (number, names[&variant].clone())).collect())
 }
 
 /// Returns the numbers in a text.
@@ -53,29 +44,20 @@ fn the_tables_of_an_entry_have_every_key_and_every_kind_of_event() {
     let (decision, rest) = entry.split_once("### Other events\n").unwrap();
     let (events, _) = rest.split_once("### Texts\n").unwrap();
     let columns = |text: &str| -> Vec<Vec<String>> {
-        let rows = text
-            .lines()
-            .filter(|line| line.starts_with("| ") && !line.starts_with("| k"));
-        let cells = rows.map(|row| {
-            row.split(" | ")
-                .map(|cell| cell.trim_matches(['|', ' ']).to_owned())
-        });
+        let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| k"));
+        let cells =
+            rows.map(|row| row.split(" | ").map(|cell| cell.trim_matches(['|', ' ']).to_owned()));
         cells.map(Iterator::collect).collect()
     };
     let (keys, kinds) = of_entries();
     assert!(keys.len() >= 60 && kinds.len() >= 13, "{keys:?} {kinds:?}");
     let of_decisions = columns(decision);
-    let mut told: BTreeSet<u8> = of_decisions
-        .iter()
-        .flat_map(|row| numbers(&row[0]))
-        .collect();
+    let mut told: BTreeSet<u8> = of_decisions.iter().flat_map(|row| numbers(&row[0])).collect();
     assert!(told.iter().all(|key| *key < 40), "{told:?}");
     let mut named = BTreeMap::new();
     for row in columns(events) {
         told.extend(numbers(&row[2]).into_iter().filter(|key| *key >= 40));
-        let names = row[1]
-            .split(", ")
-            .map(|name| name.trim_matches('`').to_owned());
+        let names = row[1].split(", ").map(|name| name.trim_matches('`').to_owned());
         named.extend(numbers(&row[0]).into_iter().zip(names));
     }
     assert_eq!(told, keys);

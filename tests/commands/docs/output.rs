@@ -5,11 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 /// Forms of text that differ from run to run: `0` is a digit, `a` a letter, all else stands for itself.
-const VOLATILE: [&str; 3] = [
-    "0000-00-00T00:00:00.000Z",
-    "0000-00-00 00:00:00",
-    "aaa, 00 aaa 0000 00:00:00 GMT",
-];
+const VOLATILE: [&str; 3] =
+    ["0000-00-00T00:00:00.000Z", "0000-00-00 00:00:00", "aaa, 00 aaa 0000 00:00:00 GMT"];
 
 /// Returns whether `printed` is what the page quotes. Times, ids, digests, ports and white space may differ, and `…` stands
 /// for any text.
@@ -62,10 +59,8 @@ fn steady(text: &str) -> String {
 /// Returns the name of a word's kind if such words differ from run to run, or else the word.
 fn named<'a>(word: &'a str, before: &str) -> &'a str {
     let is_hex = word.bytes().all(|octet| octet.is_ascii_hexdigit());
-    let is_id = word.len() == 26
-        && word
-            .bytes()
-            .all(|o| o.is_ascii_uppercase() || o.is_ascii_digit());
+    let is_id =
+        word.len() == 26 && word.bytes().all(|o| o.is_ascii_uppercase() || o.is_ascii_digit());
     let (digits, unit) = word.split_at(word.len() - 1);
     let is_number =
         |text: &str| !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit());
@@ -86,14 +81,11 @@ fn named<'a>(word: &'a str, before: &str) -> &'a str {
 
 fn matched(text: &str, form: &str) -> Option<usize> {
     let start = text.get(..form.len())?;
-    let fits = start
-        .bytes()
-        .zip(form.bytes())
-        .all(|(octet, form)| match form {
-            b'0' => octet.is_ascii_digit(),
-            b'a' if form != octet => octet.is_ascii_alphabetic(),
-            _ => octet == form,
-        });
+    let fits = start.bytes().zip(form.bytes()).all(|(octet, form)| match form {
+        b'0' => octet.is_ascii_digit(),
+        b'a' if form != octet => octet.is_ascii_alphabetic(),
+        _ => octet == form,
+    });
     fits.then_some(form.len())
 }
 
@@ -119,8 +111,5 @@ fn only_what_differs_from_run_to_run_may_differ() {
     assert!(fits("by curl/7.88.1\n", "by curl/8.5.0\n"));
     assert!(fits("one\n…\nfour\n", "one\ntwo\nthree\nfour\n"));
     assert!(!fits("one\n…\nfour\n", "one\ntwo\nthree\nfour\nfive\n"));
-    assert!(fits(
-        "date: Fri, 20 Nov 2026 17:10:33 GMT",
-        "date: Sun, 22 Nov 2026 06:05:34 GMT"
-    ));
+    assert!(fits("date: Fri, 20 Nov 2026 17:10:33 GMT", "date: Sun, 22 Nov 2026 06:05:34 GMT"));
 }

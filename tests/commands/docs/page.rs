@@ -69,10 +69,9 @@ impl Block {
                 _ => return Vec::new(),
             };
             match (command, steps.last_mut()) {
-                (Some(command), _) => steps.push(Step {
-                    command: command.to_owned(),
-                    output: String::new(),
-                }),
+                (Some(command), _) => {
+                    steps.push(Step { command: command.to_owned(), output: String::new() });
+                }
                 (None, Some(step)) => {
                     step.output.push_str(line);
                     step.output.push('\n');
@@ -118,9 +117,8 @@ impl Page {
         while let Some((at, line)) = lines.next() {
             if let Some(language) = line.trim_start().strip_prefix("```") {
                 let body = lines.by_ref().map(|(_, line)| line);
-                let body: Vec<&str> = body
-                    .take_while(|line| !line.trim_start().starts_with("```"))
-                    .collect();
+                let body: Vec<&str> =
+                    body.take_while(|line| !line.trim_start().starts_with("```")).collect();
                 page.blocks.push(block(language, &body, at + 1, &comments));
                 comments.clear();
             } else if let Some(comment) = line.strip_prefix("<!-- ") {
@@ -139,9 +137,7 @@ impl Page {
     /// Returns the anchors of its headings, as GitHub makes them.
     pub(crate) fn anchors(&self) -> BTreeSet<String> {
         let headings = self.prose.iter().filter(|line| line.starts_with('#'));
-        headings
-            .map(|line| anchor(line.trim_start_matches('#')))
-            .collect()
+        headings.map(|line| anchor(line.trim_start_matches('#'))).collect()
     }
 
     /// Returns the first cells of the rows of tables under this heading, without their heads.
@@ -153,17 +149,12 @@ impl Page {
     /// Returns the cells of the rows of tables under this heading, if the first is code and not the head `reason`.
     pub(crate) fn cells_under(&self, heading: &str) -> Vec<Vec<String>> {
         let wanted = format!("## {heading}");
-        let section = self
-            .prose
-            .iter()
-            .skip_while(|line| **line != wanted)
-            .skip(1);
+        let section = self.prose.iter().skip_while(|line| **line != wanted).skip(1);
         let section = section.take_while(|line| !line.starts_with("## "));
         let rows = section.filter(|line| line.starts_with("| `"));
         let rows = rows.map(|row| row.trim_matches('|').split(" | "));
         let rows = rows.map(|cells| cells.map(|cell| cell.trim().to_owned()).collect());
-        rows.filter(|cells: &Vec<String>| cells[0] != "`reason`")
-            .collect()
+        rows.filter(|cells: &Vec<String>| cells[0] != "`reason`").collect()
     }
 }
 

@@ -54,19 +54,9 @@ impl Sandbox {
         let service =
             CrawlgateProcess::spawn(Setup::new(), command(at.to_owned(), "exec crawlgate serve"));
         let said = service.said();
-        let console = said
-            .split("console: http://")
-            .nth(1)
-            .and_then(|rest| rest.split('/').next());
-        let console = console
-            .unwrap_or_else(|| panic!("no console: {said}"))
-            .to_owned();
-        Self {
-            directory,
-            origin,
-            service,
-            console,
-        }
+        let console = said.split("console: http://").nth(1).and_then(|rest| rest.split('/').next());
+        let console = console.unwrap_or_else(|| panic!("no console: {said}")).to_owned();
+        Self { directory, origin, service, console }
     }
 
     /// Writes a file into the working directory.
@@ -92,17 +82,14 @@ impl Sandbox {
         let mut command = command(self.directory.path().to_owned(), &self.real(line));
         let printed = self.directory.path().join("printed");
         let file = fs::File::create(&printed).unwrap();
-        command
-            .stdout(Stdio::from(file.try_clone().unwrap()))
-            .stderr(Stdio::from(file));
+        command.stdout(Stdio::from(file.try_clone().unwrap())).stderr(Stdio::from(file));
         let mut child = command.spawn().unwrap();
         let status = within(4 * PATIENCE, line, || child.try_wait().unwrap());
         let text = String::from_utf8_lossy(&fs::read(&printed).unwrap()).into_owned();
         let home = self.directory.path().join("home");
-        let text = text.replace(home.to_str().unwrap(), "/home/you").replace(
-            &format!("127.0.0.1:{}", self.origin.port()),
-            "127.0.0.1:8000",
-        );
+        let text = text
+            .replace(home.to_str().unwrap(), "/home/you")
+            .replace(&format!("127.0.0.1:{}", self.origin.port()), "127.0.0.1:8000");
         (status.code(), text)
     }
 
@@ -114,9 +101,7 @@ impl Sandbox {
             .replace("127.0.0.1:8118", &self.service.address.to_string())
             .replace("127.0.0.1:8119", &self.console);
         let is_word = |word: &str| line.split([' ', '"', ')']).any(|other| other == word);
-        let documented = line
-            .split(' ')
-            .find(|word| word.len() == 26 && word.starts_with("01"));
+        let documented = line.split(' ').find(|word| word.len() == 26 && word.starts_with("01"));
         for id in documented.into_iter().chain(is_word("ID").then_some("ID")) {
             real = real.replace(id, &self.denial());
         }
@@ -146,9 +131,7 @@ impl Sandbox {
         assert_eq!(code, Some(0), "{records}");
         if records.is_empty() {
             let url = "http://127.0.0.1:8000/private/diary.html";
-            self.run(&format!(
-                "crawlgate run -q --allow 127.0.0.0/8 -- curl -sS {url}"
-            ));
+            self.run(&format!("crawlgate run -q --allow 127.0.0.0/8 -- curl -sS {url}"));
             return self.denial();
         }
         let record = records.lines().last().unwrap();
@@ -158,10 +141,7 @@ impl Sandbox {
 
     /// Opens the store for reading, as another program would.
     pub(crate) fn store(&self) -> rusqlite::Connection {
-        let file = self
-            .directory
-            .path()
-            .join("home/.local/state/crawlgate/crawlgate.db");
+        let file = self.directory.path().join("home/.local/state/crawlgate/crawlgate.db");
         rusqlite::Connection::open_with_flags(file, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY)
             .unwrap()
     }
@@ -174,10 +154,7 @@ fn command(directory: PathBuf, line: &str) -> Command {
     command
         .args(["-c", line])
         .env_clear()
-        .env(
-            "PATH",
-            format!("{}:{path}", directory.join("bin").display()),
-        )
+        .env("PATH", format!("{}:{path}", directory.join("bin").display()))
         .env("HOME", directory.join("home"))
         .env("USER", "you")
         .env("LC_ALL", "C.UTF-8")

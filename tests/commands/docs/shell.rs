@@ -44,11 +44,7 @@ fn own_command(line: &str) -> Option<Vec<String>> {
         _ => return None,
     };
     let arguments = rest[start..].iter().map(|word| value(word));
-    Some(
-        std::iter::once("crawlgate".to_owned())
-            .chain(arguments)
-            .collect(),
-    )
+    Some(std::iter::once("crawlgate".to_owned()).chain(arguments).collect())
 }
 
 /// Returns a value for a placeholder, or the word itself.

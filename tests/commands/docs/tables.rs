@@ -9,9 +9,7 @@ use super::page::pages;
 
 #[test]
 fn the_table_of_reasons_has_every_reason_that_refuses_with_its_status() {
-    let messages = pages()
-        .into_iter()
-        .find(|page| page.name == "docs/messages.md");
+    let messages = pages().into_iter().find(|page| page.name == "docs/messages.md");
     let rows = messages.unwrap().cells_under("Reasons");
     // The usual status is the first.
     let documented: BTreeSet<(&str, u16)> = rows
@@ -32,9 +30,7 @@ fn the_table_of_reasons_has_every_reason_that_refuses_with_its_status() {
 
 #[test]
 fn the_table_of_causes_has_their_statuses_and_errors() {
-    let messages = pages()
-        .into_iter()
-        .find(|page| page.name == "docs/messages.md");
+    let messages = pages().into_iter().find(|page| page.name == "docs/messages.md");
     let rows = messages.unwrap().cells_under("An unreachable robots.txt");
     let mut documented = 0;
     for cells in rows {

@@ -65,10 +65,8 @@ fn is_test(sources: &str, name: &str) -> bool {
 
 /// Returns whether a word of code is the path of a module, such as `proxy::target`.
 fn is_path(word: &str) -> bool {
-    let is_name = |name: &str| {
-        name.bytes()
-            .all(|octet| matches!(octet, b'a'..=b'z' | b'0'..=b'9' | b'_'))
-    };
+    let is_name =
+        |name: &str| name.bytes().all(|octet| matches!(octet, b'a'..=b'z' | b'0'..=b'9' | b'_'));
     word.contains("::") && word.split("::").all(is_name)
 }
 
@@ -98,9 +96,7 @@ fn every_test_and_module_that_the_threat_model_names_is_there() {
     let is_module = |path: &&&str| {
         let (first, rest) = path.split_once("::").unwrap();
         let rest = format!("{}.rs", rest.replace("::", "/"));
-        root.join(format!("crates/{first}/src"))
-            .join(&rest)
-            .is_file()
+        root.join(format!("crates/{first}/src")).join(&rest).is_file()
     };
     let missing: Vec<&&str> = paths.iter().filter(|path| !is_module(path)).collect();
     assert!(missing.is_empty(), "no such modules: {missing:#?}");

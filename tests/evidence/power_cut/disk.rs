@@ -163,20 +163,14 @@ impl Disk {
     pub(crate) fn syncs(&self) -> Vec<usize> {
         let is_end = |step: &Step| matches!(step.change, Change::Sync { is_end: true });
         let steps = self.steps.iter().zip(0..);
-        steps
-            .filter(|(step, _)| is_end(step))
-            .map(|(_, number)| number)
-            .collect()
+        steps.filter(|(step, _)| is_end(step)).map(|(_, number)| number).collect()
     }
 
     /// Returns the steps at which a name changes.
     pub(crate) fn names(&self) -> Vec<usize> {
         let is_name = |step: &Step| step.change.place() == Some(None);
         let steps = self.steps.iter().zip(0..);
-        steps
-            .filter(|(step, _)| is_name(step))
-            .map(|(_, number)| number)
-            .collect()
+        steps.filter(|(step, _)| is_name(step)).map(|(_, number)| number).collect()
     }
 
     /// Returns the moment before a step: the octets of the journal, and the time.
@@ -302,8 +296,7 @@ impl Reading {
             What::Sync { number } => {
                 let began = self.disk.steps.len();
                 let place = self.open[&open];
-                self.syncs
-                    .insert((entry.process, number), (place, began, entry.time));
+                self.syncs.insert((entry.process, number), (place, began, entry.time));
                 self.step(moment, Change::Sync { is_end: false });
             }
             What::Synced { number } => {
@@ -340,11 +333,6 @@ impl Reading {
             let unsynced = self.unsynced.entry(place).or_default();
             unsynced.push(self.disk.steps.len());
         }
-        self.disk.steps.push(Step {
-            at,
-            time,
-            change,
-            durable: None,
-        });
+        self.disk.steps.push(Step { at, time, change, durable: None });
     }
 }

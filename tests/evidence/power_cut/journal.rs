@@ -12,10 +12,7 @@ pub(crate) fn shim() -> &'static Path {
         let folder = tempfile::tempdir().unwrap();
         let shim = folder.path().join("shim.so");
         let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-        let source = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/tests/evidence/power_cut/shim.c"
-        );
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/evidence/power_cut/shim.c");
         let done = Command::new(compiler)
             .args(["-shared", "-fPIC", "-O1", "-o"])
             .args([shim.as_os_str(), source.as_ref()])
@@ -76,29 +73,15 @@ pub(crate) fn read(journal: &[u8]) -> Vec<Entry> {
         let (name, to) = names.split_at(name);
         let text = |name: &[u8]| String::from_utf8(name.to_vec()).unwrap();
         let what = match kind {
-            1 => What::Open {
-                name: text(name),
-                flags: number,
-            },
+            1 => What::Open { name: text(name), flags: number },
             2 => What::Close,
-            3 => What::Write {
-                offset: number.try_into().unwrap(),
-                data: data.to_vec(),
-            },
-            4 => What::Truncate {
-                length: number.try_into().unwrap(),
-            },
+            3 => What::Write { offset: number.try_into().unwrap(), data: data.to_vec() },
+            4 => What::Truncate { length: number.try_into().unwrap() },
             5 => What::Sync { number },
             6 => What::Synced { number },
-            7 => What::Rename {
-                from: text(name),
-                to: text(to),
-            },
+            7 => What::Rename { from: text(name), to: text(to) },
             8 => What::Unlink { name: text(name) },
-            9 => What::Link {
-                from: text(name),
-                to: text(to),
-            },
+            9 => What::Link { from: text(name), to: text(to) },
             kind => panic!("an entry of kind {kind}"),
         };
         entries.push(Entry {

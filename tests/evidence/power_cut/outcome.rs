@@ -37,15 +37,7 @@ pub(crate) struct Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            images,
-            unopened,
-            advised,
-            lossy,
-            most_lost,
-            oldest_lost,
-            longest_span,
-        } = self;
+        let Self { images, unopened, advised, lossy, most_lost, oldest_lost, longest_span } = self;
         write!(
             f,
             "{images} images, {} not opened, {} opened by advice, {lossy} have lost denials, at most {most_lost}, answered within \
@@ -168,10 +160,7 @@ fn own_keys(setup: &Setup) {
 fn run(setup: &Setup, subcommand: &str, words: &[&str]) -> (Option<i32>, String) {
     let output = setup.command(subcommand).args(words).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
-    (
-        output.status.code(),
-        String::from_utf8_lossy(&text).into_owned(),
-    )
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
 }
 
 /// Does what a message advises.
@@ -198,10 +187,7 @@ fn serve(trial: &Trial, setup: Setup, name: &str) {
     assert_eq!(answer.status, 403, "{name}: {answer:?}");
     gate.signal(Signal::TERM);
     gate.wait();
-    for (subcommand, words) in [
-        ("store", ["check"].as_slice()),
-        ("audit", &["verify", "--all"]),
-    ] {
+    for (subcommand, words) in [("store", ["check"].as_slice()), ("audit", &["verify", "--all"])] {
         let (code, said) = run(&gate.setup, subcommand, words);
         assert_eq!(code, Some(0), "{name}: {subcommand}: {said}");
     }

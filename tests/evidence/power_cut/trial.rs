@@ -100,21 +100,12 @@ impl Trial {
         let disk = Disk::of(before, journal::read(&fs::read(&journal).unwrap()));
         let end = content(gate.setup.dir());
         let names = |image: &Image| image.keys().cloned().collect::<Vec<_>>();
-        assert_eq!(
-            names(&disk.end()),
-            names(&end),
-            "the journal has every name"
-        );
+        assert_eq!(names(&disk.end()), names(&end), "the journal has every name");
         for (name, content) in disk.end() {
             let is_same = end[&name] == content;
             assert!(is_same, "{name}: the journal has not every change");
         }
-        Self {
-            disk,
-            answered,
-            origin,
-            longest_stall: stalls.longest(),
-        }
+        Self { disk, answered, origin, longest_stall: stalls.longest() }
     }
 
     /// Returns the longest time that the machine took from a thread that only had to wake.
@@ -131,10 +122,7 @@ impl Trial {
 /// Lets crawlers ask for denied pages until the journal has this many octets; returns the denials that arrived.
 fn crawl(gate: SocketAddr, origin: &Origin, journal: &Path, enough: u64) -> Vec<AnsweredDenial> {
     let answered = Arc::new(Mutex::new(Vec::new()));
-    let (over, count) = (
-        Arc::new(AtomicBool::new(false)),
-        Arc::new(AtomicUsize::new(0)),
-    );
+    let (over, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let crawlers: Vec<_> = (0..CRAWLERS)
         .map(|n| {
             let (answered, over) = (Arc::clone(&answered), Arc::clone(&over));
@@ -212,11 +200,7 @@ impl Drop for Stalls {
 fn content(folder: &Path) -> Image {
     let files = fs::read_dir(folder).unwrap().map(Result::unwrap);
     let files = files.filter(|file| file.file_type().unwrap().is_file());
-    let files = files.map(|file| {
-        (
-            file.file_name().into_string().unwrap(),
-            fs::read(file.path()).unwrap(),
-        )
-    });
+    let files =
+        files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap()));
     files.filter(|(name, _)| !is_passing(name)).collect()
 }

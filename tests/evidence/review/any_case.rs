@@ -61,41 +61,25 @@ prop_compose! {
 
 fn any_state(terms: PolicySettings) -> impl Strategy<Value = (PolicySettings, State)> {
     let text = prop::collection::vec(a_line(), 0..12).prop_map(|lines| lines.concat());
-    (
-        0..4,
-        text,
-        prop::option::of(an_outage()),
-        an_outage(),
-        any::<bool>(),
-        -2_i64..3,
-    )
-        .prop_map(move |(kind, text, outage, last, has_copy, fresh)| {
+    (0..4, text, prop::option::of(an_outage()), an_outage(), any::<bool>(), -2_i64..3).prop_map(
+        move |(kind, text, outage, last, has_copy, fresh)| {
             let until = Moment::from_millis(NOON.as_millis().saturating_add_signed(fresh));
-            let fresh = Fresh {
-                refresh_from: until,
-                until,
-            };
+            let fresh = Fresh { refresh_from: until, until };
             let copy = || snapshot(&text, &terms, NOON - MINUTE * 30);
             let state = match kind {
                 0 => State::NeverFetched,
-                1 => State::Successful {
-                    snapshot: copy(),
-                    fresh,
-                    outage,
-                },
+                1 => State::Successful { snapshot: copy(), fresh, outage },
                 2 => State::Unavailable {
                     why: Absence::Status(404),
                     fetched: NOON - MINUTE,
                     fresh,
                     outage,
                 },
-                _ => State::Unreachable {
-                    outage: last,
-                    last_good: has_copy.then(copy),
-                },
+                _ => State::Unreachable { outage: last, last_good: has_copy.then(copy) },
             };
             (terms.clone(), state)
-        })
+        },
+    )
 }
 
 prop_compose! {
@@ -133,13 +117,7 @@ pub fn a_case() -> impl Strategy<Value = Case> {
         "/;x",
         "/a\\b",
     ];
-    let agents = vec![
-        "",
-        "ExampleBot",
-        "ExampleBot-Image ExampleBot",
-        "examplebot",
-        "MJ12bot",
-    ];
+    let agents = vec!["", "ExampleBot", "ExampleBot-Image ExampleBot", "examplebot", "MJ12bot"];
     (
         any_terms().prop_flat_map(any_state),
         prop::sample::select(paths),
@@ -148,14 +126,12 @@ pub fn a_case() -> impl Strategy<Value = Case> {
         prop::bool::weighted(0.2),
         prop::collection::vec(an_override(), 0..2),
     )
-        .prop_map(
-            |((terms, state), path, agent, mode, opaque, overrides)| Case {
-                state,
-                terms,
-                mode,
-                opaque,
-                overrides,
-                ..Case::of("", agent, path)
-            },
-        )
+        .prop_map(|((terms, state), path, agent, mode, opaque, overrides)| Case {
+            state,
+            terms,
+            mode,
+            opaque,
+            overrides,
+            ..Case::of("", agent, path)
+        })
 }

@@ -39,11 +39,7 @@ pub fn check(name: &str, make: fn() -> TestStore, attack: Attack, found: &[&str]
         assert!(said.out.contains(part), "{name}: {part}\n{}", said.out);
     }
     let json = db.run(&["audit", "verify", "--all", "--json"]);
-    assert_eq!(
-        (json.code, &json.json()["ok"]),
-        (1, &false.into()),
-        "{name}"
-    );
+    assert_eq!((json.code, &json.json()["ok"]), (1, &false.into()), "{name}");
 }
 
 #[test]
@@ -136,17 +132,11 @@ fn what_was_done_to_checkpoints_and_evidence_is_found() {
         };
         let (db, ids) = TestStore::with(&[case]);
         db.sign(NOON);
-        for one in [
-            &["audit", "verify", "--all"][..],
-            &["audit", "verify", &ids[0]],
-        ] {
+        for one in [&["audit", "verify", "--all"][..], &["audit", "verify", &ids[0]]] {
             assert_eq!(db.run(one).code, 0, "{name}");
         }
         db.tamper(statement);
-        for one in [
-            &["audit", "verify", "--all"][..],
-            &["audit", "verify", &ids[0]],
-        ] {
+        for one in [&["audit", "verify", "--all"][..], &["audit", "verify", &ids[0]]] {
             let said = db.run(one);
             let want = "the override that it rests on is not in the store, or was altered";
             says!(said.ends(1).out, want; "{name}");
@@ -159,13 +149,9 @@ fn what_was_done_to_checkpoints_and_evidence_is_found() {
 /// Replaces the checkpoint by one that another key has signed.
 fn of_another_key(db: &TestStore) {
     let other = signed();
-    let note: String = other
-        .connection()
-        .query_row("SELECT note FROM checkpoint", [], |row| row.get(0))
-        .unwrap();
-    db.connection()
-        .execute("UPDATE checkpoint SET note = ?1", [note])
-        .unwrap();
+    let note: String =
+        other.connection().query_row("SELECT note FROM checkpoint", [], |row| row.get(0)).unwrap();
+    db.connection().execute("UPDATE checkpoint SET note = ?1", [note]).unwrap();
 }
 
 /// Replaces the key beside the store.
@@ -180,9 +166,7 @@ fn other_file(db: &TestStore) {
     let text = b"User-agent: *\nDisallow: /\n# but not really\n";
     let body = zstd::bulk::compress(text, 3).unwrap();
     let change = "UPDATE snapshot SET body = ?1, bytes = ?2";
-    db.connection()
-        .execute(change, (body, text.len() as i64))
-        .unwrap();
+    db.connection().execute(change, (body, text.len() as i64)).unwrap();
 }
 
 /// Returns a signed store with a block of 256 entries, and 44 in the tail.
@@ -191,10 +175,8 @@ fn with_a_block() -> TestStore {
     db.sign(NOON);
     let day = Duration::from_secs(86_400);
     assert_eq!(db.prune(day * 365, NOON + day * 3), 0);
-    let blocks: i64 = db
-        .connection()
-        .query_row("SELECT count(*) FROM block", [], |row| row.get(0))
-        .unwrap();
+    let blocks: i64 =
+        db.connection().query_row("SELECT count(*) FROM block", [], |row| row.get(0)).unwrap();
     assert_eq!(blocks, 1);
     db
 }
@@ -362,12 +344,7 @@ fn what_was_done_to_a_segment_is_found_and_mended() {
         for _ in 0..SEGMENT / 8_192 {
             let mut batch = Batch::default();
             for count in 0..8_192 {
-                let kind = EventKind::Lost {
-                    count,
-                    first: 0,
-                    last: 0,
-                    size: None,
-                };
+                let kind = EventKind::Lost { count, first: 0, last: 0, size: None };
                 let id = DecisionId::mint(NOON).octets();
                 batch.entries.push(|out| Event { id, kind }.encode(out));
             }

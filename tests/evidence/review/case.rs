@@ -83,9 +83,7 @@ impl Case {
 
     fn chain(&self) -> Vec<ProductToken> {
         let names = self.agent.split_whitespace();
-        names
-            .map(|name| ProductToken::new(name).expect("a token"))
-            .collect()
+        names.map(|name| ProductToken::new(name).expect("a token")).collect()
     }
 
     /// Decides in the order of the gate.
@@ -101,33 +99,21 @@ impl Case {
                 &std::sync::Arc::default(),
             ),
         };
-        let agent = Agent {
-            tokens: self.chain(),
-            source: Source::UserAgent,
-            mismatch: false,
-        };
+        let agent = Agent { tokens: self.chain(), source: Source::UserAgent, mismatch: false };
         let state = Arc::new(self.state.clone());
         let overrides = Overrides::new(self.overrides.clone());
-        let ruling = self
-            .by_path_or_override(&overrides)
-            .unwrap_or_else(|target| {
-                let stance = state.stance(self.now, &self.terms.profile());
-                match (&stance, self.opaque) {
-                    (Stance::Unknown, _) => policy::await_robots(
-                        target,
-                        Arc::clone(&state),
-                        self.now,
-                        settings,
-                        self.now,
-                    ),
-                    (_, true) => {
-                        policy::decide_tunnel(target, &agent, &state, &stance, settings, self.now)
-                    }
-                    (_, false) => {
-                        policy::decide(target, &agent, &state, &stance, settings, self.now)
-                    }
+        let ruling = self.by_path_or_override(&overrides).unwrap_or_else(|target| {
+            let stance = state.stance(self.now, &self.terms.profile());
+            match (&stance, self.opaque) {
+                (Stance::Unknown, _) => {
+                    policy::await_robots(target, Arc::clone(&state), self.now, settings, self.now)
                 }
-            });
+                (_, true) => {
+                    policy::decide_tunnel(target, &agent, &state, &stance, settings, self.now)
+                }
+                (_, false) => policy::decide(target, &agent, &state, &stance, settings, self.now),
+            }
+        });
         ruling.into_decision()
     }
 
@@ -178,25 +164,18 @@ impl Case {
             method: if self.opaque { "CONNECT" } else { "GET" }.into(),
             url: Url::public(url.as_bytes(), origin, self.redact, Bounds::CLIENTS),
             origin,
-            via: if self.opaque {
-                Via::Tunnel
-            } else {
-                Via::Intercepted
-            },
+            via: if self.opaque { Via::Tunnel } else { Via::Intercepted },
             opaque: self.opaque,
             rule: decision.rule.as_ref().map(|rule| entry::Rule {
                 group: (&*rule.group).into(),
                 text: rule.text.as_bytes().into(),
                 line: rule.line,
             }),
-            reading: decision
-                .reading
-                .as_deref()
-                .map(|path| path.as_bytes().into()),
-            exempt: decision.exempt.as_ref().map(|exempt| entry::Exempt {
-                from: exempt.from.as_str(),
-                reason: &exempt.reason,
-            }),
+            reading: decision.reading.as_deref().map(|path| path.as_bytes().into()),
+            exempt: decision
+                .exempt
+                .as_ref()
+                .map(|exempt| entry::Exempt { from: exempt.from.as_str(), reason: &exempt.reason }),
             hold: 0,
             pace: None,
             ..entry::Decision::sample()
@@ -223,10 +202,7 @@ pub fn successful(text: &str, terms: &PolicySettings) -> State {
     let hour = Duration::from_secs(3_600);
     State::Successful {
         snapshot: snapshot(text, terms, NOON - hour),
-        fresh: Fresh {
-            refresh_from: NOON,
-            until: NOON + hour,
-        },
+        fresh: Fresh { refresh_from: NOON, until: NOON + hour },
         outage: None,
     }
 }

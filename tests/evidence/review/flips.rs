@@ -29,12 +29,7 @@ fn store() -> TestStore {
     let events = |count: u64| {
         let mut batch = Batch::default();
         for n in 0..count {
-            let kind = EventKind::Lost {
-                count: n,
-                first: 0,
-                last: 0,
-                size: None,
-            };
+            let kind = EventKind::Lost { count: n, first: 0, last: 0, size: None };
             let id = DecisionId::mint(NOON).octets();
             batch.entries.push(|out| Event { id, kind }.encode(out));
         }
@@ -69,14 +64,8 @@ fn store() -> TestStore {
     };
     assert_eq!(count("SELECT count(*) FROM segment"), 1);
     assert_eq!(count("SELECT count(*) FROM block WHERE body IS NULL"), 1);
-    assert_eq!(
-        count("SELECT count(*) FROM block WHERE body IS NOT NULL"),
-        1
-    );
-    assert_eq!(
-        count("SELECT count(*) FROM checkpoint WHERE edge IS NOT NULL"),
-        3
-    );
+    assert_eq!(count("SELECT count(*) FROM block WHERE body IS NOT NULL"), 1);
+    assert_eq!(count("SELECT count(*) FROM checkpoint WHERE edge IS NOT NULL"), 3);
     db.tamper("VACUUM");
     let shell = db.connection();
     let carried = shell.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));

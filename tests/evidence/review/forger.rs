@@ -18,10 +18,7 @@ impl Forger {
     pub fn of(db: &TestStore) -> Forger {
         let records = db.ask(async |store| store.records(0, usize::MAX).await);
         let entries = records.unwrap().into_iter().map(|one| one.entry);
-        Forger {
-            connection: db.connection(),
-            entries: entries.collect(),
-        }
+        Forger { connection: db.connection(), entries: entries.collect() }
     }
 
     /// Replaces octets of an entry, wherever they are in it, by as many others.
@@ -33,9 +30,7 @@ impl Forger {
 
     /// Writes the entries as new ones are: all of them in the tail.
     pub fn into_tail(self) {
-        self.connection
-            .execute_batch("DELETE FROM block; DELETE FROM tail")
-            .unwrap();
+        self.connection.execute_batch("DELETE FROM block; DELETE FROM tail").unwrap();
         self.put_tail(0);
     }
 
@@ -49,19 +44,14 @@ impl Forger {
         }
         let mut body = Vec::new();
         writer.finish(&mut body).unwrap();
-        let leaves: Vec<_> = self.entries[..bundle]
-            .iter()
-            .map(|entry| leaf_hash(entry))
-            .collect();
+        let leaves: Vec<_> = self.entries[..bundle].iter().map(|entry| leaf_hash(entry)).collect();
         let root = Tree::root_of(&leaves);
         let changed = match with_new_root {
             true => self.connection.execute(
                 "UPDATE block SET body = ?1, roots = ?2 WHERE first = 0",
                 params![body, root],
             ),
-            false => self
-                .connection
-                .execute("UPDATE block SET body = ?1 WHERE first = 0", [body]),
+            false => self.connection.execute("UPDATE block SET body = ?1 WHERE first = 0", [body]),
         };
         assert_eq!(changed, Ok(1));
         self.connection.execute("DELETE FROM tail", []).unwrap();
@@ -78,9 +68,7 @@ impl Forger {
         let times: Vec<i64> = times.map(|time| i64::try_from(time).unwrap()).collect();
         let (min, max) = (times.iter().min(), times.iter().max());
         let row = params![first as i64, rest.len() as i64, min, max, frames];
-        self.connection
-            .execute("INSERT INTO tail VALUES (?1, ?2, ?3, ?4, ?5)", row)
-            .unwrap();
+        self.connection.execute("INSERT INTO tail VALUES (?1, ?2, ?3, ?4, ?5)", row).unwrap();
     }
 }
 

@@ -7,13 +7,7 @@ fn a_checkpoint_that_was_kept_is_checked_itself() {
     let db = signed();
     let kept = db.keep_checkpoint("kept");
     let verify = || -> ProgramOutput {
-        db.run(&[
-            "audit",
-            "verify",
-            "--all",
-            "--checkpoint",
-            kept.to_str().unwrap(),
-        ])
+        db.run(&["audit", "verify", "--all", "--checkpoint", kept.to_str().unwrap()])
     };
     let said = verify();
     says!(said.ends(0).out, "2 checkpoints agree");
@@ -49,21 +43,9 @@ fn checkpoints_are_believed_of_one_key() {
     );
     assert!(said.out.contains(&want), "{said:?}");
     let said = verify("nowhere.pub");
-    assert_eq!(
-        (said.code, said.err.contains("--key nowhere.pub: ")),
-        (2, true),
-        "{said:?}"
-    );
+    assert_eq!((said.code, said.err.contains("--key nowhere.pub: ")), (2, true), "{said:?}");
     // Both keys of a log with an exchanged key.
-    let said = db.run(&[
-        "audit",
-        "verify",
-        "--all",
-        "--key",
-        other.trim(),
-        "--key",
-        key.trim(),
-    ]);
+    let said = db.run(&["audit", "verify", "--all", "--key", other.trim(), "--key", key.trim()]);
     assert_eq!(said.code, 0, "{said:?}");
 
     // Without the key file no checkpoint is believed: a forger could name a key of their own.

@@ -63,15 +63,11 @@ fn records_are_given_as_their_entries_say() {
     let (db, ids) = TestStore::with(&some_cases());
     // The lines are made here from nothing but the stored octets.
     let connection = db.connection();
-    let frames: Vec<u8> = connection
-        .query_row("SELECT entries FROM tail", [], |row| row.get(0))
-        .unwrap();
-    let mut objects = connection
-        .prepare("SELECT sha256, body FROM object")
-        .unwrap();
-    let objects = objects
-        .query_map([], |row| Ok((row.get::<_, [u8; 32]>(0)?, row.get(1)?)))
-        .unwrap();
+    let frames: Vec<u8> =
+        connection.query_row("SELECT entries FROM tail", [], |row| row.get(0)).unwrap();
+    let mut objects = connection.prepare("SELECT sha256, body FROM object").unwrap();
+    let objects =
+        objects.query_map([], |row| Ok((row.get::<_, [u8; 32]>(0)?, row.get(1)?))).unwrap();
     let objects: HashMap<[u8; 32], Vec<u8>> = objects.map(Result::unwrap).collect();
     let mut lines = Vec::new();
     let mut rest = &*frames;
@@ -107,53 +103,25 @@ fn text_of_crawlers_does_no_harm() {
     case.path = "/secret/\u{202e}x".to_owned();
     let (db, ids) = TestStore::with(&[case]);
     let by = "=HYPERLINK(\"http://evil.example\")";
-    let said = db.run(&[
-        "log",
-        "ack",
-        &ids[0],
-        "--by",
-        by,
-        "--note",
-        "a \"note\",\nof two lines",
-    ]);
+    let said = db.run(&["log", "ack", &ids[0], "--by", by, "--note", "a \"note\",\nof two lines"]);
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     assert_eq!(said.out.lines().count(), 1, "{}", said.out);
     let table = db.run(&["log"]).out;
-    assert!(
-        table.contains("/secret/\\u{202e}x") && table.lines().count() == 2,
-        "{table}"
-    );
+    assert!(table.contains("/secret/\\u{202e}x") && table.lines().count() == 2, "{table}");
     let sheet = db.run(&["log", "--format", "csv"]).out;
     let mut reader = csv::Reader::from_reader(sheet.as_bytes());
     let names = reader.headers().unwrap().clone();
     let row = reader.records().next().unwrap().unwrap();
-    let cell = |name: &str| {
-        row.get(names.iter().position(|found| found == name).unwrap())
-            .unwrap()
-    };
-    assert_eq!(
-        (cell("id"), cell("line"), cell("seq")),
-        (ids[0].as_str(), "6", "1")
-    );
-    assert_eq!(
-        cell("acknowledged_by"),
-        format!("'{by}"),
-        "a formula is made text"
-    );
+    let cell = |name: &str| row.get(names.iter().position(|found| found == name).unwrap()).unwrap();
+    assert_eq!((cell("id"), cell("line"), cell("seq")), (ids[0].as_str(), "6", "1"));
+    assert_eq!(cell("acknowledged_by"), format!("'{by}"), "a formula is made text");
     assert_eq!(cell("note"), "a \"note\",\\nof two lines");
 }
 
 #[test]
 fn an_acknowledgement_names_a_person() {
     let (db, ids) = TestStore::with(&some_cases());
-    let said = db.run(&[
-        "log",
-        "ack",
-        &ids[0],
-        &ids[1].to_lowercase(),
-        "--note",
-        "known",
-    ]);
+    let said = db.run(&["log", "ack", &ids[0], &ids[1].to_lowercase(), "--note", "known"]);
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     for id in &ids[..2] {
         let shown = db.run(&["log", "show", id]).out;
@@ -166,21 +134,10 @@ fn an_acknowledgement_names_a_person() {
     let missing = "01KB7W3Y5E000000000VY7H1Q2";
     let said = db.run(&["log", "ack", missing, &ids[2], "--note", "known"]);
     assert_eq!(said.code, 2);
-    assert!(
-        said.err
-            .starts_with(&format!("crawlgate: {missing}: no such decision")),
-        "{said:?}"
-    );
-    assert_eq!(
-        listed(&db, &["--acknowledged"]),
-        ids[..3],
-        "the others are done"
-    );
-    let without_name = db
-        .command(&["log", "ack", &ids[0], "--note", "x"])
-        .env_remove("USER")
-        .output()
-        .unwrap();
+    assert!(said.err.starts_with(&format!("crawlgate: {missing}: no such decision")), "{said:?}");
+    assert_eq!(listed(&db, &["--acknowledged"]), ids[..3], "the others are done");
+    let without_name =
+        db.command(&["log", "ack", &ids[0], "--note", "x"]).env_remove("USER").output().unwrap();
     assert!(String::from_utf8_lossy(&without_name.stderr).contains("--by NAME"));
 }
 
@@ -224,19 +181,13 @@ fn all_decisions_of_a_condition_are_acknowledged_at_once() {
     let again = ack(&["--verdict", "deny", "--origin", "site.example", "--yes"]);
     assert_eq!(
         (again.code, again.out.as_str()),
-        (
-            0,
-            "0 decisions meet the conditions without an acknowledgement\n"
-        )
+        (0, "0 decisions meet the conditions without an acknowledgement\n")
     );
 
     // Those of ada say the same already.
     let origin = ["--verdict", "deny", "--origin", "site.example"];
     let replaced = ack(&[&origin[..], &["--replace", "--yes"]].concat());
-    assert_eq!(
-        replaced.out, "1 decision acknowledged by ada: known\n",
-        "{replaced:?}"
-    );
+    assert_eq!(replaced.out, "1 decision acknowledged by ada: known\n", "{replaced:?}");
     let kept = db.run(&["log", "show", &ids[0]]).out;
     says!(kept, "seen by   ada at ");
     let events = db.run(&["log", "--events", "--format", "jsonl"]).out;
@@ -247,10 +198,8 @@ fn all_decisions_of_a_condition_are_acknowledged_at_once() {
 #[test]
 fn decisions_are_counted() {
     let (db, _) = TestStore::with(&some_cases());
-    let table = |key: &[&str]| {
-        db.run(&[&["log", "--verdict", "deny", "--summary"], key].concat())
-            .out
-    };
+    let table =
+        |key: &[&str]| db.run(&[&["log", "--verdict", "deny", "--summary"], key].concat()).out;
     let by_reason = table(&[]);
     let lines: Vec<&str> = by_reason.lines().collect();
     assert_eq!(
@@ -281,29 +230,15 @@ fn decisions_are_counted() {
     let want = serde_json::json!({"origin": "https://site.example", "rule": "Disallow: /secret", "count": 2,
         "first": "2026-11-20T12:00:00.123Z", "last": "2026-11-20T12:00:04.123Z"});
     assert_eq!(first, want);
-    let sheet = db
-        .run(&["log", "--summary", "origin", "--format", "csv"])
-        .out;
-    assert!(
-        sheet.starts_with("count,first,last,origin\r\n5,"),
-        "{sheet}"
-    );
+    let sheet = db.run(&["log", "--summary", "origin", "--format", "csv"]).out;
+    assert!(sheet.starts_with("count,first,last,origin\r\n5,"), "{sheet}");
 }
 
 #[test]
 fn new_decisions_are_followed() {
     let (db, ids) = TestStore::with(&some_cases());
     let mut child = db
-        .command(&[
-            "log",
-            "--follow",
-            "--limit",
-            "1",
-            "--verdict",
-            "deny",
-            "--format",
-            "jsonl",
-        ])
+        .command(&["log", "--follow", "--limit", "1", "--verdict", "deny", "--format", "jsonl"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -321,20 +256,11 @@ fn new_decisions_are_followed() {
 #[test]
 fn a_closed_pipe_is_no_failure() {
     let cases = some_cases();
-    let many: Vec<Case> = (0..3_000)
-        .map(|at| cases[at % cases.len()].clone())
-        .collect();
+    let many: Vec<Case> = (0..3_000).map(|at| cases[at % cases.len()].clone()).collect();
     let (db, _) = TestStore::with(&many);
-    for arguments in [
-        &["log", "--all"][..],
-        &["log", "--follow", "--limit", "3000"],
-    ] {
-        let mut child = db
-            .command(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+    for arguments in [&["log", "--all"][..], &["log", "--follow", "--limit", "3000"]] {
+        let mut child =
+            db.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         out.read_line(&mut String::new()).unwrap();
         drop(out);
@@ -346,22 +272,13 @@ fn a_closed_pipe_is_no_failure() {
         );
     }
     assert_eq!(listed(&db, &["--all"]).len(), 3_000);
-    assert_eq!(
-        listed(&db, &["--limit", "1200"]),
-        listed(&db, &["--all"])[1_800..]
-    );
-    assert_eq!(
-        listed(&db, &["--limit", "700", "--path", "/open"]).len(),
-        700
-    );
+    assert_eq!(listed(&db, &["--limit", "1200"]), listed(&db, &["--all"])[1_800..]);
+    assert_eq!(listed(&db, &["--limit", "700", "--path", "/open"]).len(), 700);
 }
 
 #[test]
 fn mistakes_get_a_clear_message() {
-    let (db, _) = TestStore::with(&[Case {
-        now: NOON,
-        ..some_cases().swap_remove(0)
-    }]);
+    let (db, _) = TestStore::with(&[Case { now: NOON, ..some_cases().swap_remove(0) }]);
     #[rustfmt::skip] // one row, one case
     let rows = [
         (&["log", "--since", "soon"][..], "crawlgate: --since soon: not a time"),

@@ -24,9 +24,7 @@ fn rotated() -> TestStore {
 fn sign_by_the_stolen_key(db: &TestStore) {
     let file = db.directory().join("crawlgate.log.key");
     let text = std::fs::read_to_string(&file).unwrap();
-    let blocks: Vec<_> = text
-        .split_inclusive("-----END PRIVATE KEY-----\n")
-        .collect();
+    let blocks: Vec<_> = text.split_inclusive("-----END PRIVATE KEY-----\n").collect();
     let name = blocks[0].lines().next().unwrap();
     let stolen = db.directory().join("stolen");
     std::fs::write(&stolen, format!("{name}\n{}", blocks[1])).unwrap();
@@ -80,10 +78,7 @@ fn evidence_from_before_a_new_key_is_proven_beside_the_store_and_by_both_keys() 
     let new = db.run(&["audit", "key"]).out;
     let verify = |keys: &[&str]| {
         let keys = keys.iter().flat_map(|key| ["--key", key.trim()]);
-        let words: Vec<_> = ["audit", "verify-evidence", file]
-            .into_iter()
-            .chain(keys)
-            .collect();
+        let words: Vec<_> = ["audit", "verify-evidence", file].into_iter().chain(keys).collect();
         db.run(&words)
     };
     let cases: [(&[&str], i32, bool); 4] = [
@@ -96,9 +91,7 @@ fn evidence_from_before_a_new_key_is_proven_beside_the_store_and_by_both_keys() 
     for (keys, code, is_told) in cases {
         let said = verify(keys);
         assert_eq!(said.code, code, "{keys:?}: {said:?}");
-        let told = said
-            .err
-            .contains("nothing proves here that one has replaced another");
+        let told = said.err.contains("nothing proves here that one has replaced another");
         assert_eq!(told, is_told, "{keys:?}: {said:?}");
     }
     // The file of a later record has the proof.
@@ -108,10 +101,6 @@ fn evidence_from_before_a_new_key_is_proven_beside_the_store_and_by_both_keys() 
     assert_eq!(said.code, 0, "{said:?}");
     for keys in [&[][..], &[&*old], &[&*new], &[&*new, &*old]] {
         let said = verify(keys);
-        assert_eq!(
-            (said.code, said.err.as_str()),
-            (0, ""),
-            "{keys:?}: {said:?}"
-        );
+        assert_eq!((said.code, said.err.as_str()), (0, ""), "{keys:?}: {said:?}");
     }
 }

@@ -16,10 +16,7 @@ use super::case::{Case, MINUTE, NOON, asserted};
 
 /// Replays a record with the evidence that the store would keep of the case.
 fn replayed(one: &Told<'_>, case: &Case) -> Outcome {
-    let text = case
-        .state
-        .snapshot()
-        .map(|snapshot| snapshot.robots.text().to_vec());
+    let text = case.state.snapshot().map(|snapshot| snapshot.robots.text().to_vec());
     let truncated = one.robots.is_some_and(|robots| robots.truncated);
     let file = text.map(|text| replay::snapshot(&text, &case.terms, truncated));
     let file = file.filter(|_| one.robots.is_some_and(|robots| robots.sha256.is_some()));
@@ -188,10 +185,7 @@ fn an_outage_is_part_of_the_evidence() {
         next_attempt: NOON + MINUTE,
     };
     let mut case = Case::of("", "ExampleBot", "/x");
-    case.state = State::Unreachable {
-        outage,
-        last_good: None,
-    };
+    case.state = State::Unreachable { outage, last_good: None };
     assert_eq!(found(&case, |_| {}), Outcome::Same);
     fn outage_of<'t, 'a>(one: &'t mut Told<'a>) -> &'t mut crawlgate_record::Outage<'a> {
         robots(one).outage.as_mut().unwrap()
@@ -239,10 +233,7 @@ fn overrides_are_replayed_by_their_content() {
     ];
     for (name, change) in cases {
         let outcome = found(&deny, change);
-        assert!(
-            matches!(outcome, Outcome::Differs(_)),
-            "{name}: {outcome:?}"
-        );
+        assert!(matches!(outcome, Outcome::Differs(_)), "{name}: {outcome:?}");
     }
 }
 
@@ -309,33 +300,21 @@ fn a_query_that_was_left_out_is_not_made_up() {
     let mut case = Case::of(FILE, "ExampleBot", "/secret/x?token=1");
     case.redact = true;
     let record = case.record(&case.decide());
-    assert_eq!(
-        replayed(&record.told(), &case),
-        Outcome::Attested(NotReplayable::Redacted)
-    );
+    assert_eq!(replayed(&record.told(), &case), Outcome::Attested(NotReplayable::Redacted));
 }
 
 /// The entry holds more of a URL than the line.
 #[test]
 fn only_a_url_or_a_chain_that_the_entry_cuts_is_not_made_again() {
     let cut = Outcome::Attested(NotReplayable::Cut);
-    for (octets, want) in [
-        (3_000, Outcome::Same),
-        (16_300, Outcome::Same),
-        (16_400, cut.clone()),
-    ] {
-        let case = Case::of(
-            FILE,
-            "ExampleBot",
-            &format!("/secret/{}", "x".repeat(octets)),
-        );
+    for (octets, want) in [(3_000, Outcome::Same), (16_300, Outcome::Same), (16_400, cut.clone())] {
+        let case = Case::of(FILE, "ExampleBot", &format!("/secret/{}", "x".repeat(octets)));
         assert_eq!(found(&case, |_| {}), want, "{octets}");
     }
     let token = |nth: u8| format!("Bot{}", char::from(b'a' + nth));
     for (tokens, want) in [(26, Outcome::Same), (40, cut)] {
-        let chain: Vec<String> = (0..tokens)
-            .map(|nth| token(nth % 26).repeat(1 + usize::from(nth / 26)))
-            .collect();
+        let chain: Vec<String> =
+            (0..tokens).map(|nth| token(nth % 26).repeat(1 + usize::from(nth / 26))).collect();
         let case = Case::of(FILE, &chain.join(" "), "/private");
         assert_eq!(found(&case, |_| {}), want, "{tokens}");
     }
@@ -359,8 +338,5 @@ fn octets_that_are_no_decision_are_no_evidence() {
 }
 
 fn files(robots: Option<&Arc<Snapshot>>) -> Files<'_> {
-    Files {
-        robots,
-        tdmrep: None,
-    }
+    Files { robots, tdmrep: None }
 }

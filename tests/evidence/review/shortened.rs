@@ -48,10 +48,7 @@ fn a_log_that_was_shortened_without_its_key_is_found() {
     let said = db.run(&["store", "check"]);
     assert_eq!(said.code, 1, "{said:?}");
     says!(said.out, "the state file of the store is gone");
-    for words in [
-        &["run", "--", "true"][..],
-        &["audit", "key", "rotate", "--reason", "x"],
-    ] {
+    for words in [&["run", "--", "true"][..], &["audit", "key", "rotate", "--reason", "x"]] {
         let said = db.run(words);
         assert_eq!(said.code, 2, "{words:?}: {said:?}");
         says!(said.err, "the state file of the store is gone");

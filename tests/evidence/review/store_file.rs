@@ -13,8 +13,7 @@ fn damaged_backup(db: &TestStore) {
     let said = db.run(&["store", "backup", "backup/crawlgate.db"]);
     assert_eq!(said.code, 0, "{said:?}");
     let copy = rusqlite::Connection::open(folder.join("crawlgate.db")).unwrap();
-    copy.execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM snapshot")
-        .unwrap();
+    copy.execute_batch("PRAGMA foreign_keys = OFF; DELETE FROM snapshot").unwrap();
 }
 
 #[test]

@@ -47,10 +47,7 @@ impl TestStore {
         let store = directory.path().join("crawlgate.db");
         let config = format!("[store]\npath = \"{}\"\n", store.display());
         std::fs::write(directory.path().join("config.toml"), config).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         TestStore { directory, runtime }
     }
 
@@ -128,18 +125,13 @@ impl TestStore {
     /// Signs the log as it is now.
     pub fn sign(&self, now: Moment) -> StoredCheckpoint {
         let key = self.key();
-        self.ask(async |store| store.checkpoint(key, now).await)
-            .unwrap()
-            .unwrap()
+        self.ask(async |store| store.checkpoint(key, now).await).unwrap().unwrap()
     }
 
     /// Turns whole bundles of old entries into blocks, and drops blocks if all their entries are older than `keep`.
     /// Returns the number of dropped entries.
     pub fn prune(&self, keep: Duration, now: Moment) -> u64 {
-        let retention = Retention {
-            keep: Some(keep),
-            max_size: None,
-        };
+        let retention = Retention { keep: Some(keep), max_size: None };
         let pruned = self.ask(async |store| store.prune(retention, now).await);
         pruned.unwrap().decisions
     }
@@ -218,13 +210,7 @@ pub fn some_cases() -> Vec<Case> {
         at(other, 2),
         at(Case::of(FILE, "OtherBot", "/private"), 3),
         at(Case::of(FILE, "ExampleBot", "/x/../secret"), 4),
-        at(
-            Case {
-                redact: true,
-                ..Case::of(FILE, "ExampleBot", "/open?token=1")
-            },
-            5,
-        ),
+        at(Case { redact: true, ..Case::of(FILE, "ExampleBot", "/open?token=1") }, 5),
     ]
 }
 

@@ -28,34 +28,20 @@ fn a_decision_is_proven_and_its_evidence_shown() {
         assert!(said.out.contains(part), "{part}\n{}", said.out);
     }
     assert!(!said.out.contains("# of the site"), "{}", said.out);
-    assert!(
-        db.run(&["audit", "verify", &ids[0], "--full"])
-            .out
-            .contains("1  # of the site")
-    );
+    assert!(db.run(&["audit", "verify", &ids[0], "--full"]).out.contains("1  # of the site"));
     lacks!(said.out, '\u{1b}'; "no colours where no terminal is");
 
-    let json = db
-        .run(&["audit", "verify", &ids[0].to_lowercase(), "--json"])
-        .json();
+    let json = db.run(&["audit", "verify", &ids[0].to_lowercase(), "--json"]).json();
     has!(json, {
         "outcome": "proven", "ok": true, "seq": 1, "signed": 6, "record.id": ids[0].as_str(),
     });
-    assert!(
-        json["robots_txt"]
-            .as_str()
-            .unwrap()
-            .starts_with("# of the site\n")
-    );
+    assert!(json["robots_txt"].as_str().unwrap().starts_with("# of the site\n"));
 }
 
 #[test]
 fn each_kind_of_decision_says_how_far_it_is_proven() {
     let (db, ids) = TestStore::with(&some_cases());
-    let heads: Vec<_> = ids
-        .iter()
-        .map(|id| db.run(&["audit", "verify", id]))
-        .collect();
+    let heads: Vec<_> = ids.iter().map(|id| db.run(&["audit", "verify", id])).collect();
     let first_lines: Vec<&str> = heads
         .iter()
         .map(|said| said.out.lines().next().unwrap().split_once(' ').unwrap().1)
@@ -87,16 +73,8 @@ fn every_record_is_counted() {
     ] {
         assert!(said.out.contains(part), "{part}\n{}", said.out);
     }
-    let json = db
-        .run(&[
-            "audit",
-            "verify",
-            "--all",
-            "--json",
-            "--since",
-            "2026-11-20T12:00:03Z",
-        ])
-        .json();
+    let json =
+        db.run(&["audit", "verify", "--all", "--json", "--since", "2026-11-20T12:00:03Z"]).json();
     has!(json, {"records": 8, "proven": 2, "not_replayed": 5});
 }
 
@@ -108,14 +86,9 @@ fn a_witness_that_knows_more_than_the_store_is_told() {
     let want = "NO CHECKPOINT IS SIGNED ANY MORE: the witness w1 knows one of 9 records";
     for (ahead, is_told) in [(None, false), (Some(9), true)] {
         let name = db.key().name().clone();
-        db.ask(async |store| store.note_ahead("w1", &name, ahead).await)
-            .unwrap();
+        db.ask(async |store| store.note_ahead("w1", &name, ahead).await).unwrap();
         let said = db.run(&verify);
-        assert_eq!(
-            (said.code, said.out.contains(want)),
-            (0, is_told),
-            "{said:?}"
-        );
+        assert_eq!((said.code, said.out.contains(want)), (0, is_told), "{said:?}");
         let json = db.run(&[&verify[..], &["--json"]].concat()).json();
         let told = ahead.map(|size| serde_json::json!({"name": "w1", "size": size}));
         let told: Vec<serde_json::Value> = told.into_iter().collect();
@@ -136,10 +109,7 @@ fn an_empty_store_is_whole() {
 fn a_missing_decision_is_reported() {
     let (db, _) = TestStore::with(&some_cases());
     for (id, told) in [
-        (
-            "01KB7W3Y5E000000000VY7H1Q2",
-            "no such decision in the store",
-        ),
+        ("01KB7W3Y5E000000000VY7H1Q2", "no such decision in the store"),
         ("7ZZ", "no such decision in the store"),
         ("x", "not the beginning of an identifier"),
         ("no-id", "not the beginning of an identifier"),
@@ -159,10 +129,7 @@ fn retention_is_no_fault() {
     let old = db.keep_checkpoint("old");
     // A month later.
     let later = NOON + DAY * 30;
-    let of_later = many_cases(20).into_iter().map(|case| Case {
-        asked: later,
-        ..case
-    });
+    let of_later = many_cases(20).into_iter().map(|case| Case { asked: later, ..case });
     db.put(&of_later.collect::<Vec<_>>());
     db.sign(later);
     assert_eq!(db.prune(DAY * 7, later), 256);
@@ -172,12 +139,7 @@ fn retention_is_no_fault() {
     assert_eq!(said.code, 0, "{said:?}");
     // The entry that tells of the dropped ones is the last.
     let kept = "log       65 records, 257 to 321, whole\n";
-    says!(
-        said.out,
-        kept,
-        "3 checkpoints agree, 0 do not",
-        "events    1 dropped\n"
-    );
+    says!(said.out, kept, "3 checkpoints agree, 0 do not", "events    1 dropped\n");
     for (id, code) in [(&ids[255], 1), (&ids[256], 0)] {
         assert_eq!(db.run(&["audit", "verify", id]).code, code);
     }
@@ -197,23 +159,14 @@ fn lines_about_the_log_itself_are_proven_and_no_decisions() {
     let (db, _) = TestStore::with(&some_cases());
     let event = Event {
         id: DecisionId::mint(NOON).octets(),
-        kind: EventKind::Lost {
-            count: 3,
-            first: 0,
-            last: 0,
-            size: None,
-        },
+        kind: EventKind::Lost { count: 3, first: 0, last: 0, size: None },
     };
     let mut batch = Batch::default();
     batch.entries.push(|out| event.encode(out));
     db.ask(async |store| store.write(batch).await).unwrap();
     let said = db.run(&["audit", "verify", "--all"]);
     assert_eq!(said.code, 0, "{said:?}");
-    says!(
-        said.out,
-        "events    1 records_lost\n",
-        "7 records, 1 to 7, whole\n"
-    );
+    says!(said.out, "events    1 records_lost\n", "7 records, 1 to 7, whole\n");
 }
 
 #[test]
@@ -238,9 +191,7 @@ fn a_missing_store_is_reported() {
 #[test]
 fn many_records_are_walked_page_by_page() {
     let cases = some_cases();
-    let many: Vec<Case> = (0..2_500)
-        .map(|at| cases[at % cases.len()].clone())
-        .collect();
+    let many: Vec<Case> = (0..2_500).map(|at| cases[at % cases.len()].clone()).collect();
     let (db, _) = TestStore::with(&many);
     db.sign(NOON);
     let json = db.run(&["audit", "verify", "--all", "--json"]).json();

@@ -1,6 +1,4 @@
 //! The decisions of another robots.txt about recorded requests.
-//!
-//! Longer than 400 lines of code because the answers that people read are compared whole.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -94,22 +92,12 @@ fn what_no_robots_txt_decides_about_is_left_aside() {
         let case = Case::of(OLD, agent, path);
         let record = case.record(&case.decide());
         let found = otherwise(&record.told(), Some(&case.terms), &other(NEW), None, None);
-        assert_eq!(
-            found.map(|decision| decision.reason),
-            Err(Inapplicable::Cut),
-            "{agent}"
-        );
+        assert_eq!(found.map(|decision| decision.reason), Err(Inapplicable::Cut), "{agent}");
     }
     let told = record.told();
     let found = otherwise(&told, None, &other(NEW), None, None);
-    assert_eq!(
-        found.map(|decision| decision.reason),
-        Err(Inapplicable::Incomplete)
-    );
-    assert_eq!(
-        Inapplicable::from(NotReplayable::NotHttp),
-        Inapplicable::WithoutRobots
-    );
+    assert_eq!(found.map(|decision| decision.reason), Err(Inapplicable::Incomplete));
+    assert_eq!(Inapplicable::from(NotReplayable::NotHttp), Inapplicable::WithoutRobots);
 }
 
 #[test]
@@ -121,10 +109,7 @@ fn the_memory_of_a_summary_is_bounded() {
         let text = format!("Disallow: /private/ # {nth}");
         let path = format!("/private/{nth}");
         let mut told = record.told();
-        told.decision.rule = told.rule.map(|rule| Rule {
-            text: text.as_bytes().into(),
-            ..rule
-        });
+        told.decision.rule = told.rule.map(|rule| Rule { text: text.as_bytes().into(), ..rule });
         let origin = told.origin;
         let parts = [origin.unwrap_or_default().as_bytes(), path.as_bytes(), b""];
         told.decision.url = Url::of(parts, origin);
@@ -151,10 +136,7 @@ fn db() -> TestStore {
     let unavailable = State::Unavailable {
         why: Absence::Status(404),
         fetched: NOON - MINUTE,
-        fresh: Fresh {
-            refresh_from: NOON + MINUTE,
-            until: NOON + MINUTE,
-        },
+        fresh: Fresh { refresh_from: NOON + MINUTE, until: NOON + MINUTE },
         outage: None,
     };
     let unreachable = State::Unreachable {
@@ -178,20 +160,8 @@ fn db() -> TestStore {
         at(of("NewsBot", "/news/"), 6),
         at(of("NewsBot", "/open"), 7),
         at(of("NewsBot", "/private/a"), 8),
-        at(
-            Case {
-                state: unavailable,
-                ..of("ExampleBot", "/archive/3")
-            },
-            9,
-        ),
-        at(
-            Case {
-                state: unreachable,
-                ..of("ExampleBot", "/archive/4")
-            },
-            10,
-        ),
+        at(Case { state: unavailable, ..of("ExampleBot", "/archive/3") }, 9),
+        at(Case { state: unreachable, ..of("ExampleBot", "/archive/4") }, 10),
         at(
             Case {
                 overrides: vec![asserted("/archive", Action::Allow, None)],
@@ -199,18 +169,9 @@ fn db() -> TestStore {
             },
             11,
         ),
+        at(Case { redact: true, ..of("ExampleBot", "/archive/6?q") }, 12),
         at(
-            Case {
-                redact: true,
-                ..of("ExampleBot", "/archive/6?q")
-            },
-            12,
-        ),
-        at(
-            Case {
-                origin: "https://other.example".to_owned(),
-                ..of("ExampleBot", "/archive/7")
-            },
+            Case { origin: "https://other.example".to_owned(), ..of("ExampleBot", "/archive/7") },
             13,
         ),
     ]);
@@ -253,19 +214,12 @@ new.txt, as the robots.txt of https://site.example, for requests since 2026-11-2
     assert_eq!((said.code, said.err.as_str()), (1, ""), "{said:?}");
     assert_eq!(said.out, expected);
 
-    let said = ask(
-        &db,
-        &["--robots", "new.txt", "--since", "2026-11-20", "--json"],
-    );
+    let said = ask(&db, &["--robots", "new.txt", "--since", "2026-11-20", "--json"]);
     assert_eq!(said.code, 1, "{said:?}");
     let told = said.json();
-    for (name, count) in [
-        ("judged", 9),
-        ("changed", 6),
-        ("denied", 5),
-        ("allowed", 1),
-        ("beyond", 0),
-    ] {
+    for (name, count) in
+        [("judged", 9), ("changed", 6), ("denied", 5), ("allowed", 1), ("beyond", 0)]
+    {
         assert_eq!(told[name], count, "{name}: {told}");
     }
     has!(told, {"aside": {"without_robots": 1, "unreachable": 1, "redacted": 1}});
@@ -278,15 +232,9 @@ new.txt, as the robots.txt of https://site.example, for requests since 2026-11-2
         "groups.2.was": {"reason": "robots_disallow", "rule": "Disallow: /private/", "exempt": null},
     });
 
-    let said = ask(
-        &db,
-        &["--robots", "new.txt", "--since", "2026-11-20", "--jsonl"],
-    );
-    let changes: Vec<Value> = said
-        .out
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let said = ask(&db, &["--robots", "new.txt", "--since", "2026-11-20", "--jsonl"]);
+    let changes: Vec<Value> =
+        said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((said.code, changes.len()), (1, 6), "{said:?}");
     has!(changes, {
         "0.from": {"verdict": "allow", "reason": "robots_allow", "rule": null, "exempt": null},
@@ -315,22 +263,14 @@ fn a_client_is_exempt_from_the_other_file_if_it_is_exempt_now() {
         of("/open", ("now", None), 5),
         of("/archive/c", ("always", Some("a person asks")), 6),
     ]);
-    std::fs::write(
-        db.directory().join("both.txt"),
-        format!("{OLD}Disallow: /archive/\n"),
-    )
-    .unwrap();
+    std::fs::write(db.directory().join("both.txt"), format!("{OLD}Disallow: /archive/\n")).unwrap();
     let file = db.directory().join("config.toml");
     let mut config = std::fs::read_to_string(&file).unwrap();
-    for (name, exempt) in [
-        ("then", ""),
-        ("now", "exempt = 'a person asks'"),
-        ("always", "exempt = 'a person asks'"),
-    ] {
-        let _ = writeln!(
-            config,
-            "[[client]]\nname = '{name}'\nnetworks = ['192.0.2.0/24']\n{exempt}"
-        );
+    for (name, exempt) in
+        [("then", ""), ("now", "exempt = 'a person asks'"), ("always", "exempt = 'a person asks'")]
+    {
+        let _ =
+            writeln!(config, "[[client]]\nname = '{name}'\nnetworks = ['192.0.2.0/24']\n{exempt}");
     }
     std::fs::write(&file, config).unwrap();
     let words = ["--robots", "both.txt", "--since", "2026-11-20"];
@@ -386,10 +326,7 @@ fn the_span_the_file_and_the_settings_narrow_a_what_if() {
     for (name, words, code, told) in cases {
         let said = ask(&db, words);
         assert_eq!(said.code, *code, "{name}: {said:?}");
-        assert!(
-            said.out.contains(told) || said.err.contains(told),
-            "{name}: {said:?}"
-        );
+        assert!(said.out.contains(told) || said.err.contains(told), "{name}: {said:?}");
     }
     #[rustfmt::skip] // one row, one case
     let rows = [

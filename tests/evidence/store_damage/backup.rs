@@ -20,13 +20,7 @@ impl Drop for AtTheEnd<'_> {
 
 /// Returns the number of decisions in the store of a file.
 fn count(gate: &CrawlgateProcess, file: &str) -> u64 {
-    let words = [
-        "--store",
-        file,
-        "--format",
-        "csv",
-        "SELECT count(*) FROM decisions",
-    ];
+    let words = ["--store", file, "--format", "csv", "SELECT count(*) FROM decisions"];
     let said = gate.succeeds("sql", &words);
     said.lines().nth(1).unwrap().parse().unwrap()
 }
@@ -48,9 +42,7 @@ fn a_store_is_copied_whole_while_it_is_written() {
         let _ends = AtTheEnd(&ends);
         let mut before = 0;
         for name in ["one.db", "two.db", "three.db"] {
-            wait_until("more records", || {
-                count(&gate, "crawlgate.db") > before + 20
-            });
+            wait_until("more records", || count(&gate, "crawlgate.db") > before + 20);
             let said = gate.succeeds("store", &["backup", name]);
             says!(said, "crawlgate.log.key");
             let copied = count(&gate, name);
@@ -81,10 +73,7 @@ fn a_store_is_copied_whole_while_it_is_written() {
         ] {
             fs::copy(folder.join(from), place.join(to)).unwrap();
         }
-        for (command, words) in [
-            ("store", ["check"].as_slice()),
-            ("audit", &["verify", "--all"]),
-        ] {
+        for (command, words) in [("store", ["check"].as_slice()), ("audit", &["verify", "--all"])] {
             let (code, said) = at(&gate, &place, command, words);
             assert_eq!(code, Some(0), "{name}: {said}");
         }
@@ -101,10 +90,7 @@ fn at(
     let mut command = gate.setup.command(command);
     let output = command.args(words).current_dir(place).output().unwrap();
     let said = [output.stdout, output.stderr].concat();
-    (
-        output.status.code(),
-        String::from_utf8_lossy(&said).into_owned(),
-    )
+    (output.status.code(), String::from_utf8_lossy(&said).into_owned())
 }
 
 #[test]

@@ -51,9 +51,7 @@ fn in_tail(place: &Place, from: &[u8], to: &[u8]) {
         let Some(at) = found else { continue };
         entries[at..at + to.len()].copy_from_slice(to);
         let text = "UPDATE tail SET entries = ?2 WHERE first = ?1";
-        changed += shell
-            .execute(text, rusqlite::params![first, entries])
-            .unwrap();
+        changed += shell.execute(text, rusqlite::params![first, entries]).unwrap();
     }
     assert_eq!(changed, 1);
 }
@@ -88,10 +86,7 @@ fn of_the_log() -> Vec<Fact> {
         Fact {
             name: "other times",
             damage: |place| {
-                sql(
-                    place,
-                    "UPDATE tail SET max_time = max_time - 9 WHERE first = 0",
-                );
+                sql(place, "UPDATE tail SET max_time = max_time - 9 WHERE first = 0");
             },
             check: "record 1: the times of its row are not those of the records\n",
             refused: None,
@@ -199,10 +194,7 @@ fn of_the_rest() -> Vec<Fact> {
         Fact {
             name: "an override that says something else",
             damage: |place| {
-                sql(
-                    place,
-                    "UPDATE override SET until = until - 9 WHERE number = 2",
-                );
+                sql(place, "UPDATE override SET until = until - 9 WHERE number = 2");
             },
             check: "override 2: it is not what was written",
             refused: Some("override 2 is not what was written"),
@@ -231,10 +223,7 @@ fn of_the_rest() -> Vec<Fact> {
             check: "malformed",
             refused: Some("malformed"),
             then: Then::Rebuilt(
-                &[
-                    "override 1: nothing of it can be read",
-                    "override 2: nothing of it",
-                ],
+                &["override 1: nothing of it can be read", "override 2: nothing of it"],
                 DECISIONS,
                 0,
             ),
@@ -242,18 +231,12 @@ fn of_the_rest() -> Vec<Fact> {
         Fact {
             name: "other settings",
             damage: |place| {
-                sql(
-                    place,
-                    "UPDATE object SET body = CAST(body || ' ' AS BLOB) WHERE kind = 0",
-                );
+                sql(place, "UPDATE object SET body = CAST(body || ' ' AS BLOB) WHERE kind = 0");
             },
             check: "object ",
             refused: None,
             then: Then::Rebuilt(
-                &[
-                    "not what its digest names",
-                    "it is lost, and records rest on it",
-                ],
+                &["not what its digest names", "it is lost, and records rest on it"],
                 DECISIONS,
                 2,
             ),
@@ -279,11 +262,7 @@ fn a_damaged_fact_is_named_and_nothing_else_is_lost() {
             ..whole
         }
     };
-    for fact in of_the_log()
-        .into_iter()
-        .chain(of_the_file())
-        .chain(of_the_rest())
-    {
+    for fact in of_the_log().into_iter().chain(of_the_file()).chain(of_the_rest()) {
         let place = whole.copy();
         (fact.damage)(&place);
         lead_out(&place, &fact);
@@ -298,9 +277,7 @@ fn lead_out(place: &Place, fact: &Fact) {
     assert!(checked.contains(fact.check), "{name}: {checked}");
     let before = fs::read(&place.path).unwrap();
     if let Some(words) = fact.refused {
-        let Serve::Refused(said) = place.serve() else {
-            panic!("{name}: it serves")
-        };
+        let Serve::Refused(said) = place.serve() else { panic!("{name}: it serves") };
         assert!(said.contains(words), "{name}: {said}");
         assert_eq!(fs::read(&place.path).unwrap(), before, "{name}");
     }

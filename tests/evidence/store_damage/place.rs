@@ -36,12 +36,7 @@ impl Whole {
         let key = fs::read(gate.setup.dir().join("crawlgate.log.key")).unwrap();
         let state = fs::read(gate.setup.dir().join("crawlgate.log.state")).unwrap();
         let page = usize::from(u16::from_be_bytes([store[16], store[17]]));
-        Self {
-            store,
-            key,
-            state,
-            page,
-        }
+        Self { store, key, state, page }
     }
 
     pub fn pages(&self) -> usize {
@@ -78,12 +73,7 @@ pub enum Serve {
 impl Place {
     /// Starts the gate, and ends it as soon as it listens.
     pub fn serve(&self) -> Serve {
-        let mut child = self
-            .setup
-            .command("serve")
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child = self.setup.command("serve").stdout(Stdio::null()).spawn().unwrap();
         let mut said = String::new();
         for line in BufReader::new(child.stderr.take().unwrap()).lines() {
             let line = line.unwrap();
@@ -135,17 +125,13 @@ impl Place {
 
     /// Moves away the files that a message names, and nothing else.
     pub fn move_away(&self, said: &str) {
-        let (_, named) = said
-            .split_once("move ")
-            .unwrap_or_else(|| panic!("no way out: {said}"));
+        let (_, named) = said.split_once("move ").unwrap_or_else(|| panic!("no way out: {said}"));
         let key = self.path.with_extension("log.key");
         let log = self.path.with_extension("db-wal");
         let state = self.path.with_extension("log.state");
-        for (file, shorter) in [
-            (key, "the key away"),
-            (log, "the log away"),
-            (state, "the state away"),
-        ] {
+        for (file, shorter) in
+            [(key, "the key away"), (log, "the log away"), (state, "the state away")]
+        {
             if named.contains(file.to_str().unwrap()) || named.starts_with(shorter) {
                 fs::rename(&file, file.with_extension("moved")).unwrap();
             }

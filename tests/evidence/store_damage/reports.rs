@@ -39,13 +39,9 @@ fn a_damaged_override_names_its_way_out_and_that_leads_there() {
     let (code, said) = run(&add);
     assert_eq!(code, Some(0), "{said}");
     let shell = rusqlite::Connection::open(&place.path).unwrap();
-    shell
-        .execute("UPDATE override SET until = until - 4096", [])
-        .unwrap();
+    shell.execute("UPDATE override SET until = until - 4096", []).unwrap();
     drop(shell);
-    let Serve::Refused(said) = place.serve() else {
-        panic!("a denial may be lost")
-    };
+    let Serve::Refused(said) = place.serve() else { panic!("a denial may be lost") };
     let way_out = "crawlgate override remove 1 --by NAME";
     says!(said, way_out);
     let (code, said) = place.store("check");

@@ -97,12 +97,8 @@ fn records_in_the_log_of_a_killed_process_are_read_or_missed_aloud() {
         ("rm disk/crawlgate.db-shm", READ_ONLY),
         ("rm disk/crawlgate.db-shm", FULL),
     ] {
-        let (code, said) = on_disk(
-            &gate,
-            &format!("{first}\n{place}"),
-            &["log", "--limit", "1"],
-            "",
-        );
+        let (code, said) =
+            on_disk(&gate, &format!("{first}\n{place}"), &["log", "--limit", "1"], "");
         match code {
             0 => assert!(said.contains("/private/149"), "{first}, {place}: {said}"),
             2 => {
@@ -117,11 +113,9 @@ fn records_in_the_log_of_a_killed_process_are_read_or_missed_aloud() {
 fn a_rebuild_without_room_says_so_and_leaves_the_store_as_it_is() {
     let gate = or_skip!(ended(Signal::TERM));
     let sum = "sha256sum < disk/crawlgate.db";
-    for (room, filler) in [
-        ("none", FULL.to_owned()),
-        ("some", room(200)),
-        ("for the tables", room(380)),
-    ] {
+    for (room, filler) in
+        [("none", FULL.to_owned()), ("some", room(200)), ("for the tables", room(380))]
+    {
         let (code, said) = on_disk(
             &gate,
             &format!("{sum}\n{filler}"),
@@ -135,9 +129,7 @@ fn a_rebuild_without_room_says_so_and_leaves_the_store_as_it_is() {
         assert_eq!(sums.len(), 2, "{room}: {said}");
         assert_eq!(sums[0], sums[1], "{room}");
         assert!(said.contains("the store is as it was"), "{room}: {said}");
-        let left = said
-            .lines()
-            .filter(|line| line.starts_with("crawlgate.db."));
+        let left = said.lines().filter(|line| line.starts_with("crawlgate.db."));
         assert_eq!(left.count(), 0, "{room}: {said}");
     }
     let (code, said) = on_disk(&gate, "", &["store", "rebuild"], "");

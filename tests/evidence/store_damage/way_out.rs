@@ -112,17 +112,11 @@ fn there_is_a_way_out_of_damage_to_any_page() {
 #[test]
 fn there_is_a_way_out_of_damage_to_any_field_of_the_header() {
     let whole = Whole::new();
-    for (at, octets) in (0..100)
-        .step_by(4)
-        .flat_map(|at| [(at, [0; 4]), (at, [0x5a; 4])])
-    {
+    for (at, octets) in (0..100).step_by(4).flat_map(|at| [(at, [0; 4]), (at, [0x5a; 4])]) {
         let place = whole.copy();
         overwrite(&place.path, at, &octets);
         let name = format!("header, from {at}: {octets:?}");
         let way = follow(&place, &name);
-        assert!(
-            matches!(way, Way::Unharmed | Way::SavesAll),
-            "{name}: {way:?}"
-        );
+        assert!(matches!(way, Way::Unharmed | Way::SavesAll), "{name}: {way:?}");
     }
 }

@@ -75,39 +75,23 @@ pub(crate) fn proof(data: &[u8]) {
     let leaves: Vec<_> = (0..ENTRIES).map(|n| leaf_hash(&n.to_be_bytes())).collect();
     let root = Tree::root_of(&leaves);
     let source = |tile: Tile| match tile.level() {
-        0 => leaves
-            .chunks(256)
-            .nth(tile.index() as usize)
-            .map(<[_]>::to_vec)
-            .ok_or(()),
+        0 => leaves.chunks(256).nth(tile.index() as usize).map(<[_]>::to_vec).ok_or(()),
         _ => Ok(vec![Tree::root_of(&leaves[..256])]),
     };
-    let forged = InclusionProof {
-        index: first,
-        size: ENTRIES,
-        path: path.clone(),
-    };
+    let forged = InclusionProof { index: first, size: ENTRIES, path: path.clone() };
     let leaf = leaves[(first % ENTRIES) as usize];
     let holds = forged.verify(&leaf, &root).is_ok();
     let made = Prover::new(ENTRIES, source).inclusion(first);
     assert_eq!(holds, made == Ok(forged), "{first}");
 
-    let forged = ConsistencyProof {
-        old: first,
-        new: ENTRIES,
-        path: path.clone(),
-    };
+    let forged = ConsistencyProof { old: first, new: ENTRIES, path: path.clone() };
     let old = Tree::root_of(&leaves[..first.min(ENTRIES) as usize]);
     let holds = forged.verify(&old, &root).is_ok();
     let made = Prover::new(ENTRIES, source).consistency(first);
     assert_eq!(holds, made == Ok(forged), "{first}");
 
     let (index, size, old, new) = (first, second, first, second);
-    let inclusion = InclusionProof {
-        index,
-        size,
-        path: path.clone(),
-    };
+    let inclusion = InclusionProof { index, size, path: path.clone() };
     let _ = inclusion.verify(&leaf, &root);
     let _ = ConsistencyProof { old, new, path }.verify(&root, &root);
     let _ = Prover::new(second, source).consistency(first);

@@ -37,11 +37,7 @@ fn every_bit_of_a_cosigned_proof_counts() {
             Err(_) => refused += 1,
             Ok(found) => {
                 // The name or id of the witness has become that of an unknown key, which a verifier must ignore.
-                assert_eq!(
-                    (found.0, found.1.len()),
-                    (checkpoint.clone(), 1),
-                    "bit {bit}"
-                );
+                assert_eq!((found.0, found.1.len()), (checkpoint.clone(), 1), "bit {bit}");
                 assert_eq!((read.index, &read.path), (77, &proof.path), "bit {bit}");
                 unknown_witness += 1;
             }
@@ -99,11 +95,7 @@ fn every_bit_of_a_tile_and_of_a_bundle_counts() {
 
 #[test]
 fn every_bit_of_a_path_leads_elsewhere() {
-    for path in [
-        "tile/0/x001/x234/067.p/8",
-        "tile/entries/000",
-        "tile/12/999",
-    ] {
+    for path in ["tile/0/x001/x234/067.p/8", "tile/entries/000", "tile/12/999"] {
         let resource = Resource::parse(path).unwrap();
         for (bit, damaged) in flips(path.as_bytes()) {
             let found = str::from_utf8(&damaged).ok().and_then(Resource::parse);

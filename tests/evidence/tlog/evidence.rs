@@ -39,10 +39,7 @@ fn the_library_proves_what_it_wrote() {
         assert_eq!((one.index, &one.record), (*nth as u64, &exhibit.record));
         assert_eq!(one.robots, exhibit.robots);
         assert_eq!(one.seen, [(WITNESS.to_owned(), TIME)]);
-        assert_eq!(
-            prove(&corpus.one(*nth), &keys).unwrap(),
-            std::slice::from_ref(one)
-        );
+        assert_eq!(prove(&corpus.one(*nth), &keys).unwrap(), std::slice::from_ref(one));
     }
     assert_eq!(proven.last().unwrap().outcome, Some(Outcome::Same));
     // Events, too, if their objects are present.
@@ -227,9 +224,7 @@ fn the_script_proves_what_the_library_wrote() {
 
 #[test]
 fn the_script_is_short_enough_to_be_read() {
-    let parts = [
-        "__init__", "cbor", "ed25519", "log", "record", "text", "value",
-    ];
+    let parts = ["__init__", "cbor", "ed25519", "log", "record", "text", "value"];
     let parts = parts.map(|part| format!("docs/evidence/{part}.py"));
     for file in parts.into_iter().chain(["docs/verify-evidence.py".into()]) {
         let text = fs::read_to_string(path(&file)).unwrap();
@@ -253,22 +248,15 @@ fn the_script_finds_every_changed_octet() {
     for (content, step) in files.into_iter().zip(["1", "3"]) {
         let file = folder.path().join("evidence.json");
         fs::write(&file, &content).unwrap();
-        let (driver, script) = (
-            path("tests/evidence/tlog/evidence.py"),
-            path("docs/verify-evidence.py"),
-        );
+        let (driver, script) =
+            (path("tests/evidence/tlog/evidence.py"), path("docs/verify-evidence.py"));
         let file = file.to_str().unwrap();
         let output = or_skip!(python(&[&driver, &script, file, &log, &witness, step]));
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
         let failed = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{told}{failed}");
-        let numbers: Vec<usize> = told
-            .split_whitespace()
-            .map(|one| one.parse().unwrap())
-            .collect();
-        let [flips, harmless] = numbers[..] else {
-            panic!("{told}")
-        };
+        let numbers: Vec<usize> = told.split_whitespace().map(|one| one.parse().unwrap()).collect();
+        let [flips, harmless] = numbers[..] else { panic!("{told}") };
         assert!(flips >= 2_000 && harmless < flips / 50, "{told}");
     }
 }

@@ -81,17 +81,14 @@ impl Log {
         let signature = self.witness.sign(message.as_bytes());
         let octets = [&TIME.to_be_bytes(), signature.as_ref()].concat();
         let key = self.witness();
-        note.push(Signature::new(key.name().clone(), key.id(), octets))
-            .unwrap();
+        note.push(Signature::new(key.name().clone(), key.id(), octets)).unwrap();
         note
     }
 
     /// Returns the key of the witness.
     pub(crate) fn witness(&self) -> VerifierKey {
         let name = WITNESS.parse().unwrap();
-        let public = *Signer::new(NAME.parse().unwrap(), &self.witness)
-            .key()
-            .public();
+        let public = *Signer::new(NAME.parse().unwrap(), &self.witness).key().public();
         VerifierKey::new(name, KeyKind::CosignatureV1, public)
     }
 

@@ -35,9 +35,7 @@ fn write(log: &Log, size: usize) -> TempDir {
         }
     }
     drop(prover);
-    vouch(folder.path(), log, size, log.keys(), |size| {
-        log.checkpoint(size)
-    });
+    vouch(folder.path(), log, size, log.keys(), |size| log.checkpoint(size));
     folder
 }
 
@@ -61,15 +59,8 @@ fn vouch(
     }
     for old in [1, size.div_ceil(3), size.div_ceil(2), size - size / 256] {
         let proof = prover.consistency(old as u64).unwrap();
-        let lines: String = proof
-            .path
-            .iter()
-            .map(|hash| hash_text(hash) + "\n")
-            .collect();
-        put(
-            &format!("older/{old}.checkpoint"),
-            checkpoint(old).to_string().as_bytes(),
-        );
+        let lines: String = proof.path.iter().map(|hash| hash_text(hash) + "\n").collect();
+        put(&format!("older/{old}.checkpoint"), checkpoint(old).to_string().as_bytes());
         put(&format!("older/{old}.consistency"), lines.as_bytes());
     }
 }
@@ -130,10 +121,7 @@ fn verify(peer: impl Fn(&Path) -> Output) {
         let mut damaged = whole.clone();
         damaged[octet] ^= 1;
         fs::write(&path, damaged).unwrap();
-        assert!(
-            !peer(folder.path()).status.success(),
-            "{name}, octet {octet}"
-        );
+        assert!(!peer(folder.path()).status.success(), "{name}, octet {octet}");
         fs::write(&path, whole).unwrap();
     }
     assert!(peer(folder.path()).status.success());
@@ -162,11 +150,9 @@ fn sumdb_of_go_verifies_a_log() {
         .env("GOCACHE", folder.path().join("cache"))
         .output();
     match built {
-        Ok(output) => assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        ),
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
         Err(_) => return missing("Go"),
     }
     verify(|directory| Command::new(&program).arg(directory).output().unwrap());
@@ -175,9 +161,8 @@ fn sumdb_of_go_verifies_a_log() {
 #[test]
 fn tlog_scales_verifies_a_log() {
     let python = env::var("CRAWLGATE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let found = Command::new(&python)
-        .args(["-c", "import tlog_scales.reader, tlog_scales.tlog"])
-        .output();
+    let found =
+        Command::new(&python).args(["-c", "import tlog_scales.reader, tlog_scales.tlog"]).output();
     if !found.is_ok_and(|output| output.status.success()) {
         return missing("Python with tlog-scales (CRAWLGATE_PYTHON)");
     }

@@ -49,39 +49,24 @@ fn is_proven_by_python(file: &str, key: &VerifierKey) -> Option<bool> {
     let path = folder.path().join("evidence.json");
     fs::write(&path, file).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/verify-evidence.py");
-    let output = Command::new("python3")
-        .arg(script)
-        .arg(path)
-        .arg(key.to_string())
-        .output();
+    let output = Command::new("python3").arg(script).arg(path).arg(key.to_string()).output();
     let Ok(output) = output else {
         missing("python3");
         return None;
     };
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() || said.contains("Not proven"),
-        "{said}"
-    );
+    assert!(output.status.success() || said.contains("Not proven"), "{said}");
     Some(output.status.success())
 }
 
 #[test]
 fn a_reader_who_knows_one_key_of_the_log_needs_no_other() {
     let folder = tempfile::tempdir().unwrap();
-    let text = format!(
-        "[store]\npath = '{}/crawlgate.db'\n",
-        folder.path().display()
-    );
+    let text = format!("[store]\npath = '{}/crawlgate.db'\n", folder.path().display());
     let config = Config::parse(&text, &folder.path().join("config.toml")).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let now = Moment::from_millis(1_795_176_000_000);
-    let words = || RotationReason {
-        by: "Grace".to_owned(),
-        reason: "yearly".to_owned(),
-    };
+    let words = || RotationReason { by: "Grace".to_owned(), reason: "yearly".to_owned() };
     let (early, late, keys) = runtime.unwrap().block_on(async {
         let store: Arc<Store> = open(&config, Access::Write).unwrap();
         let held = log_key(&config).unwrap();
@@ -91,11 +76,7 @@ fn a_reader_who_knows_one_key_of_the_log_needs_no_other() {
         let first = rotate_key(&config, words(), now).await.unwrap();
         let second = rotate_key(&config, words(), now + DAY * 40).await.unwrap();
         store.write(decisions(2..3)).await.unwrap();
-        let signed = store
-            .checkpoint(held, now + DAY * 100)
-            .await
-            .unwrap()
-            .unwrap();
+        let signed = store.checkpoint(held, now + DAY * 100).await.unwrap().unwrap();
         let note = Note::parse(signed.note.as_bytes()).unwrap();
         assert_eq!(note.signatures().len(), 1, "by the last key alone");
         let late = evidence(&store, &config, 4).await;
@@ -125,11 +106,7 @@ fn a_reader_who_knows_one_key_of_the_log_needs_no_other() {
         };
         assert!(!is_proven(&flipped, &keys[0]), "octet {at}: {flipped}");
         if nth % 97 == 0 {
-            assert_ne!(
-                is_proven_by_python(&flipped, &keys[0]),
-                Some(true),
-                "octet {at}"
-            );
+            assert_ne!(is_proven_by_python(&flipped, &keys[0]), Some(true), "octet {at}");
         }
     }
 }
@@ -137,16 +114,10 @@ fn a_reader_who_knows_one_key_of_the_log_needs_no_other() {
 #[tokio::test]
 async fn a_person_who_has_a_replaced_key_alone_forges_no_evidence() {
     let folder = tempfile::tempdir().unwrap();
-    let text = format!(
-        "[store]\npath = '{}/crawlgate.db'\n",
-        folder.path().display()
-    );
+    let text = format!("[store]\npath = '{}/crawlgate.db'\n", folder.path().display());
     let config = Config::parse(&text, &folder.path().join("config.toml")).unwrap();
     let now = Moment::from_millis(1_795_176_000_000);
-    let words = RotationReason {
-        by: "Grace".to_owned(),
-        reason: "stolen".to_owned(),
-    };
+    let words = RotationReason { by: "Grace".to_owned(), reason: "stolen".to_owned() };
     let store: Arc<Store> = open(&config, Access::Write).unwrap();
     let stolen = log_key(&config).unwrap();
     store.write(decisions(1..2)).await.unwrap();
@@ -169,10 +140,7 @@ async fn a_person_who_has_a_replaced_key_alone_forges_no_evidence() {
     let with = file.to_string();
     file.as_object_mut().unwrap().remove("rotations");
     let without = file.to_string();
-    assert!(
-        is_proven(&without, &rotation.old),
-        "the forgery is well made"
-    );
+    assert!(is_proven(&without, &rotation.old), "the forgery is well made");
 
     let beside = Trusted::of(&[], &config).unwrap().keys;
     assert_eq!(beside.all, std::slice::from_ref(&rotation.new));

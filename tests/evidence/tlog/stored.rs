@@ -31,10 +31,7 @@ impl TestStore {
         let directory = tempfile::tempdir().unwrap();
         let config = "[store]\npath = \"crawlgate.db\"\n";
         fs::write(directory.path().join("config.toml"), config).unwrap();
-        TestStore {
-            directory,
-            entries: Vec::new(),
-        }
+        TestStore { directory, entries: Vec::new() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -68,16 +65,12 @@ impl TestStore {
     /// Adds decisions with these numbers in their identifiers.
     fn append_numbers(&mut self, numbers: Range<u64>, is_signed: bool) {
         let batch = decisions(numbers);
-        self.entries
-            .extend(batch.entries.iter().map(<[u8]>::to_vec));
+        self.entries.extend(batch.entries.iter().map(<[u8]>::to_vec));
         let store = self.path("crawlgate.db");
         let store = Store::open(&store, Access::Write, Synchronous::Normal).unwrap();
         // Only now: a key without a store is that of a store that is lost.
         let key = self.key();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let time = Entry::read(&self.entries[0]).unwrap().time();
         let size = self.entries.len();
         let now = Moment::from_millis(time) + Duration::from_secs(size as u64);
@@ -120,9 +113,7 @@ impl TestStore {
         let store = rusqlite::Connection::open(self.path("crawlgate.db")).unwrap();
         let text = "SELECT first, count, body FROM block ORDER BY first LIMIT 1 OFFSET ?1";
         let (first, count, mut body): (i64, i64, Vec<u8>) = store
-            .query_row(text, [number], |row| {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-            })
+            .query_row(text, [number], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
             .unwrap();
         let middle = body.len() / 2;
         body[middle] ^= 1;
@@ -161,15 +152,10 @@ impl TestStore {
                 assert_eq!(hashes, leaves, "{tile}");
             }
         }
-        let mut prover = Prover::new(size, |tile: Tile| {
-            tile.hashes(&read(Resource::Hashes(tile)))
-        });
+        let mut prover = Prover::new(size, |tile: Tile| tile.hashes(&read(Resource::Hashes(tile))));
         assert_eq!(prover.root().unwrap(), checkpoint.root);
         for tile in Tile::all(size).filter(|tile| tile.level() > 2) {
-            assert_eq!(
-                prover.tile(tile).unwrap().as_flattened(),
-                read(Resource::Hashes(tile))
-            );
+            assert_eq!(prover.tile(tile).unwrap().as_flattened(), read(Resource::Hashes(tile)));
         }
         let mut places = BTreeMap::new();
         note_files(&folder, "", &mut places);
@@ -187,10 +173,7 @@ impl TestStore {
             Arc::new(Store::open(&store, Access::Read, Synchronous::Normal).unwrap());
         let mut names = BTreeMap::new();
         note_files(&self.folder(), "", &mut names);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let made = |resource, size| {
             let content = runtime.block_on(tiles::content(&store, resource, size));
             content.unwrap()
@@ -258,10 +241,8 @@ fn the_tree_of_a_store_is_written_and_goes_on() {
     spoil("tile/1/000", |content| content.truncate(77));
     fs::remove_file(db.folder().join("tile/0/011")).unwrap();
     let after = db.written();
-    let renewed: Vec<_> = after
-        .iter()
-        .filter(|(name, place)| before.get(*name) != Some(place))
-        .collect();
+    let renewed: Vec<_> =
+        after.iter().filter(|(name, place)| before.get(*name) != Some(place)).collect();
     assert!((5..=8).contains(&renewed.len()), "{renewed:?}");
 }
 
@@ -290,10 +271,7 @@ fn a_directory_of_a_tree_that_the_log_does_not_continue_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{case}: {said}");
         let way_out = "name another directory with `crawlgate audit tiles DIR`";
         says!(said, "log/of", words, way_out; "{case}");
-        assert!(
-            content(db) == before,
-            "{case}: the directory stays as it is"
-        );
+        assert!(content(db) == before, "{case}: the directory stays as it is");
     };
 
     // An older copy of the store is back, and then continues otherwise.
@@ -301,11 +279,7 @@ fn a_directory_of_a_tree_that_the_log_does_not_continue_is_refused() {
         fs::copy(older.path().join(name), db.path(name)).unwrap();
     }
     db.entries.truncate(300);
-    refused(
-        &db,
-        "older",
-        "it has 600 records, and the newest checkpoint of the store covers 300",
-    );
+    refused(&db, "older", "it has 600 records, and the newest checkpoint of the store covers 300");
     db.append_numbers(10_000..10_300, true);
     refused(
         &db,
@@ -350,20 +324,15 @@ fn a_tree_that_was_not_signed_gets_no_checkpoint() {
     db.grow(600);
     let store = rusqlite::Connection::open(db.path("crawlgate.db")).unwrap();
     let (size, entries): (i64, Vec<u8>) = store
-        .query_row(
-            "SELECT first, entries FROM tail ORDER BY first LIMIT 1",
-            [],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
+        .query_row("SELECT first, entries FROM tail ORDER BY first LIMIT 1", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
         .unwrap();
     let mut altered = entries;
     let place = altered.len() - 3;
     altered[place] ^= 1;
     store
-        .execute(
-            "UPDATE tail SET entries = ?1 WHERE first = ?2",
-            rusqlite::params![altered, size],
-        )
+        .execute("UPDATE tail SET entries = ?1 WHERE first = ?2", rusqlite::params![altered, size])
         .unwrap();
     drop(store);
     let output = db.tiles();
@@ -387,17 +356,9 @@ pub(crate) fn decisions(numbers: Range<u64>) -> Batch {
     for number in numbers {
         let mut id = usual.id;
         id[8..].copy_from_slice(&number.to_be_bytes());
-        let decision = Decision {
-            id,
-            policy: None,
-            basis: None,
-            overridden: None,
-            exempt: None,
-            ..usual
-        };
-        batch
-            .entries
-            .push(|out| decision.encode(Bounds::CLIENTS, out));
+        let decision =
+            Decision { id, policy: None, basis: None, overridden: None, exempt: None, ..usual };
+        batch.entries.push(|out| decision.encode(Bounds::CLIENTS, out));
     }
     batch
 }

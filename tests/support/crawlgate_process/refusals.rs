@@ -20,10 +20,7 @@ impl CrawlgateProcess {
             self.said()
         );
         assert!(answer.is_ours() && answer.whole, "{answer:?}");
-        assert_eq!(
-            answer.field("content-type").as_deref(),
-            Some("application/problem+json")
-        );
+        assert_eq!(answer.field("content-type").as_deref(), Some("application/problem+json"));
         self.refusal(&answer.problem(), status, reason)
     }
 
@@ -61,10 +58,7 @@ impl CrawlgateProcess {
         assert_eq!(record["error"], error, "{record}");
         let told = answer.field("proxy-status").unwrap_or_default();
         let begins = told.starts_with(&format!("crawlgate; error={error};"));
-        assert!(
-            begins && told.ends_with("; details=\"robots_unreachable\""),
-            "{told}"
-        );
+        assert!(begins && told.ends_with("; details=\"robots_unreachable\""), "{told}");
         assert!(answer.field("retry-after").is_some(), "{answer:?}");
         record
     }
@@ -84,11 +78,7 @@ impl CrawlgateProcess {
             );
         }
         let record = self.record(reason, |record| record["id"] == problem["id"]);
-        let verdict = if DEFERRED.split(' ').any(|one| one == reason) {
-            "defer"
-        } else {
-            "deny"
-        };
+        let verdict = if DEFERRED.split(' ').any(|one| one == reason) { "defer" } else { "deny" };
         assert_eq!(
             (&record["verdict"], &record["reason"]),
             (&verdict.into(), &reason.into()),
@@ -100,16 +90,10 @@ impl CrawlgateProcess {
                 assert!(!problem[ours].is_null(), "{ours} is missing: {problem}");
                 assert_eq!(problem[ours], record["rule"][theirs], "{problem} {record}");
             }
-            assert_eq!(
-                problem["robots_url"], record["robots"]["url"],
-                "{problem} {record}"
-            );
+            assert_eq!(problem["robots_url"], record["robots"]["url"], "{problem} {record}");
         }
         assert_eq!(
-            self.records()
-                .iter()
-                .filter(|other| other["id"] == record["id"])
-                .count(),
+            self.records().iter().filter(|other| other["id"] == record["id"]).count(),
             1,
             "recorded twice"
         );

@@ -77,14 +77,7 @@ fn chaos_with_one_engine_lets_nothing_out_and_loses_nothing() {
         })
     });
     let gates = gates.collect();
-    chaos(
-        Ground::One {
-            engine,
-            links,
-            old: None,
-        },
-        gates,
-    );
+    chaos(Ground::One { engine, links, old: None }, gates);
 }
 
 #[test]
@@ -117,20 +110,11 @@ fn chaos(mut ground: Ground, mut gates: Vec<CrawlgateProcess>) {
     let length = Duration::from_secs(number("CRAWLGATE_CHAOS").unwrap_or(SECONDS));
     let rules = "User-agent: *\nDisallow: /private\n";
     let free = Origin::with_rules(rules);
-    let paced = Origin::with_rules(&format!(
-        "User-agent: *\nCrawl-delay: 0.5\n{}",
-        &rules[14..]
-    ));
-    let folders = gates
-        .iter()
-        .map(|gate| gate.setup.dir().to_owned())
-        .collect();
+    let paced = Origin::with_rules(&format!("User-agent: *\nCrawl-delay: 0.5\n{}", &rules[14..]));
+    let folders = gates.iter().map(|gate| gate.setup.dir().to_owned()).collect();
     let crawl = Crawl {
         origins: [free.clone(), paced.clone()],
-        gates: gates
-            .iter()
-            .map(|gate| Mutex::new(gate.address()))
-            .collect(),
+        gates: gates.iter().map(|gate| Mutex::new(gate.address())).collect(),
         folders,
         told: Mutex::default(),
         answers: Mutex::default(),
@@ -176,11 +160,8 @@ fn chaos(mut ground: Ground, mut gates: Vec<CrawlgateProcess>) {
     // The overrides are about the free origin.
     for (name, origin, orders) in [("free", &free, &*orders), ("paced", &paced, &[])] {
         let seen = origin.seen();
-        let leaks: Vec<String> = seen
-            .iter()
-            .filter(|seen| is_leak(seen, orders))
-            .map(Seen::line)
-            .collect();
+        let leaks: Vec<String> =
+            seen.iter().filter(|seen| is_leak(seen, orders)).map(Seen::line).collect();
         assert_eq!(leaks, [""; 0], "{name}, seed {seed}");
         println!(
             "{name}: {} requests, {} of them for robots.txt",
@@ -224,12 +205,7 @@ fn is_leak(seen: &Seen, orders: &[Order]) -> bool {
     let order = orders.iter().find(|order| order.path == path);
     order.is_some_and(|order| {
         let is_removed = order.removed.is_some_and(|removed| seen.at > removed);
-        let from = order.added
-            + if order.is_everywhere {
-                GRACE
-            } else {
-                PATIENCE + GRACE
-            };
+        let from = order.added + if order.is_everywhere { GRACE } else { PATIENCE + GRACE };
         order.is_certain && !is_removed && seen.at > from
     })
 }
@@ -239,13 +215,9 @@ fn slowest(origin: &Origin, orders: &[Order]) -> Option<Duration> {
     let seen = origin.seen();
     let late = seen.iter().filter_map(|seen| {
         let path = seen.head.word(1);
-        let order = orders
-            .iter()
-            .find(|order| order.is_everywhere && order.path == path)?;
+        let order = orders.iter().find(|order| order.is_everywhere && order.path == path)?;
         let is_removed = order.removed.is_some_and(|removed| seen.at > removed);
-        seen.at
-            .checked_duration_since(order.added)
-            .filter(|_| !is_removed)
+        seen.at.checked_duration_since(order.added).filter(|_| !is_removed)
     });
     late.max()
 }

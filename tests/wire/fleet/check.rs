@@ -25,18 +25,13 @@ static PASSWORD: LazyLock<tempfile::NamedTempFile> = LazyLock::new(|| {
 /// Returns the rules of the user in docs/fleet.md, after the name.
 fn rules() -> Vec<&'static str> {
     let page = include_str!("../../../docs/fleet.md");
-    let line = page
-        .lines()
-        .find_map(|line| line.strip_prefix("user crawlgate "));
+    let line = page.lines().find_map(|line| line.strip_prefix("user crawlgate "));
     line.unwrap().split(' ').collect()
 }
 
 /// Makes the user of the docs at an engine.
 pub(super) fn admit_user_of_the_docs(engine: &Engine) {
-    let words: Vec<_> = ["ACL", "SETUSER", "crawlgate"]
-        .into_iter()
-        .chain(rules())
-        .collect();
+    let words: Vec<_> = ["ACL", "SETUSER", "crawlgate"].into_iter().chain(rules()).collect();
     assert_eq!(engine.ask(&words), "+OK\r\n");
 }
 
@@ -52,11 +47,7 @@ fn the_check_names_each_fault_of_an_engine_with_the_command_that_mends_it() {
     member(&mut setup, &link, "a1");
     setup.write();
     // Each fault stays until the command that the check names has mended it.
-    let faults = [
-        ("maxmemory-policy", "allkeys-lru"),
-        ("appendonly", "no"),
-        ("appendfsync", "no"),
-    ];
+    let faults = [("maxmemory-policy", "allkeys-lru"), ("appendonly", "no"), ("appendfsync", "no")];
     for (name, value) in faults {
         assert_eq!(engine.ask(&["CONFIG", "SET", name, value]), "+OK\r\n");
     }
@@ -108,27 +99,15 @@ fn the_check_tells_a_full_engine_a_missing_password_and_another_key() {
     };
     assert_eq!(faults(Some(0)), []);
 
-    assert_eq!(
-        engine.ask(&["CONFIG", "SET", "maxmemory", "1mb"]),
-        "+OK\r\n"
-    );
+    assert_eq!(engine.ask(&["CONFIG", "SET", "maxmemory", "1mb"]), "+OK\r\n");
     let found = faults(Some(1));
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].0, "memory", "{found:?}");
     let start = format!("redis-cli -h 127.0.0.1 -p {} ", link.port());
-    let words: Vec<_> = found[0]
-        .2
-        .strip_prefix(&start)
-        .unwrap()
-        .split(' ')
-        .collect();
+    let words: Vec<_> = found[0].2.strip_prefix(&start).unwrap().split(' ').collect();
     assert_eq!(engine.ask(&words), "+OK\r\n");
     assert_eq!(faults(Some(0)), []);
-    assert_eq!(
-        engine.ask(&["DBSIZE"]),
-        ":0\r\n",
-        "the check writes nothing"
-    );
+    assert_eq!(engine.ask(&["DBSIZE"]), ":0\r\n", "the check writes nothing");
 
     // A member that says it has another key.
     let report =
@@ -138,10 +117,7 @@ fn the_check_tells_a_full_engine_a_missing_password_and_another_key() {
     let found = faults(Some(1));
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].0, "key");
-    assert!(
-        found[0].1.ends_with("another key than that of z9"),
-        "{found:?}"
-    );
+    assert!(found[0].1.ends_with("another key than that of z9"), "{found:?}");
     engine.ask(&["FLUSHALL"]);
 
     engine.ask(&["CONFIG", "SET", "requirepass", "sesame"]);
@@ -194,10 +170,7 @@ fn the_user_of_the_docs_has_every_right_that_the_instances_need_and_no_other() {
 fn the_user_of_the_docs_suffices(engine: &Engine) {
     let link = engine.link();
     admit_user_of_the_docs(engine);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (user, password) = user_of_the_docs();
     let config = FleetConfig {
         engine: Some(format!("127.0.0.1:{}", link.port()).parse().unwrap()),
@@ -215,32 +188,20 @@ fn the_user_of_the_docs_suffices(engine: &Engine) {
     };
     assert_eq!(failures(), [""; 0]);
     let set = |rule: &str| {
-        assert_eq!(
-            engine.ask(&["ACL", "SETUSER", "crawlgate", rule]),
-            "+OK\r\n"
-        );
+        assert_eq!(engine.ask(&["ACL", "SETUSER", "crawlgate", rule]), "+OK\r\n");
     };
-    let rights: Vec<_> = rules()
-        .into_iter()
-        .filter(|rule| rule.starts_with('+'))
-        .collect();
+    let rights: Vec<_> = rules().into_iter().filter(|rule| rule.starts_with('+')).collect();
     assert!(rights.len() > 20, "{rights:?}");
     for right in rights {
         set(&right.replacen('+', "-", 1));
         let found = failures();
-        assert!(
-            found.iter().any(|mend| mend.contains(right)),
-            "without {right}: {found:?}"
-        );
+        assert!(found.iter().any(|mend| mend.contains(right)), "without {right}: {found:?}");
         set(right);
     }
     set("resetkeys");
     set("~other:*");
     let found = failures();
-    assert!(
-        found.iter().any(|mend| mend.contains("'~crawlgate:*'")),
-        "{found:?}"
-    );
+    assert!(found.iter().any(|mend| mend.contains("'~crawlgate:*'")), "{found:?}");
 }
 
 /// Runs the check of an engine; returns its failures, with the way out of each.
@@ -318,10 +279,7 @@ fn the_engine_is_named_by_a_url_as_other_programs_have_it() {
     for (url, says) in [
         ("redis://:sesame@127.0.0.1:1", "password_file"),
         ("redis://127.0.0.1:1/7", "database 0"),
-        (
-            "http://127.0.0.1:1",
-            "redis://, rediss://, valkey:// or valkeys://",
-        ),
+        ("http://127.0.0.1:1", "redis://, rediss://, valkey:// or valkeys://"),
     ] {
         member(&mut setup, &link, "a1");
         setup.set("fleet", "engine", &format!("{url:?}"));

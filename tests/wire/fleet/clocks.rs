@@ -31,11 +31,7 @@ fn instances_with_clocks_that_are_apart_share_states_turns_and_overrides() {
         }
         let gate = CrawlgateProcess::spawn(setup, command);
         gate.wait_said("the fleet's engine answers");
-        let side = if apart.starts_with('+') {
-            "ahead of"
-        } else {
-            "behind"
-        };
+        let side = if apart.starts_with('+') { "ahead of" } else { "behind" };
         gate.wait_said(&format!("{side} the engine's: overrides end by it"));
         let said = gate.succeeds("fleet", &["status"]);
         says!(said, &format!("{side} the engine's\n"));
@@ -95,9 +91,7 @@ fn a_clock_of_the_engine_that_is_set_lets_few_turns_go_early_and_stops_no_crawl(
         for apart in ["+3600", "+0", "-3600", "+0"] {
             let before = pages();
             engine.set_clock(apart);
-            wait_until(&format!("the crawl to go on at {apart}"), || {
-                pages() > before + 4
-            });
+            wait_until(&format!("the crawl to go on at {apart}"), || pages() > before + 4);
         }
         drop(ends);
     });

@@ -145,10 +145,7 @@ fn end_quiet_time(engine: &Engine) {
 
 /// Runs a case against each kind of engine.
 fn each<F: Future<Output = ()>>(case: impl Fn(Arc<TestEngine>) -> F) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for test_engine in TestEngine::all() {
         runtime.block_on(case(Arc::new(test_engine)));
     }
@@ -203,20 +200,11 @@ async fn two(test_engine: &TestEngine) -> [Arc<dyn Coordinator>; 2] {
 }
 
 fn key() -> StateKey {
-    StateKey {
-        origin: "https://a.example".to_owned(),
-        variant: "00000000-11111111".to_owned(),
-    }
+    StateKey { origin: "https://a.example".to_owned(), variant: "00000000-11111111".to_owned() }
 }
 
 fn ask<'a>(key: &'a StateKey, holder: &'a str, known: Token) -> AcquireFetch<'a> {
-    AcquireFetch {
-        key,
-        holder,
-        known,
-        highest: Token::default(),
-        lease: Duration::from_secs(60),
-    }
+    AcquireFetch { key, holder, known, highest: Token::default(), lease: Duration::from_secs(60) }
 }
 
 /// Takes a lease that is free; returns its token.
@@ -238,13 +226,7 @@ fn publish<'a>(
     token: Token,
     sealed: &'a [u8],
 ) -> PublishState<'a> {
-    PublishState {
-        key,
-        holder,
-        token,
-        sealed,
-        keep: Duration::from_secs(3_600),
-    }
+    PublishState { key, holder, token, sealed, keep: Duration::from_secs(3_600) }
 }
 
 #[test]
@@ -267,11 +249,7 @@ fn members_hear_of_each_other_and_of_news() {
         assert_eq!((heard.news.items.len(), heard.news.last), (0, 2));
         let late = test_engine.join();
         let heard = beat(&late, "b", None).await;
-        assert_eq!(
-            (heard.news.items.len(), heard.news.last),
-            (0, 2),
-            "none from before"
-        );
+        assert_eq!((heard.news.items.len(), heard.news.last), (0, 2), "none from before");
         assert!(!heard.news.has_gap);
         b.leave("b", "0a").await.unwrap();
         let heard = heartbeat(&a, "a", 2).await;
@@ -318,10 +296,7 @@ fn one_instance_fetches_and_the_others_take_its_state() {
         assert!(matches!(free, FetchLease::Acquired { .. }), "{free:?}");
         a.release_fetch(&key, "b/1").await.unwrap();
         let held = b.acquire_fetch(ask(&key, "b/2", token)).await.unwrap();
-        assert!(
-            matches!(held, FetchLease::Held { .. }),
-            "only the holder releases: {held:?}"
-        );
+        assert!(matches!(held, FetchLease::Held { .. }), "only the holder releases: {held:?}");
     });
 }
 
@@ -363,10 +338,7 @@ fn an_engine_that_has_lost_everything_grants_nothing_before_a_heartbeat() {
         let (key, none) = (key(), Token::default());
         let before = acquired(&a, &key, "a/1", none).await;
         test_engine.forget();
-        assert_eq!(
-            a.acquire_fetch(ask(&key, "a/1", none)).await,
-            Err(CoordinatorError::Lost)
-        );
+        assert_eq!(a.acquire_fetch(ask(&key, "a/1", none)).await, Err(CoordinatorError::Lost));
         let heard = heartbeat(&b, "b", 1).await;
         assert_eq!(heard.generation, 2);
         assert!(heard.news.has_gap, "news are gone, and nobody knows which");
@@ -376,10 +348,7 @@ fn an_engine_that_has_lost_everything_grants_nothing_before_a_heartbeat() {
             "under the old generation"
         );
         let highest = Token(before.0 + 1_000_000_000_000);
-        let asked = AcquireFetch {
-            highest,
-            ..ask(&key, "b/1", none)
-        };
+        let asked = AcquireFetch { highest, ..ask(&key, "b/1", none) };
         match b.acquire_fetch(asked).await.unwrap() {
             FetchLease::Acquired { token, .. } => assert!(token > highest),
             other => panic!("{other:?}"),
@@ -398,11 +367,7 @@ fn overrides_only_grow_and_each_change_has_a_higher_number() {
         let one = a.add_override("1", octets).await.unwrap();
         assert!(one > 0);
         assert_eq!(heartbeat(&b, "b", 0).await.overrides, one);
-        assert_eq!(
-            b.add_override("1", octets).await.unwrap(),
-            one,
-            "the same again"
-        );
+        assert_eq!(b.add_override("1", octets).await.unwrap(), one, "the same again");
         let two = b.remove_override("1", b"removed").await.unwrap();
         assert!(two > one);
         let three = b.add_override("2", b"two").await.unwrap();
@@ -419,10 +384,7 @@ fn overrides_only_grow_and_each_change_has_a_higher_number() {
 
         test_engine.forget();
         assert_eq!(a.overrides().await, Err(CoordinatorError::Lost));
-        assert_eq!(
-            a.add_override("1", octets).await,
-            Err(CoordinatorError::Lost)
-        );
+        assert_eq!(a.add_override("1", octets).await, Err(CoordinatorError::Lost));
         let heard = heartbeat(&a, "a", 0).await;
         assert_eq!((heard.generation, heard.overrides), (2, 0));
         let five = a.add_override("1", octets).await.unwrap();
@@ -441,10 +403,7 @@ fn members_are_named_between_heartbeats() {
         let rows = a.members().await.unwrap();
         let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!(names, ["a", "b"]);
-        assert!(
-            rows.iter().all(|row| row.report == report("0a")),
-            "{rows:?}"
-        );
+        assert!(rows.iter().all(|row| row.report == report("0a")), "{rows:?}");
         b.leave("b", "0a").await.unwrap();
         assert_eq!(a.members().await.unwrap().len(), 1);
     });

@@ -56,9 +56,7 @@ fn crawl_within(
     }
     let (id, _) = deny(&gates[0], &origin.url(""), "/denied");
     for gate in &gates {
-        wait_until("the override at both", || {
-            listed(gate).iter().any(|one| one["id"] == id)
-        });
+        wait_until("the override at both", || listed(gate).iter().any(|one| one["id"] == id));
     }
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -94,9 +92,8 @@ fn crawl_within(
     let times: Vec<Instant> = seen.iter().map(|seen| seen.at).collect();
     is_within(&times, INTERVAL, 1, "the origin");
     let leaks = seen.iter().map(|seen| seen.line());
-    let leaks: Vec<String> = leaks
-        .filter(|line| line.contains("/private") || line.contains("/denied"))
-        .collect();
+    let leaks: Vec<String> =
+        leaks.filter(|line| line.contains("/private") || line.contains("/denied")).collect();
     assert_eq!(leaks, [""; 0]);
     denied_at_all(&gates, &origin, "/denied", &id);
     logs_are_whole(&gates);
@@ -207,10 +204,7 @@ fn an_engine_that_is_restored_from_an_old_dump_takes_nothing_back() {
     assert_eq!(engine.ask(&["SAVE"]), "+OK\r\n");
     gates[1].succeeds("override", &["remove", &removed, "--by", "Grace"]);
     let (denied, _) = deny(&gates[1], &origin.url(""), "/denied");
-    origin.script(
-        "/robots.txt",
-        [crate::support::Reply::ok("User-agent: *\nDisallow: /\n")],
-    );
+    origin.script("/robots.txt", [crate::support::Reply::ok("User-agent: *\nDisallow: /\n")]);
     gates[0].succeeds("origins", &["refresh", &origin.url("")]);
     gates[1].until(403, &origin.url("/page"));
     let (before, fetches) = (origin.seen_but_robots(), origin.robots_fetches());

@@ -173,19 +173,15 @@ fn another_primary_takes_over_and_the_old_one_is_left_when_it_wakes() {
                 let answer = gate.get(&unpaced.url(&path));
                 assert_eq!(answer.problem()["override"], id, "{}", answer.text());
             }
-            wait_until("the paced crawl to go on", || {
-                paced.seen_but_robots().len() > pages + 3
-            });
+            wait_until("the paced crawl to go on", || paced.seen_but_robots().len() > pages + 3);
             // No turn between the takeover and the end of the quiet time, in which an old primary that wakes may still
             // grant some.
             if change == Change::Killed {
                 let end = quiet_until(&lab);
                 let quiet = end - QUIET + DOUBTFUL..end - SPREAD;
                 let seen = paced.seen().into_iter().map(|seen| seen.at);
-                let early: Vec<Duration> = seen
-                    .filter(|at| quiet.contains(at))
-                    .map(|at| end.duration_since(at))
-                    .collect();
+                let early: Vec<Duration> =
+                    seen.filter(|at| quiet.contains(at)).map(|at| end.duration_since(at)).collect();
                 assert!(early.is_empty(), "before the end: {early:?}");
             }
             lab.wait_whole();
@@ -199,10 +195,7 @@ fn another_primary_takes_over_and_the_old_one_is_left_when_it_wakes() {
     denied_at_all(&gates, &unpaced, "/denied", &first);
     for origin in [&unpaced, &paced] {
         let leaks = origin.seen_but_robots();
-        assert!(
-            !leaks.iter().any(|line| line.contains("/private")),
-            "{leaks:?}"
-        );
+        assert!(!leaks.iter().any(|line| line.contains("/private")), "{leaks:?}");
     }
     logs_are_whole(&gates);
 }
@@ -211,10 +204,7 @@ fn another_primary_takes_over_and_the_old_one_is_left_when_it_wakes() {
 fn an_old_primary_that_is_parted_from_the_others_permits_nothing_beside_the_new_one() {
     let lab = or_skip!(Sentinels::start());
     // A primary without its replica takes no writes, as docs/fleet.md asks for.
-    for (key, value) in [
-        ("min-replicas-to-write", "1"),
-        ("min-replicas-max-lag", "1"),
-    ] {
+    for (key, value) in [("min-replicas-to-write", "1"), ("min-replicas-max-lag", "1")] {
         assert_eq!(lab.ask(&["CONFIG", "SET", key, value]), "+OK\r\n");
     }
     let (old, gates) = parted_later(&lab);
@@ -225,13 +215,7 @@ fn an_old_primary_that_is_parted_from_the_others_permits_nothing_beside_the_new_
     let is_over = AtomicBool::new(false);
     let (denied, added) = thread::scope(|scope| {
         let ends = Ends(&is_over);
-        crawl(
-            scope,
-            &gates,
-            &origin,
-            &["/page", "/denied", "/private"],
-            &is_over,
-        );
+        crawl(scope, &gates, &origin, &["/page", "/denied", "/private"], &is_over);
         let pages = || origin.seen_but_robots().len();
         wait_until("the crawl", || pages() > 6);
         assert_eq!(lab.part_primary(), old);
@@ -243,9 +227,7 @@ fn an_old_primary_that_is_parted_from_the_others_permits_nothing_beside_the_new_
         });
         let added = Instant::now();
         let before = pages();
-        wait_until("the crawl to go on at the new primary", || {
-            pages() > before + 4
-        });
+        wait_until("the crawl to go on at the new primary", || pages() > before + 4);
         drop(ends);
         (denied, added)
     });
@@ -292,9 +274,6 @@ fn an_old_primary_that_may_write_without_a_replica_grants_beside_the_new_one() {
         drop(ends);
     });
     let leaks = origin.seen_but_robots();
-    assert!(
-        !leaks.iter().any(|line| line.contains("/private")),
-        "{leaks:?}"
-    );
+    assert!(!leaks.iter().any(|line| line.contains("/private")), "{leaks:?}");
     logs_are_whole(&gates);
 }

@@ -19,8 +19,7 @@ fn calls(engine: &Engine, command: &str) -> u64 {
     let line = told
         .split_once(&format!("cmdstat_{command}:calls="))
         .and_then(|(_, rest)| rest.split(',').next());
-    line.and_then(|calls| calls.parse().ok())
-        .unwrap_or_else(|| panic!("{told}"))
+    line.and_then(|calls| calls.parse().ok()).unwrap_or_else(|| panic!("{told}"))
 }
 
 #[test]
@@ -208,9 +207,8 @@ fn a_state_of_another_version_is_fetched_anew() {
     );
     let told = engine.ask(&["EVAL", &to_hex, "0"]);
     let digits = told.lines().nth(1).unwrap().as_bytes().chunks(2);
-    let octets: Vec<u8> = digits
-        .map(|two| u8::from_str_radix(str::from_utf8(two).unwrap(), 16).unwrap())
-        .collect();
+    let octets: Vec<u8> =
+        digits.map(|two| u8::from_str_radix(str::from_utf8(two).unwrap(), 16).unwrap()).collect();
     let end = octets.iter().position(|octet| *octet == b' ').unwrap();
     let token: u64 = str::from_utf8(&octets[..end]).unwrap().parse().unwrap();
     let fleet = FleetKey::of(&[7; 32]);

@@ -43,10 +43,7 @@ fn an_instance_without_its_link_forwards_for_no_longer_than_its_patience() {
         denied_at_all(&gates[..1], &origin, "/page", &id);
         eventually("a2 to be cut off", || {
             let answer = gates[1].get(&origin.url("/page"));
-            assert_ne!(
-                answer.status, 403,
-                "{transfer:?}: it knows what it cannot have heard"
-            );
+            assert_ne!(answer.status, 403, "{transfer:?}: it knows what it cannot have heard");
             (answer.status == 503).then_some(())
         });
         let last = origin.seen().last().unwrap().at;
@@ -101,10 +98,8 @@ fn a_turn_in_hand_is_not_used_while_the_engine_may_have_forgotten_it() {
 fn another_instance_fetches_when_the_one_with_the_lease_dies() {
     let (_engine, link) = or_skip!(engine_and_link());
     let latch = Latch::new();
-    let origin = Origin::http().on(
-        "/robots.txt",
-        [Reply::ok("User-agent: *\n").held(&latch), Reply::ok(RULES)],
-    );
+    let origin = Origin::http()
+        .on("/robots.txt", [Reply::ok("User-agent: *\n").held(&latch), Reply::ok(RULES)]);
     let mut gates = instances(&link, ["a1", "a2"], |_| ());
     let _wire = gates[0].asks(&origin.url("/private"));
     latch.arrivals(1);
@@ -217,16 +212,9 @@ fn what_is_altered_in_the_engine_permits_nothing() {
              local v = redis.call('GET', key) {alteration} end return #keys",
             origin.port()
         );
-        assert_eq!(
-            engine.ask(&["EVAL", &script, "0"]),
-            ":1\r\n",
-            "{alteration}"
-        );
+        assert_eq!(engine.ask(&["EVAL", &script, "0"]), ":1\r\n", "{alteration}");
         let answer = gates[1].get(&origin.url("/private"));
-        assert!(
-            [403, 503].contains(&answer.status),
-            "{alteration}: {answer:?}"
-        );
+        assert!([403, 503].contains(&answer.status), "{alteration}: {answer:?}");
         assert_eq!(origin.seen_but_robots(), [""; 0], "{alteration}");
     }
     // One octet of each override, and a removal that is invalid.
@@ -248,10 +236,8 @@ fn what_is_altered_in_the_engine_permits_nothing() {
     ] {
         let key = format!("crawlgate:{{fleet}}:{key}");
         engine.ask(&["DEL", &key]);
-        let words: Vec<&str> = [command[0], &key]
-            .into_iter()
-            .chain(command[1..].iter().copied())
-            .collect();
+        let words: Vec<&str> =
+            [command[0], &key].into_iter().chain(command[1..].iter().copied()).collect();
         engine.ask(&words);
         for gate in &gates {
             for path in ["/private", "/denied"] {
@@ -263,9 +249,7 @@ fn what_is_altered_in_the_engine_permits_nothing() {
     }
     assert_eq!(origin.seen_but_robots(), [""; 0]);
     eventually("the instances to be back", || {
-        let are_back = gates
-            .iter()
-            .all(|gate| gate.get(&origin.url("/page")).status == 200);
+        let are_back = gates.iter().all(|gate| gate.get(&origin.url("/page")).status == 200);
         are_back.then_some(())
     });
     denied_at_all(&gates, &origin, "/denied", &id);
@@ -305,18 +289,8 @@ fn an_instance_with_another_key_is_cut_off_and_no_member() {
     );
     // The second one does not have the override of the members, so it forwards nothing.
     let url = origin.url("/page");
-    let words = [
-        "add",
-        &origin.url(""),
-        "/page",
-        "deny",
-        "--until",
-        "1h",
-        "--by",
-        "Ada",
-        "--reason",
-        "t",
-    ];
+    let words =
+        ["add", &origin.url(""), "/page", "deny", "--until", "1h", "--by", "Ada", "--reason", "t"];
     let (out, said) = first.ends(0, "override", &words);
     assert!(!format!("{out}{said}").contains("a2"), "{out}{said}");
     first.refuses(&url, 403, "operator_deny");

@@ -41,9 +41,7 @@ fn fleet_from(
 #[track_caller]
 pub(super) fn deny(gate: &CrawlgateProcess, origin: &str, pattern: &str) -> (String, String) {
     let said = gate.setup.overrides(origin, pattern, "deny");
-    let id = said
-        .strip_prefix("override ")
-        .and_then(|rest| rest.split(':').next());
+    let id = said.strip_prefix("override ").and_then(|rest| rest.split(':').next());
     let id = id.unwrap_or_else(|| panic!("{said}")).to_owned();
     assert_eq!(id.len(), 26, "{said}");
     (id, said)
@@ -88,11 +86,7 @@ pub(super) fn denied_at_all(gates: &[CrawlgateProcess], origin: &Origin, path: &
         assert_eq!(answer.status, 403, "{}", answer.text());
         assert_eq!(answer.problem()["override"], id, "{}", answer.text());
     }
-    assert_eq!(
-        origin.seen().len(),
-        before,
-        "the origin sees nothing of {path}"
-    );
+    assert_eq!(origin.seen().len(), before, "the origin sees nothing of {path}");
 }
 
 #[test]
@@ -183,10 +177,7 @@ fn an_instance_that_is_stopped_is_named_and_forwards_nothing_later() {
     if !late.starts_with("in force on a1, a2; ") {
         wait_late(&said, &gates[..2], &origin, "/page");
     }
-    assert!(
-        late.ends_with(" s and forwards nothing from 2 s on"),
-        "{said}"
-    );
+    assert!(late.ends_with(" s and forwards nothing from 2 s on"), "{said}");
     denied_at_all(&gates[..2], &origin, "/page", &id);
     // It was silent for longer than its patience, so it begins with nothing at all.
     eventually("a3 to be silent for long enough", || {

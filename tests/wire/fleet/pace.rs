@@ -93,11 +93,7 @@ fn is_within_by(times: &[Instant], interval: Duration, burst: usize, spread: Dur
             let window = end.duration_since(*start);
             let most = (window + spread).as_nanos() / interval.as_nanos();
             let most = usize::try_from(most).unwrap() + burst;
-            assert!(
-                count < most,
-                "{name}: {} in {window:?}, by {spread:?}",
-                count + 1
-            );
+            assert!(count < most, "{name}: {} in {window:?}, by {spread:?}", count + 1);
         }
     }
 }
@@ -127,11 +123,7 @@ fn three_instances_keep_one_rate_and_use_it() {
         let burst: usize = burst.parse().unwrap();
         // One turn of the budget is due at the end of the span, and may come behind it.
         let used = (times.len() + 1) as f64 / (rate * seconds as f64);
-        println!(
-            "{name}: {} requests, {:.0} % of the budget",
-            times.len(),
-            used * 100.0
-        );
+        println!("{name}: {} requests, {:.0} % of the budget", times.len(), used * 100.0);
         let spread = bound(PROMISED, SPREAD);
         let interval = Duration::from_secs_f64(1.0 / rate);
         is_within_by(&times, interval, burst, spread, &name);
@@ -179,10 +171,7 @@ fn three_instances_keep_one_crawl_delay_for_each_group() {
         let first = first.unwrap_or(span).as_secs_f64();
         let rest = span.as_secs_f64() - first;
         let used = times.len() as f64 * interval / rest;
-        println!(
-            "{agent}: the first after {first:.1} s, then {:.0} % of the budget",
-            used * 100.0
-        );
+        println!("{agent}: the first after {first:.1} s, then {:.0} % of the budget", used * 100.0);
         assert!(first <= bound(7.0, 11.0), "{agent}: {first} s");
         assert!(used >= bound(USED, USED_BUSY), "{agent}: {used}");
     }
@@ -194,9 +183,7 @@ fn three_instances_keep_one_concurrency() {
     let gates = fleet(&link, &[("concurrency", "2")]);
     // Longer than any spread of arrivals.
     let took = Duration::from_millis(800);
-    let origin = Origin::with_rules(RULES)
-        .on("/0", [slow_page(took)])
-        .on("/1", [slow_page(took)]);
+    let origin = Origin::with_rules(RULES).on("/0", [slow_page(took)]).on("/1", [slow_page(took)]);
     let span = Duration::from_secs(5);
     let times = crawl(&gates, &origin, 2, span);
     // Of any three requests in a row, the first has been answered before the third comes.
@@ -206,11 +193,7 @@ fn three_instances_keep_one_concurrency() {
         assert!(apart + spread >= took, "{apart:?} by {spread:?}");
     }
     let used = times.len() as f64 * took.as_secs_f64() / (2.0 * span.as_secs_f64());
-    println!(
-        "concurrency 2: {} requests, {:.0} % of the budget",
-        times.len(),
-        used * 100.0
-    );
+    println!("concurrency 2: {} requests, {:.0} % of the budget", times.len(), used * 100.0);
     assert!(used >= bound(0.5, USED_BUSY), "{used}");
 }
 
@@ -265,10 +248,7 @@ fn two_rates_hold_while_the_engine_and_an_instance_are_killed() {
     let (mut engine, link) = or_skip!(engine_and_link());
     for (per_second, burst, crawlers) in [("10", 5, 8), ("100", 1, 24)] {
         let name = format!("{per_second}/s in bursts of {burst}");
-        let pace = [
-            ("requests_per_second", per_second),
-            ("burst", &burst.to_string()),
-        ];
+        let pace = [("requests_per_second", per_second), ("burst", &burst.to_string())];
         let gates = fleet(&link, &pace);
         let origin = Origin::with_rules(RULES);
         let times = crawl_through_kills(&mut engine, &gates, &origin, crawlers);
@@ -283,9 +263,7 @@ fn one_concurrency_holds_while_the_engine_and_an_instance_are_killed() {
     let (mut engine, link) = or_skip!(engine_and_link());
     let gates = fleet(&link, &[("concurrency", "2")]);
     let took = Duration::from_millis(800);
-    let origin = Origin::with_rules(RULES)
-        .on("/0", [slow_page(took)])
-        .on("/1", [slow_page(took)]);
+    let origin = Origin::with_rules(RULES).on("/0", [slow_page(took)]).on("/1", [slow_page(took)]);
     let times = crawl_through_kills(&mut engine, &gates, &origin, 2);
     println!("concurrency 2: {} requests", times.len());
     for three in times.windows(3) {
@@ -327,14 +305,9 @@ fn a_retry_after_at_one_instance_stops_all() {
             refused
         });
         let seen = origin.seen();
-        let later = seen
-            .iter()
-            .filter_map(|seen| seen.at.checked_duration_since(refused));
+        let later = seen.iter().filter_map(|seen| seen.at.checked_duration_since(refused));
         let later: Vec<Duration> = later.collect();
-        let last = later
-            .iter()
-            .filter(|at| **at < Duration::from_secs(4))
-            .max();
+        let last = later.iter().filter(|at| **at < Duration::from_secs(4)).max();
         let stopped = bound(STOPPED, STOPPED_BUSY);
         println!("the last request came {last:?} after the refused one, by {stopped:?}");
         assert!(last.is_none_or(|last| *last <= stopped), "{last:?}");

@@ -145,9 +145,7 @@ fn an_instance_that_is_killed_takes_no_more_than_its_part_of_a_quota_with_it() {
     }
     // What one instance holds and does not use comes back to the others.
     eventually("the last of the quota", || {
-        let is_spent = gates
-            .iter()
-            .all(|gate| gate.get(&origin.url("/rest")).status == 429);
+        let is_spent = gates.iter().all(|gate| gate.get(&origin.url("/rest")).status == 429);
         (is_spent && pages() >= QUOTA - LOST).then_some(())
     });
     assert!(pages() <= QUOTA, "{}", pages());

@@ -94,10 +94,8 @@ fn status(gate: &CrawlgateProcess) -> serde_json::Value {
 fn the_late_result_of_an_instance_that_was_stopped_is_refused() {
     let engine = or_skip!(Engine::start());
     let latch = Latch::new();
-    let origin = Origin::http().on(
-        "/robots.txt",
-        [Reply::ok("User-agent: *\n").held(&latch), Reply::ok(RULES)],
-    );
+    let origin = Origin::http()
+        .on("/robots.txt", [Reply::ok("User-agent: *\n").held(&latch), Reply::ok(RULES)]);
     let gates = instances(&engine.link(), ["a1", "a2"], |_| ());
     let mut wire = gates[0].asks(&origin.url("/private"));
     latch.arrivals(1);
@@ -168,11 +166,7 @@ fn two_instances_do_not_wait_for_each_others_redirects() {
         }
         began
     });
-    assert!(
-        began.elapsed() < Duration::from_secs(15),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
     for origin in [&one, &two] {
         assert!(!origin.seen_but_robots().contains(&"GET /page".to_owned()));
     }
@@ -191,10 +185,7 @@ fn a_refresh_at_any_instance_fetches_and_reaches_all() {
     let refresh = |gate: &CrawlgateProcess| {
         gate.succeeds("origins", &["refresh", &origin.url("")]);
     };
-    origin.script(
-        "/robots.txt",
-        [Reply::ok("User-agent: *\nDisallow: /page\n")],
-    );
+    origin.script("/robots.txt", [Reply::ok("User-agent: *\nDisallow: /page\n")]);
     refresh(&gates[0]);
     for gate in &gates {
         gate.until(403, &origin.url("/page"));
@@ -204,10 +195,7 @@ fn a_refresh_at_any_instance_fetches_and_reaches_all() {
     gates[1].wait_said("does not answer");
     refresh(&gates[0]);
     let before = origin.robots_fetches();
-    origin.script(
-        "/robots.txt",
-        [Reply::ok("User-agent: *\nDisallow: /other\n")],
-    );
+    origin.script("/robots.txt", [Reply::ok("User-agent: *\nDisallow: /other\n")]);
     other.open();
     refresh(&gates[1]);
     assert!(origin.robots_fetches() > before, "it was told to fetch");
@@ -229,10 +217,7 @@ fn an_instance_that_was_down_hears_what_was_forgotten_meanwhile() {
     }
     gates[1].signal(Signal::TERM);
     gates[1].wait();
-    origin.script(
-        "/robots.txt",
-        [Reply::ok("User-agent: *\nDisallow: /page\n")],
-    );
+    origin.script("/robots.txt", [Reply::ok("User-agent: *\nDisallow: /page\n")]);
     gates[0].succeeds("origins", &["forget", &origin.url("")]);
     gates[1].start_again();
     let before = origin.seen_but_robots().len();
@@ -289,10 +274,7 @@ fn an_instance_that_misses_a_message_takes_over_what_was_forgotten() {
         assert_eq!(gate.get(&origin.url("/page")).status, 200);
     }
     other.set(Transfer::Hole);
-    origin.script(
-        "/robots.txt",
-        [Reply::ok("User-agent: *\nDisallow: /page\n")],
-    );
+    origin.script("/robots.txt", [Reply::ok("User-agent: *\nDisallow: /page\n")]);
     gates[0].succeeds("origins", &["forget", &origin.url("")]);
     assert_eq!(gates[0].get(&origin.url("/page")).status, 403);
     let fetches = origin.robots_fetches();
@@ -324,10 +306,7 @@ fn what_was_forgotten_is_known_for_longer_than_any_instance_finds_its_state_fres
         let key = key.lines().nth(1).unwrap();
         let least = engine.ask(&["EVAL", remaining, "1", key]);
         let least: u64 = least.trim_start_matches(':').trim().parse().unwrap();
-        assert!(
-            (kept - 120_000..=kept).contains(&least),
-            "{fresh_max}: {least} ms"
-        );
+        assert!((kept - 120_000..=kept).contains(&least), "{fresh_max}: {least} ms");
     }
 }
 
@@ -354,10 +333,7 @@ fn ahead_of_the_others(fails: bool) {
     ahead.beside_until("origins", &[], |said| said.contains(&origin.authority()));
     ahead.signal(Signal::TERM);
     ahead.wait();
-    origin.script(
-        "/robots.txt",
-        [Reply::ok("User-agent: *\nDisallow: /page\n")],
-    );
+    origin.script("/robots.txt", [Reply::ok("User-agent: *\nDisallow: /page\n")]);
     let other = instance(&link, "a2", |_| ());
     other.succeeds("origins", &["refresh", &origin.url("")]);
     let before = (origin.seen_but_robots(), origin.robots_fetches());
@@ -391,10 +367,7 @@ fn a_comparison_that_the_engine_leaves_open_is_made_again() {
     }
     other.close();
     gates[1].wait_said("cut off from its fleet");
-    origin.script(
-        "/robots.txt",
-        [Reply::ok("User-agent: *\nDisallow: /page\n")],
-    );
+    origin.script("/robots.txt", [Reply::ok("User-agent: *\nDisallow: /page\n")]);
     gates[0].succeeds("origins", &["forget", &origin.url("")]);
     assert_eq!(gates[0].get(&origin.url("/page")).status, 403);
     // The message is lost, and a fetch seems to be in progress, so the comparison waits.

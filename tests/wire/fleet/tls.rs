@@ -42,11 +42,7 @@ fn member(setup: &mut Setup, engine: &Peer) {
     fs::write(setup.dir().join("engine.pem"), certificate).unwrap();
     secret(&setup.dir().join("engine.key"), &key, 0o600);
     secret(&setup.dir().join("fleet.key"), super::KEY, 0o600);
-    setup.set(
-        "fleet",
-        "engine",
-        &format!("\"127.0.0.1:{}\"", engine.port()),
-    );
+    setup.set("fleet", "engine", &format!("\"127.0.0.1:{}\"", engine.port()));
     setup.set("fleet", "key_file", "\"fleet.key\"");
     setup.set("fleet", "name", "\"a1\"");
     setup.set("fleet", "timeout", "\"1s\"");
@@ -102,9 +98,7 @@ fn the_check_tells_what_is_wrong_with_a_certificate() {
         }
         setup.write();
         let (out, _) = setup.ends(1, "fleet", &["check"]);
-        let one = out
-            .lines()
-            .find(|line| line.starts_with("failure  reachable"));
+        let one = out.lines().find(|line| line.starts_with("failure  reachable"));
         assert!(one.unwrap().contains(words), "{settings:?}: {out}");
     }
 }

@@ -32,14 +32,8 @@ fn the_command_shows_link_engine_members_and_counts() {
         is_whole.then_some(view)
     });
     assert_eq!(view["instance"], "a1");
-    assert!(
-        view["link"]["heard_ms"].as_u64().unwrap() < 30_000,
-        "{view:#}"
-    );
-    assert!(
-        view["link"]["round_trip_us"].as_u64().unwrap() > 0,
-        "{view:#}"
-    );
+    assert!(view["link"]["heard_ms"].as_u64().unwrap() < 30_000, "{view:#}");
+    assert!(view["link"]["round_trip_us"].as_u64().unwrap() > 0, "{view:#}");
     assert_eq!(view["link"]["generations"], 1, "{view:#}");
     let told = &view["engine"];
     assert_eq!(told["address"], format!("127.0.0.1:{}", link.port()));
@@ -77,10 +71,7 @@ fn the_command_shows_link_engine_members_and_counts() {
         (view["link"]["state"] == "doubtful").then_some(view)
     });
     assert_eq!(names(&view), ["a1"], "the last ones stay: {view:#}");
-    assert!(
-        view["engine"]["observed_ms"].as_u64().unwrap() > 0,
-        "{view:#}"
-    );
+    assert!(view["engine"]["observed_ms"].as_u64().unwrap() > 0, "{view:#}");
     let (code, out, said) = other.beside("fleet", &["status"]);
     assert_eq!((code, out.as_str()), (Some(2), ""));
     says!(said, "`crawlgate fleet check` says more");
@@ -89,10 +80,7 @@ fn the_command_shows_link_engine_members_and_counts() {
 #[test]
 fn the_api_the_console_and_the_metrics_show_the_same_fleet() {
     let (engine, link) = or_skip!(engine_and_link());
-    assert_eq!(
-        engine.ask(&["CONFIG", "SET", "maxmemory", "64mb"]),
-        "+OK\r\n"
-    );
+    assert_eq!(engine.ask(&["CONFIG", "SET", "maxmemory", "64mb"]), "+OK\r\n");
     let origin = Origin::with_rules(RULES);
     let gate = AdminGate::with(|setup| member(setup, &link, "a1"));
     gate.process.wait_said("the fleet's engine answers");
@@ -111,9 +99,7 @@ fn the_api_the_console_and_the_metrics_show_the_same_fleet() {
     assert!(gate.get("/").text().contains("href=\"/fleet\""));
     let metrics = eventually("a link", || {
         let metrics = gate.get("/metrics").text();
-        metrics
-            .contains("crawlgate_fleet_link 0\n")
-            .then_some(metrics)
+        metrics.contains("crawlgate_fleet_link 0\n").then_some(metrics)
     });
     says!(
         metrics,

@@ -77,16 +77,11 @@ fn both_connections_go_through_an_upstream_proxy() {
         let asked = asked.lock().unwrap();
         assert_eq!(asked.len(), 4, "{scheme}: {asked:?}");
         assert!(
-            asked
-                .iter()
-                .all(|target| target.starts_with("far.example:")),
+            asked.iter().all(|target| target.starts_with("far.example:")),
             "{scheme}: {asked:?}"
         );
         assert_eq!(asked[0], format!("far.example:{}", server.port()));
-        assert_ne!(
-            asked[1], asked[0],
-            "the data connection has a port of its own"
-        );
+        assert_ne!(asked[1], asked[0], "the data connection has a port of its own");
     }
 }
 
@@ -115,9 +110,8 @@ fn the_third_descriptor_of_a_session_is_counted() {
     let command = setup.command_in(&["sh", "-c", limited], "serve");
     let gate = CrawlgateProcess::spawn(setup, command);
     let latch = Latch::new();
-    let server = FtpServer::with_rules(RULES)
-        .file("open", "x")
-        .on("RETR open", Act::Wait(latch.clone()));
+    let server =
+        FtpServer::with_rules(RULES).file("open", "x").on("RETR open", Act::Wait(latch.clone()));
     let url = server.url("/open");
     let mut wires: Vec<Wire> = (0..10).map(|_| gate.connect()).collect();
     for wire in &mut wires {

@@ -90,9 +90,7 @@ fn a_listing_without_end_is_broken_off() {
 
 /// Returns a server with a file and a directory.
 pub(super) fn files() -> FtpServer {
-    FtpServer::start()
-        .file("open", "0123456789")
-        .file("pub/inner", "x")
+    FtpServer::start().file("open", "0123456789").file("pub/inner", "x")
 }
 
 /// Asserts that a page gets 504 where the server stalls at this step.
@@ -113,9 +111,7 @@ fn a_server_that_stalls_at_any_step_is_left() {
     // The robots.txt before a page has the usual time, as a busy machine may be long about it.
     let (robots, pages) = (impatient("robots", robots), impatient("upstream", pages));
     let (robots, pages) = (&robots, &pages);
-    let steps = [
-        "greeting", "USER", "PASS", "TYPE", "SIZE", "MDTM", "EPSV", "RETR",
-    ];
+    let steps = ["greeting", "USER", "PASS", "TYPE", "SIZE", "MDTM", "EPSV", "RETR"];
     thread::scope(|scope| {
         for step in steps {
             scope.spawn(move || {
@@ -142,9 +138,7 @@ fn a_server_that_stalls_at_any_step_is_left() {
             });
         }
         scope.spawn(move || {
-            let server = FtpServer::with_rules("")
-                .says("EPSV", "500 what?")
-                .on("PASV", Act::Stall);
+            let server = FtpServer::with_rules("").says("EPSV", "500 what?").on("PASV", Act::Stall);
             unreachable(robots, &server, "timeout");
         });
         scope.spawn(move || {
@@ -172,9 +166,7 @@ fn a_server_that_stalls_at_any_step_is_left() {
 #[test]
 fn a_server_that_closes_at_any_step_is_unreachable() {
     let gate = CrawlgateProcess::start();
-    for step in [
-        "greeting", "USER", "PASS", "TYPE", "SIZE", "MDTM", "EPSV", "RETR",
-    ] {
+    for step in ["greeting", "USER", "PASS", "TYPE", "SIZE", "MDTM", "EPSV", "RETR"] {
         let server = FtpServer::with_rules("").on(step, Act::Close);
         unreachable(&gate, &server, "incomplete");
     }
@@ -183,12 +175,9 @@ fn a_server_that_closes_at_any_step_is_unreachable() {
 #[test]
 fn a_robots_txt_that_is_not_whole_does_not_count() {
     let gate = CrawlgateProcess::start();
-    for sending in [
-        Sending::Cut(14),
-        Sending::Short(14),
-        Sending::Unconfirmed,
-        Sending::Longer("Allow: /\n"),
-    ] {
+    for sending in
+        [Sending::Cut(14), Sending::Short(14), Sending::Unconfirmed, Sending::Longer("Allow: /\n")]
+    {
         let server = FtpServer::with_rules("User-agent: *\nDisallow: /private\n")
             .sends("robots.txt", sending);
         unreachable(&gate, &server, "incomplete");
@@ -219,28 +208,18 @@ fn a_server_that_waits_for_the_other_close_is_not_waited_for() {
 #[test]
 fn a_page_that_is_cut_short_is_seen_to_be() {
     let gate = CrawlgateProcess::start();
-    for sending in [
-        Sending::Cut(3),
-        Sending::Short(3),
-        Sending::Cut(10),
-        Sending::Unconfirmed,
-    ] {
+    for sending in [Sending::Cut(3), Sending::Short(3), Sending::Cut(10), Sending::Unconfirmed] {
         for has_size in [true, false] {
             if let (Sending::Short(_), false) = (sending, has_size) {
                 continue; // nothing tells
             }
-            let server = FtpServer::start()
-                .file("open", "0123456789")
-                .sends("open", sending);
+            let server = FtpServer::start().file("open", "0123456789").sends("open", sending);
             let server = match has_size {
                 true => server,
                 false => server.says("SIZE", "500 what?"),
             };
             let answer = gate.get(&server.url("/open"));
-            assert!(
-                answer.status == 200 && !answer.whole,
-                "{sending:?}: {answer:?}"
-            );
+            assert!(answer.status == 200 && !answer.whole, "{sending:?}: {answer:?}");
             let record = gate.record_of(&server.url("/open"));
             has!(record, {"error": "http_response_incomplete"}, "{sending:?}");
         }
@@ -250,18 +229,13 @@ fn a_page_that_is_cut_short_is_seen_to_be() {
 #[test]
 fn only_the_first_octets_of_a_robots_txt_are_read() {
     let gate = CrawlgateProcess::start();
-    let rules = format!(
-        "User-agent: *\nDisallow: /private\n{}Disallow: /open\n",
-        "#\n".repeat(1 << 20)
-    );
+    let rules =
+        format!("User-agent: *\nDisallow: /private\n{}Disallow: /open\n", "#\n".repeat(1 << 20));
     let server = FtpServer::with_rules(&rules).file("open", "x");
     gate.denies(&server.url("/private"));
     gate.get(&server.url("/open")).is_origins(200, "x");
     let endless = FtpServer::with_rules("").says("SIZE", "500 what?");
-    let endless = endless.sends(
-        "robots.txt",
-        Sending::Endless("User-agent: *\nDisallow: /\n"),
-    );
+    let endless = endless.sends("robots.txt", Sending::Endless("User-agent: *\nDisallow: /\n"));
     gate.denies(&endless.url("/open"));
 }
 
@@ -282,10 +256,7 @@ fn a_listing_without_end_takes_no_memory() {
         let url = server.url("/");
         let mut crawler = asking(&gate, &url);
         let mut read = Vec::with_capacity(64 << 20);
-        Read::by_ref(&mut crawler)
-            .take(64 << 20)
-            .read_to_end(&mut read)
-            .unwrap();
+        Read::by_ref(&mut crawler).take(64 << 20).read_to_end(&mut read).unwrap();
         let end = String::from_utf8_lossy(&read[read.len() - 4096..]);
         says!(end, "a name of some length");
         assert!(server.sent() > 32 << 20, "it was passed on while it came");
@@ -311,10 +282,7 @@ fn a_crawler_that_does_not_read_holds_an_ftp_server_back() {
         let crawler = asking(&gate, &url);
         wait_until("the transfer to begin", || server.sent() > earlier);
         let sent = at_rest(|| server.sent() as u64) - earlier as u64;
-        assert!(
-            sent < ROOM,
-            "{path}: {sent} octets for a crawler that read none"
-        );
+        assert!(sent < ROOM, "{path}: {sent} octets for a crawler that read none");
         let grown = gate.resident().saturating_sub(before);
         assert!(grown < ROOM, "{path}: {grown} octets more");
         drop(crawler);
@@ -325,9 +293,7 @@ fn a_crawler_that_does_not_read_holds_an_ftp_server_back() {
 /// Opens a connection and sends a request for a URL.
 fn asking(gate: &CrawlgateProcess, url: &str) -> TcpStream {
     let mut crawler = TcpStream::connect(gate.address()).unwrap();
-    crawler
-        .write_all(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes())
-        .unwrap();
+    crawler.write_all(format!("GET {url} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).unwrap();
     crawler
 }
 
@@ -335,10 +301,8 @@ fn asking(gate: &CrawlgateProcess, url: &str) -> TcpStream {
 fn the_data_connection_goes_to_the_host_of_the_control_connection() {
     let gate = CrawlgateProcess::start();
     let decoy_address = Ipv4Addr::new(127, 0, 0, 2);
-    let server = FtpServer::start()
-        .file("open", "hello")
-        .says("EPSV", "522 no")
-        .passive_at(decoy_address);
+    let server =
+        FtpServer::start().file("open", "hello").says("EPSV", "522 no").passive_at(decoy_address);
     gate.get(&server.url("/open")).is_origins(200, "hello");
     assert!(server.seen().contains(&"PASV".to_owned()));
     assert_eq!(server.data_connections(), 1);
@@ -363,9 +327,7 @@ fn the_address_policy_holds_for_both_connections() {
 #[test]
 fn a_page_without_its_data_connection_is_recorded_as_sent() {
     let gate = CrawlgateProcess::start();
-    let server = FtpServer::with_rules(RULES)
-        .file("open", "x")
-        .file("later", "y");
+    let server = FtpServer::with_rules(RULES).file("open", "x").file("later", "y");
     gate.get(&server.url("/open")).is_origins(200, "x");
     let own = format!("229 extended (|||{}|)", gate.address().port());
     let server = server.says("EPSV", &own);
@@ -373,11 +335,7 @@ fn a_page_without_its_data_connection_is_recorded_as_sent() {
         gate.answers(&server.url(path), 502);
         let record = gate.record_of(&server.url(path));
         let found = ["verdict", "reason", "error"].map(|field| record[field].as_str());
-        let expected = [
-            Some("allow"),
-            Some("robots_allow"),
-            Some("http_protocol_error"),
-        ];
+        let expected = [Some("allow"), Some("robots_allow"), Some("http_protocol_error")];
         assert_eq!(found, expected, "{record}");
         assert_eq!(record["status"], 502, "{record}");
     }
@@ -395,12 +353,9 @@ fn a_reply_that_came_unasked_answers_no_command() {
 #[test]
 fn decisions_about_ftp_are_proven_from_the_store() {
     let gate = CrawlgateProcess::start();
-    let server = FtpServer::with_rules(RULES)
-        .file("open", "x")
-        .file("private/open", "y");
+    let server = FtpServer::with_rules(RULES).file("open", "x").file("private/open", "y");
     gate.get(&server.url("/open;type=i")).is_origins(200, "x");
-    gate.get(&server.url("/private/open;type=a"))
-        .is_origins(200, "y");
+    gate.get(&server.url("/private/open;type=a")).is_origins(200, "y");
     gate.denies(&server.url("/private/x;type=i"));
     let refused = FtpServer::start().says("greeting", "421 no");
     unreachable(&gate, &refused, "ftp_421:no");

@@ -11,9 +11,7 @@ use crate::support::{CrawlgateProcess, RULES};
 #[test]
 fn the_anonymous_user_in_a_url_is_no_other_url() {
     let gate = CrawlgateProcess::start();
-    let server = FtpServer::with_rules(RULES)
-        .file("open", "x")
-        .file("private/x", "secret");
+    let server = FtpServer::with_rules(RULES).file("open", "x").file("private/x", "secret");
     for user in ["anonymous@", "ftp@"] {
         let named = |path: &str| server.url(path).replace("://", &format!("://{user}"));
         gate.get(&named("/open")).is_origins(200, "x");
@@ -22,10 +20,7 @@ fn the_anonymous_user_in_a_url_is_no_other_url() {
         let setup = &gate.setup;
         assert_eq!(setup.run("check", &[&named("/private/x")]).0, Some(1));
     }
-    assert_eq!(
-        server.named(),
-        ["SIZE open", "MDTM open", "RETR open"].repeat(2)
-    );
+    assert_eq!(server.named(), ["SIZE open", "MDTM open", "RETR open"].repeat(2));
 }
 
 #[test]
@@ -53,9 +48,7 @@ fn a_directory_with_a_size_is_no_file() {
 #[test]
 fn a_modification_never_lies_in_the_future() {
     let gate = CrawlgateProcess::start();
-    let server = FtpServer::start()
-        .file("f", "0123456789")
-        .says("MDTM f", "213 99991120120000");
+    let server = FtpServer::start().file("f", "0123456789").says("MDTM f", "213 99991120120000");
     let before = SystemTime::now();
     let answer = gate.get(&server.url("/f"));
     let modified = parse_http_date(&answer.field("last-modified").unwrap()).unwrap();
@@ -64,8 +57,7 @@ fn a_modification_never_lies_in_the_future() {
     // A date that stands for another one tells nothing of the version.
     let date = fmt_http_date(SystemTime::now());
     let fields = format!("Range: bytes=2-5\r\nIf-Range: {date}\r\n");
-    gate.request("GET", &server.url("/f"), &fields)
-        .is_origins(200, "0123456789");
+    gate.request("GET", &server.url("/f"), &fields).is_origins(200, "0123456789");
 }
 
 #[test]
@@ -107,11 +99,7 @@ fn the_control_connection_ends_a_transfer() {
     for sending in sendings {
         let server = FtpServer::with_rules("User-agent: *\n").sends("robots.txt", sending);
         unreachable(&gate, &server, "incomplete");
-        for (name, path) in [
-            ("open", "/open"),
-            ("open", "/open;type=a"),
-            ("pub/", "/pub/"),
-        ] {
+        for (name, path) in [("open", "/open"), ("open", "/open;type=a"), ("pub/", "/pub/")] {
             let server = files().sends(name, sending);
             let answer = gate.get(&server.url(path));
             assert!(answer.status == 200 && !answer.whole, "{answer:?}");
@@ -142,10 +130,9 @@ fn a_refusal_is_told_as_the_server_says_it() {
     let cause = &record["robots"]["unreachable"]["cause"];
     assert_eq!(*cause, format!("ftp_530:{}", &told[4..]), "{record}");
     has!(record, {"robots.status": null});
-    for (command, words) in [
-        ("check", vec![server.url("/open")]),
-        ("origins", vec!["show".to_owned(), server.url("")]),
-    ] {
+    for (command, words) in
+        [("check", vec![server.url("/open")]), ("origins", vec!["show".to_owned(), server.url("")])]
+    {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let shown = gate.beside_until(command, &words, |out| out.contains("530"));
         assert!(shown.contains(told), "{command}: {shown}");

@@ -15,9 +15,7 @@ use crate::support::{CrawlgateProcess, RULES, Setup, eventually};
 /// Finds a server: its program, and a command that runs it with the libraries beside it.
 fn server(name: &str) -> Option<(PathBuf, Option<PathBuf>)> {
     let folder = std::env::var_os("CRAWLGATE_FTP").map(PathBuf::from);
-    let unpacked = folder
-        .as_ref()
-        .map(|folder| folder.join("usr/sbin").join(name));
+    let unpacked = folder.as_ref().map(|folder| folder.join("usr/sbin").join(name));
     let installed = Path::new("/usr/sbin").join(name);
     let mut candidates = unpacked.into_iter().chain([installed]);
     let found = candidates.find(|program| program.exists());
@@ -54,10 +52,7 @@ fn script(program: &Path, folder: Option<&Path>, before: &str, arguments: &str) 
         let folder = folder.display();
         format!("export LD_LIBRARY_PATH=$(printf %s: {folder}/usr/lib/*-linux-gnu {folder}/lib/*-linux-gnu)\n")
     });
-    format!(
-        "{libraries}{before}\nexec {} {arguments}\n",
-        program.display()
-    )
+    format!("{libraries}{before}\nexec {} {arguments}\n", program.display())
 }
 
 fn vsftpd() -> Option<Peer> {
@@ -103,10 +98,8 @@ fn pure_ftpd() -> Option<Peer> {
         let root = site(dir);
         fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
         // It serves the home of the user "ftp", which another library makes up.
-        let users = format!(
-            "root:x:0:0::/:/bin/sh\nftp:x:65534:65534::{}:/bin/false\n",
-            root.display()
-        );
+        let users =
+            format!("root:x:0:0::/:/bin/sh\nftp:x:65534:65534::{}:/bin/false\n", root.display());
         fs::write(dir.join("passwd"), users).unwrap();
         fs::write(dir.join("group"), "root:x:0:\nftp:x:65534:\n").unwrap();
         let dir = dir.display();
@@ -168,23 +161,14 @@ fn crawl(peer: &Peer) {
     let part = gate.request("GET", &url("/pub/a%20b.txt;type=i"), "Range: bytes=2-5\r\n");
     part.is_origins(206, "2345");
     let head = gate.request("HEAD", &url("/pub/a%20b.txt"), "");
-    assert_eq!(
-        (head.status, head.field("content-length").as_deref()),
-        (200, Some("10"))
-    );
+    assert_eq!((head.status, head.field("content-length").as_deref()), (200, Some("10")));
     let page = gate.get(&url("/pub/")).is(200);
-    for link in [
-        "<a href=\"a%20b.txt\">a b.txt</a>",
-        "<a href=\"deep/\">deep/</a>",
-    ] {
+    for link in ["<a href=\"a%20b.txt\">a b.txt</a>", "<a href=\"deep/\">deep/</a>"] {
         assert!(page.text().contains(link), "{}", page.text());
     }
     assert!(gate.get(&url("/")).text().contains("<a href=\"pub/\">"));
     let moved = gate.get(&url("/pub/deep"));
-    assert_eq!(
-        (moved.status, moved.field("location")),
-        (301, Some(url("/pub/deep/")))
-    );
+    assert_eq!((moved.status, moved.field("location")), (301, Some(url("/pub/deep/"))));
     assert_eq!(gate.get(&url("/pub/none")).status, 404);
     assert_eq!(gate.get(&url("/none/")).status, 404);
     for path in ["/private/x", "/private/", "/private/x;type=a"] {
@@ -229,12 +213,7 @@ fn proftpd_is_crawled_as_its_robots_txt_allows() {
 /// Runs a client behind `crawlgate run`, and returns its exit code and its output.
 fn run(setup: &Setup, command: &[&str]) -> (Option<i32>, String) {
     let mut run = setup.command("run");
-    let output = run
-        .arg("--")
-        .args(command)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let output = run.arg("--").args(command).stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     (output.status.code(), said)
 }
@@ -247,9 +226,7 @@ fn scripted() -> (FtpServer, impl Fn(&str) -> String) {
         .file("pub/private.txt", "open")
         .file("private/x", "secret");
     let port = server.port();
-    (server, move |path: &str| {
-        format!("ftp://127.0.0.1:{port}{path}")
-    })
+    (server, move |path: &str| format!("ftp://127.0.0.1:{port}{path}"))
 }
 
 #[test]
@@ -261,43 +238,21 @@ fn curl_reads_ftp_through_the_gate() {
         let words = [&["curl", "-sS", "-w", " %{http_code}"], more, &[&*url]].concat();
         run(&setup, &words)
     };
-    assert_eq!(
-        get(&[], "/pub/a%20b.txt"),
-        (Some(0), "0123456789 200".to_owned())
-    );
-    assert_eq!(
-        get(&["-r", "2-5"], "/pub/a%20b.txt"),
-        (Some(0), "2345 206".to_owned())
-    );
-    assert_eq!(
-        get(&[], "/pub/a%20b.txt;type=a"),
-        (Some(0), "0123456789 200".to_owned())
-    );
-    assert!(
-        server.seen().contains(&"TYPE A".to_owned()),
-        "lines are asked for"
-    );
+    assert_eq!(get(&[], "/pub/a%20b.txt"), (Some(0), "0123456789 200".to_owned()));
+    assert_eq!(get(&["-r", "2-5"], "/pub/a%20b.txt"), (Some(0), "2345 206".to_owned()));
+    assert_eq!(get(&[], "/pub/a%20b.txt;type=a"), (Some(0), "0123456789 200".to_owned()));
+    assert!(server.seen().contains(&"TYPE A".to_owned()), "lines are asked for");
     let (_, head) = get(&["-I"], "/pub/a%20b.txt");
     assert!(head.to_lowercase().contains("content-length: 10"), "{head}");
     let (_, page) = get(&[], "/pub/");
-    assert!(
-        page.contains("<a href=\"deep/\">") && page.ends_with(" 200"),
-        "{page}"
-    );
+    assert!(page.contains("<a href=\"deep/\">") && page.ends_with(" 200"), "{page}");
     let (_, denied) = get(&[], "/private/x");
-    assert!(
-        denied.contains("Disallow: /private") && denied.ends_with(" 403"),
-        "{denied}"
-    );
+    assert!(denied.contains("Disallow: /private") && denied.ends_with(" 403"), "{denied}");
     let (_, written) = get(&["-X", "PUT", "-d", "x"], "/pub/new");
     assert!(written.ends_with(" 405"), "{written}");
     let (_, named) = get(&["-u", "user:secret"], "/pub/a%20b.txt");
     assert!(!named.starts_with("0123"), "{named}");
-    assert!(
-        server.seen().iter().all(|line| !line.contains("private")),
-        "{:?}",
-        server.seen()
-    );
+    assert!(server.seen().iter().all(|line| !line.contains("private")), "{:?}", server.seen());
 }
 
 #[test]
@@ -306,17 +261,7 @@ fn wget_follows_the_links_of_a_directory() {
     let setup = Setup::new();
     let to = setup.dir().join("got");
     let start = url("/");
-    let words = [
-        "wget",
-        "-q",
-        "-r",
-        "-l",
-        "3",
-        "-nH",
-        "-P",
-        to.to_str().unwrap(),
-        &start,
-    ];
+    let words = ["wget", "-q", "-r", "-l", "3", "-nH", "-P", to.to_str().unwrap(), &start];
     run(&setup, &words);
     let read = |name: &str| fs::read_to_string(to.join(name)).ok();
     assert_eq!(read("pub/a b.txt").as_deref(), Some("0123456789"));

@@ -102,9 +102,7 @@ impl Message {
         };
         // RFC 9113 8.3.1: one Host becomes `:authority`, or the target's takes its place.
         let has_authority = pseudo.iter().any(|(name, _)| *name == ":authority");
-        let hosts: Vec<usize> = (0..fields.len())
-            .filter(|at| fields[*at].0 == "host")
-            .collect();
+        let hosts: Vec<usize> = (0..fields.len()).filter(|at| fields[*at].0 == "host").collect();
         if let [host] = hosts[..] {
             if way == Tls && !has_authority {
                 pseudo.push((":authority", fields.remove(host).1));
@@ -120,9 +118,7 @@ impl Message {
         fields.retain(|(name, value)| !(name == "connection" && value.is_empty()));
         let mut message = Self::default();
         message.head.push((":method".to_owned(), method.to_owned()));
-        message
-            .head
-            .extend(pseudo.into_iter().map(|(name, value)| (name.into(), value)));
+        message.head.extend(pseudo.into_iter().map(|(name, value)| (name.into(), value)));
         if has_trailers {
             fields.retain(|(name, _)| name != "transfer-encoding");
             let lines = body.strip_prefix("0\r\n").unwrap();
@@ -153,10 +149,8 @@ impl Message {
 }
 
 fn encode(fields: &[Field]) -> Vec<u8> {
-    let fields: Vec<(&str, &str)> = fields
-        .iter()
-        .map(|(name, value)| (&**name, &**value))
-        .collect();
+    let fields: Vec<(&str, &str)> =
+        fields.iter().map(|(name, value)| (&**name, &**value)).collect();
     block(&fields)
 }
 
@@ -204,9 +198,8 @@ pub fn check(gate: &CrawlgateProcess, place: SocketAddr, plain: &Origin, tls: &O
             // An upload has a separate connection.
             wait_until("the upload", || origin.connections() > begun);
             request.end(&mut frames, 1);
-            let record = eventually("its record", || {
-                gate.records().into_iter().nth(recorded_before)
-            });
+            let record =
+                eventually("its record", || gate.records().into_iter().nth(recorded_before));
             assert!(!record["error"].is_null(), "{name}: {record}");
             let others = seen().into_iter().filter(|line| line != "POST /open");
             assert_eq!(others.count(), 0, "{name}: {:?}", seen());
@@ -220,10 +213,7 @@ pub fn check(gate: &CrawlgateProcess, place: SocketAddr, plain: &Origin, tls: &O
         ServedThenRefused(line, status, reason) => {
             let (_, second) = text.split_once("\r\n\r\n").unwrap();
             let second = Message::of(second, *way, false);
-            let first = Message {
-                body: String::new(),
-                ..request
-            };
+            let first = Message { body: String::new(), ..request };
             first.begin(&mut frames, 1);
             second.begin(&mut frames, 3);
             refused(&mut frames, 3, status, reason);

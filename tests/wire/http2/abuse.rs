@@ -38,10 +38,7 @@ fn frames_that_are_no_part_of_a_request_are_bounded() {
         }
         // A connection that is closed with octets unread may lose its GOAWAY.
         let end = frames.end(5);
-        assert!(
-            matches!(end, End::GoAway(11) | End::Closed),
-            "{case}: {end:?}"
-        );
+        assert!(matches!(end, End::GoAway(11) | End::Closed), "{case}: {end:?}");
     }
     gate.passes(&origin.url("/page"));
 }
@@ -181,9 +178,7 @@ fn an_upload_that_is_never_sent_is_given_up() {
     assert_eq!(status, 408);
     has!(gate.record_of(&origin.url("/up")), {"status": 408});
     let mut http2 = inside(&gate, &origin);
-    http2
-        .exchange(get(&origin.url("/page")))
-        .is_origins(200, "page /page");
+    http2.exchange(get(&origin.url("/page"))).is_origins(200, "page /page");
 }
 
 #[test]
@@ -232,10 +227,7 @@ fn denied_requests_that_are_reset_at_once_end_their_connection() {
             ended = Some(payload[7]);
         }
     }
-    assert!(
-        matches!(ended, Some(11) | None),
-        "ENHANCE_YOUR_CALM: {ended:?}"
-    );
+    assert!(matches!(ended, Some(11) | None), "ENHANCE_YOUR_CALM: {ended:?}");
     assert_eq!(origin.seen_but_robots(), [""; 0]);
     gate.denies(&origin.url("/private"));
 }

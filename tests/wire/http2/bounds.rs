@@ -41,11 +41,7 @@ fn streams_beyond_the_limit_are_refused() {
     let fields = get_fields(&authority, "/held");
     frames.request(1, &fields).request(3, &fields);
     latch.arrivals(2);
-    assert_eq!(
-        frames.request(5, &fields).end(5),
-        End::Reset(7),
-        "REFUSED_STREAM"
-    );
+    assert_eq!(frames.request(5, &fields).end(5), End::Reset(7), "REFUSED_STREAM");
     latch.open();
     assert_eq!(frames.end(3), End::Answered);
 }
@@ -86,15 +82,10 @@ fn resets_beyond_the_limit_end_the_connection() {
     let fields = get_fields(&authority, "/held");
     for number in 0..60 {
         let stream = 2 * number + 1;
-        frames
-            .request(stream, &fields)
-            .send(kind::RST_STREAM, 0, stream, &8_u32.to_be_bytes());
+        frames.request(stream, &fields).send(kind::RST_STREAM, 0, stream, &8_u32.to_be_bytes());
     }
     let end = frames.end(10_001);
-    assert!(
-        matches!(end, End::GoAway(11) | End::Closed),
-        "ENHANCE_YOUR_CALM: {end:?}"
-    );
+    assert!(matches!(end, End::GoAway(11) | End::Closed), "ENHANCE_YOUR_CALM: {end:?}");
     latch.open();
     gate.passes(&origin.url("/page"));
 }
@@ -124,10 +115,7 @@ fn malformed_requests_beyond_the_limit_end_the_connection() {
     let malformed = [&good[..], &[("connection", "close")]].concat();
     for number in 0..10 {
         let stream = 2 * number + 1;
-        assert_eq!(
-            frames.request(stream, &malformed).end(stream),
-            End::Reset(1)
-        );
+        assert_eq!(frames.request(stream, &malformed).end(stream), End::Reset(1));
     }
     assert_eq!(frames.request(101, &good).end(101), End::Answered);
     assert_eq!(frames.request(103, &malformed).end(103), End::GoAway(11));
@@ -139,9 +127,7 @@ fn a_head_without_end_is_bounded() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::https());
     let authority = origin.authority();
     let mut frames = gate.intercept_frames(&authority, "site.test");
-    let many: Vec<_> = (0..100)
-        .map(|_| ("x-filler", "0123456789abcdef0123456789abcdef"))
-        .collect();
+    let many: Vec<_> = (0..100).map(|_| ("x-filler", "0123456789abcdef0123456789abcdef")).collect();
     let filler = block(&many);
     frames.send(kind::HEADERS, 1, 1, &filler);
     for _ in 0..400 {

@@ -119,10 +119,7 @@ fn the_body_of_a_denied_stream_never_becomes_a_request() {
     };
     let inner = block(&fields("GET", "/smuggled"));
     // A request as HTTP/1.1 writes it, and one in the frame of HTTP/2.
-    let text = format!(
-        "GET {} HTTP/1.1\r\nHost: x\r\n\r\n",
-        origin.url("/smuggled")
-    );
+    let text = format!("GET {} HTTP/1.1\r\nHost: x\r\n\r\n", origin.url("/smuggled"));
     let framed = [&[0, 0, inner.len() as u8, 1, 5, 0, 0, 0, 7][..], &inner].concat();
     for body in [text.as_bytes(), &framed] {
         let mut frames = gate.frames_to(place, "127.0.0.1");
@@ -131,15 +128,8 @@ fn the_body_of_a_denied_stream_never_becomes_a_request() {
         frames.send(kind::DATA, flag::END_STREAM, 1, body);
         let (status, problem) = frames.answer(1).unwrap();
         assert_eq!(status, 403);
-        gate.refusal(
-            &serde_json::from_slice(&problem).unwrap(),
-            403,
-            "robots_disallow",
-        );
-        let (status, _) = frames
-            .request(3, &fields("GET", "/marker"))
-            .answer(3)
-            .unwrap();
+        gate.refusal(&serde_json::from_slice(&problem).unwrap(), 403, "robots_disallow");
+        let (status, _) = frames.request(3, &fields("GET", "/marker")).answer(3).unwrap();
         assert_eq!(status, 200);
     }
     assert_eq!(origin.seen_but_robots(), ["GET /marker", "GET /marker"]);

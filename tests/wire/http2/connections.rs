@@ -66,11 +66,7 @@ fn a_connection_that_leaves_ends_with_its_last_stream_and_no_sooner() {
         }
     }
     answered.sort_unstable();
-    assert_eq!(
-        answered,
-        [3, 5],
-        "each is answered before the connection ends"
-    );
+    assert_eq!(answered, [3, 5], "each is answered before the connection ends");
 }
 
 #[test]
@@ -82,9 +78,7 @@ fn a_connection_in_use_is_not_idle() {
     let begun = Instant::now();
     let mut stream = 1;
     while begun.elapsed() < Duration::from_secs(9) {
-        let end = frames
-            .request(stream, &get_fields(&authority, "/page"))
-            .end(stream);
+        let end = frames.request(stream, &get_fields(&authority, "/page")).end(stream);
         assert_eq!(end, End::Answered, "after {:?}", begun.elapsed());
         stream += 2;
         sleep(Duration::from_millis(150));
@@ -94,17 +88,13 @@ fn a_connection_in_use_is_not_idle() {
 #[test]
 fn a_stop_lets_streams_end() {
     let (mut gate, latch) = (CrawlgateProcess::start(), Latch::new());
-    let held = Reply::silent()
-        .wait(&latch)
-        .send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let held = Reply::silent().wait(&latch).send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     let origin = Origin::https().on("/held", [held]);
     let mut http2 = inside(&gate, &origin);
     let pending = http2.begin(get(&origin.url("/held")), true).unwrap();
     latch.arrivals(1);
     gate.signal(Signal::TERM);
-    wait_until("the listener to close", || {
-        TcpStream::connect(gate.address()).is_err()
-    });
+    wait_until("the listener to close", || TcpStream::connect(gate.address()).is_err());
     latch.open();
     http2.answer(pending).unwrap().is_origins(200, "ok");
     http2.closed().unwrap();
@@ -145,9 +135,7 @@ fn the_end_of_a_connection_takes_nothing_from_a_slow_reader() {
         .send(kind::SETTINGS, 0, 0, &setting)
         .send(kind::WINDOW_UPDATE, 0, 0, &window.to_be_bytes())
         .request(1, &get_fields(&authority, "/page"));
-    gate.record("all octets to be sent", |record| {
-        record["bytes_out"] == length
-    });
+    gate.record("all octets to be sent", |record| record["bytes_out"] == length);
     gate.signal(Signal::TERM);
     let mut octets = 0;
     while let Some((kind, stream, payload)) = frames.frame() {
@@ -175,11 +163,7 @@ fn a_listener_with_tls_is_a_proxy_on_http_2() {
     has!(gate.denied(&http2.get(&plain.url("/private"))), {"version": "2", "via": "plain"});
     assert_eq!(plain.seen_but_robots(), ["GET /open"]);
 
-    let connect = Request::builder()
-        .method("CONNECT")
-        .uri(tls.authority())
-        .body(())
-        .unwrap();
+    let connect = Request::builder().method("CONNECT").uri(tls.authority()).body(()).unwrap();
     let mut inner = http2.tunnel(connect, "site.test", &gate.ca_pem());
     inner.passes(&tls.url("/open"));
     has!(gate.denied(&inner.get(&tls.url("/private"))), {"version": "2", "via": "intercepted"});
@@ -192,23 +176,17 @@ fn http_2_can_be_switched_off() {
     let origin = Origin::https().robots(RULES);
     let offered = |gate: &CrawlgateProcess, offered: &[&str]| {
         let mut config = Arc::unwrap_or_clone(client_config(&gate.ca_pem()));
-        config.alpn_protocols = offered
-            .iter()
-            .map(|name| name.as_bytes().to_vec())
-            .collect();
+        config.alpn_protocols = offered.iter().map(|name| name.as_bytes().to_vec()).collect();
         let wire = gate.tunnels(&origin.authority());
         wire.handshake("site.test", Arc::new(config))
     };
-    let answer = offered(&gate, &["h2", "http/1.1"])
-        .unwrap()
-        .get_inside(&origin.authority(), "/open");
+    let answer =
+        offered(&gate, &["h2", "http/1.1"]).unwrap().get_inside(&origin.authority(), "/open");
     answer.is_origins(200, "page /open");
     assert!(offered(&gate, &["h2"]).is_err());
     gate.wait_said("offers HTTP/2 only");
     gate.reload(|setup| setup.set("listen", "http2", "true"));
-    inside(&gate, &origin)
-        .get(&origin.url("/open"))
-        .is_origins(200, "page /open");
+    inside(&gate, &origin).get(&origin.url("/open")).is_origins(200, "page /open");
 }
 
 #[test]

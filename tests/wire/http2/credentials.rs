@@ -66,9 +66,7 @@ fn the_client_of_a_tunnel_is_that_of_its_stream() {
         let (client, tunnel) = &mut tunnels[at];
         let url = origin.url(path);
         // Credentials inside are meant for the origin's side, and name no client.
-        tunnel
-            .exchange(by(get(&url), "shop", PASSWORD))
-            .is_origins(200, &format!("page {path}"));
+        tunnel.exchange(by(get(&url), "shop", PASSWORD)).is_origins(200, &format!("page {path}"));
         assert_eq!(gate.record_of(&url)["client"]["name"], json!(client));
     }
 }
@@ -112,11 +110,7 @@ fn clients_on_streams_take_turns_at_an_origin() {
     let seen = origin.seen_but_robots();
     let of = |client: &str| -> Vec<usize> {
         let is_of = |(_, line): &(usize, &String)| line.contains(client);
-        seen.iter()
-            .enumerate()
-            .filter(is_of)
-            .map(|(place, _)| place)
-            .collect()
+        seen.iter().enumerate().filter(is_of).map(|(place, _)| place).collect()
     };
     // One of each client in turn, and those of one client as they came.
     assert!(of("shop")[1] <= 4, "{seen:?}");

@@ -14,9 +14,7 @@ fn each_stream_of_a_connection_is_judged() {
     http2.passes(&origin.url("/open"));
     let record = gate.denied(&http2.get(&origin.url("/private")));
     has!(record, {"version": "2", "via": "intercepted", "url": origin.url("/private")});
-    http2
-        .get(&origin.url("/private/open"))
-        .is_origins(200, "page /private/open");
+    http2.get(&origin.url("/private/open")).is_origins(200, "page /private/open");
     assert_eq!(gate.record_of(&origin.url("/open"))["version"], "2");
     assert_eq!(origin.seen_but_robots(), ["GET /open", "GET /private/open"]);
     let via = origin.last("/open").head.all("via").join(", ");
@@ -33,11 +31,7 @@ fn streams_are_under_way_at_the_same_time() {
     }
     let mut http2 = inside(&gate, &origin);
     let pending: Vec<_> = (0..20)
-        .map(|number| {
-            http2
-                .begin(get(&origin.url(&format!("/{number}"))), true)
-                .unwrap()
-        })
+        .map(|number| http2.begin(get(&origin.url(&format!("/{number}"))), true).unwrap())
         .collect();
     latch.arrivals(20);
     gate.denied(&http2.get(&origin.url("/private")));
@@ -75,16 +69,11 @@ fn a_stream_for_another_authority_is_misdirected() {
     let other = Origin::https().robots(RULES);
     let mut http2 = inside(&gate, &origin);
     let plain = origin.url("/open").replacen("https", "http", 1);
-    for url in [
-        origin.url_as("other.test", "/open"),
-        other.url("/open"),
-        plain,
-    ] {
+    for url in [origin.url_as("other.test", "/open"), other.url("/open"), plain] {
         has!(gate.refused(&http2.get(&url), 421, "misdirected"), {"url": url});
     }
     let mut host = get(&origin.url("/open"));
-    host.headers_mut()
-        .insert("host", "other.test".parse().unwrap());
+    host.headers_mut().insert("host", "other.test".parse().unwrap());
     gate.refused(&http2.exchange(host), 400, "bad_request");
     http2.passes(&origin.url("/open"));
     assert_eq!(origin.seen_but_robots(), ["GET /open"]);
@@ -94,11 +83,9 @@ fn a_stream_for_another_authority_is_misdirected() {
 #[test]
 fn a_stream_behind_another_server_name_is_misdirected() {
     let (gate, origin) = (CrawlgateProcess::start(), Origin::https().robots(RULES));
-    for (name, host) in [
-        ("other.test", "site.test"),
-        ("other.test", "other.test"),
-        ("www.site.test", "site.test"),
-    ] {
+    for (name, host) in
+        [("other.test", "site.test"), ("other.test", "other.test"), ("www.site.test", "site.test")]
+    {
         // The CONNECT is for site.test.
         let mut http2 = gate.intercept_http2(&origin.authority(), name);
         let url = origin.url_as(host, "/open");

@@ -83,10 +83,9 @@ fn a_connection_beyond_a_limit_ends_behind_its_answer() {
 
 #[test]
 fn a_stream_in_progress_counts_as_a_request() {
-    for (key, status, reason) in [
-        ("requests", 503, "overloaded"),
-        ("requests_per_client", 429, "client_limit"),
-    ] {
+    for (key, status, reason) in
+        [("requests", 503, "overloaded"), ("requests_per_client", 429, "client_limit")]
+    {
         let (gate, latch) = (limited(&[(key, "2")]), Latch::new());
         let origin = Origin::https().holds("/held", &latch);
         let mut http2 = inside(&gate, &origin);
@@ -100,9 +99,7 @@ fn a_stream_in_progress_counts_as_a_request() {
             assert_eq!(http2.answer(pending).unwrap().status, 204, "{key}");
         }
         // The connection continues.
-        wait_until("a place to be free", || {
-            http2.get(&origin.url("/fourth")).status == 200
-        });
+        wait_until("a place to be free", || http2.get(&origin.url("/fourth")).status == 200);
         let seen = origin.seen_but_robots();
         assert_eq!(seen, ["GET /held", "GET /held", "GET /fourth"], "{key}");
     }

@@ -118,11 +118,7 @@ fn trailers_with_white_space_around_a_value_break_the_request_off() {
     let record = gate.record_of(&origin.url("/up"));
     assert!(!record["error"].is_null(), "{record}");
     let uploads = origin.seen().into_iter().filter(|seen| seen.whole);
-    assert_eq!(
-        uploads.filter(|seen| seen.line() == "POST /up").count(),
-        0,
-        "no upload is whole"
-    );
+    assert_eq!(uploads.filter(|seen| seen.line() == "POST /up").count(), 0, "no upload is whole");
 }
 
 #[test]
@@ -199,10 +195,7 @@ fn frames_that_break_the_protocol_end_the_connection() {
             frames.send(*kind, *flags, *stream, payload);
         }
         let end = frames.end(1);
-        assert!(
-            matches!(end, End::GoAway(1..) | End::Reset(1) | End::Closed),
-            "{name}: {end:?}"
-        );
+        assert!(matches!(end, End::GoAway(1..) | End::Reset(1) | End::Closed), "{name}: {end:?}");
     }
     assert_eq!(origin.seen_but_robots(), [""; 0]);
 }

@@ -20,32 +20,21 @@ fn bodies_trailers_and_cookies_arrive_whole() {
     let mut http2 = inside(&gate, &origin);
     let mut post = request("POST", &origin.url("/sized"));
     // hyper's HTTP/1.1 sends the trailers that are announced.
-    post.headers_mut()
-        .insert("trailer", "x-sum".parse().unwrap());
+    post.headers_mut().insert("trailer", "x-sum".parse().unwrap());
     post.headers_mut().insert("te", "trailers".parse().unwrap());
-    post.headers_mut()
-        .insert("priority", "u=1".parse().unwrap());
+    post.headers_mut().insert("priority", "u=1".parse().unwrap());
     for crumb in ["a=1", "b=2"] {
         post.headers_mut().append("cookie", crumb.parse().unwrap());
     }
     let mut pending = http2.begin(post, false).unwrap();
-    pending
-        .body
-        .send_data(Bytes::from_static(b"hello "), false)
-        .unwrap();
-    pending
-        .body
-        .send_data(Bytes::from_static(b"world"), false)
-        .unwrap();
+    pending.body.send_data(Bytes::from_static(b"hello "), false).unwrap();
+    pending.body.send_data(Bytes::from_static(b"world"), false).unwrap();
     let mut trailers = HeaderMap::new();
     trailers.insert("x-sum", "7".parse().unwrap());
     pending.body.send_trailers(trailers).unwrap();
     http2.answer(pending).unwrap().is_origins(200, "sized");
     let seen = origin.last("/sized");
-    assert_eq!(
-        (seen.body.as_slice(), seen.whole),
-        (&b"hello world"[..], true)
-    );
+    assert_eq!((seen.body.as_slice(), seen.whole), (&b"hello world"[..], true));
     seen.trailers.field_is("x-sum", Some("7"));
     assert_eq!(seen.head.all("cookie"), ["a=1; b=2"]);
     assert_eq!(seen.head.all("te"), ["trailers"]);
@@ -62,10 +51,7 @@ fn bodies_trailers_and_cookies_arrive_whole() {
         assert_eq!(answer.field(name), None, "{name}");
     }
     let answer = http2.get(&origin.url("/empty"));
-    assert_eq!(
-        (answer.status, answer.whole, answer.body.len()),
-        (204, true, 0)
-    );
+    assert_eq!((answer.status, answer.whole, answer.body.len()), (204, true, 0));
     let answer = http2.exchange(request("HEAD", &origin.url("/page")));
     assert_eq!((answer.status, answer.body.len()), (200, 0));
     assert!(answer.field("content-length").is_some(), "{answer:?}");
@@ -82,14 +68,10 @@ fn a_body_arrives_whatever_the_method() {
     for (method, length) in [("GET", None), ("GET", Some("5")), ("DELETE", None)] {
         let mut up = request(method, &origin.url("/up"));
         if let Some(length) = length {
-            up.headers_mut()
-                .insert("content-length", length.parse().unwrap());
+            up.headers_mut().insert("content-length", length.parse().unwrap());
         }
         let mut pending = http2.begin(up, false).unwrap();
-        pending
-            .body
-            .send_data(Bytes::from_static(b"hello"), true)
-            .unwrap();
+        pending.body.send_data(Bytes::from_static(b"hello"), true).unwrap();
         http2.answer(pending).unwrap().is_origins(200, "up");
         let seen = origin.last("/up");
         assert_eq!(
@@ -105,10 +87,7 @@ fn interim_responses_are_passed_on() {
     let latch = Latch::new();
     let early = Reply::raw("HTTP/1.1 103 Early Hints\r\nLink: </s.css>\r\n\r\n");
     let gate = CrawlgateProcess::start();
-    let origin = Origin::https().on(
-        "/hints",
-        [early.wait(&latch).send("HTTP/1.1 204 No\r\n\r\n")],
-    );
+    let origin = Origin::https().on("/hints", [early.wait(&latch).send("HTTP/1.1 204 No\r\n\r\n")]);
     let authority = origin.authority();
     let mut frames = gate.intercept_frames(&authority, "site.test");
     let fields = get_fields(&authority, "/hints");
@@ -121,17 +100,13 @@ fn interim_responses_are_passed_on() {
 #[test]
 fn a_body_that_is_not_whole_is_never_passed_on_as_whole() {
     let gate = CrawlgateProcess::start();
-    let origin = Origin::https().on("/up", [Reply::ok("up").read_body()]).on(
-        "/short",
-        [Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").cut()],
-    );
+    let origin = Origin::https()
+        .on("/up", [Reply::ok("up").read_body()])
+        .on("/short", [Reply::raw("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").cut()]);
     let mut http2 = inside(&gate, &origin);
     http2.passes(&origin.url("/page"));
     let answer = http2.get(&origin.url("/short"));
-    assert_eq!(
-        (answer.status, answer.text().as_str(), answer.whole),
-        (200, "half", false)
-    );
+    assert_eq!((answer.status, answer.text().as_str(), answer.whole), (200, "half", false));
     has!(gate.record_of(&origin.url("/short")), {"error": "http_response_incomplete"});
 
     for (name, reset) in [
@@ -142,26 +117,18 @@ fn a_body_that_is_not_whole_is_never_passed_on_as_whole() {
         let (begun, ended) = (origin.connections(), origin.ended());
         let mut post = request("POST", &origin.url("/up"));
         if reset.is_none() {
-            post.headers_mut()
-                .insert("content-length", "9".parse().unwrap());
+            post.headers_mut().insert("content-length", "9".parse().unwrap());
         }
         let mut pending = http2.begin(post, false).unwrap();
         // A request with a body has a connection to itself.
         wait_until("the upload", || origin.connections() > begun);
-        pending
-            .body
-            .send_data(Bytes::from_static(b"half"), reset.is_none())
-            .unwrap();
+        pending.body.send_data(Bytes::from_static(b"half"), reset.is_none()).unwrap();
         if let Some(reason) = reset {
             pending.body.send_reset(reason);
         }
         drop(http2.answer(pending));
         wait_until("the origin's connection to end", || origin.ended() > ended);
-        for seen in origin
-            .seen()
-            .iter()
-            .filter(|seen| seen.line() == "POST /up")
-        {
+        for seen in origin.seen().iter().filter(|seen| seen.line() == "POST /up") {
             assert!(!seen.whole, "{name}: {seen:?}");
         }
     }
@@ -184,10 +151,8 @@ fn a_reset_by_the_crawler_ends_the_request_to_the_origin() {
 fn a_crawler_that_waits_is_told_to_send_its_body() {
     let gate = CrawlgateProcess::start();
     let asks = Reply::raw("HTTP/1.1 100 Continue\r\n\r\n").read_body();
-    let origin = Origin::https().on(
-        "/up",
-        [asks.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")],
-    );
+    let origin =
+        Origin::https().on("/up", [asks.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")]);
     let authority = origin.authority();
     let mut frames = gate.intercept_frames(&authority, "site.test");
     let head = block(&[

@@ -22,17 +22,13 @@ fn connect(origin: &Origin) -> Request<()> {
 /// Returns an https origin that holds its answers at `/held`.
 fn holding(latch: &Latch) -> Origin {
     let held = || Reply::silent().wait(latch).send("HTTP/1.1 204 No\r\n\r\n");
-    Origin::https()
-        .robots(RULES)
-        .on("/held", [held(), held(), held()])
+    Origin::https().robots(RULES).on("/held", [held(), held(), held()])
 }
 
 /// Opens a tunnel as soon as another one makes room for it, which is idle a moment after its answer.
 #[track_caller]
 fn tunnel_once_there_is_room(http2: &mut Http2, origin: &Origin, ca_pem: &str) -> Http2 {
-    eventually("room for a tunnel", || {
-        http2.try_tunnel(connect(origin), "site.test", ca_pem)
-    })
+    eventually("room for a tunnel", || http2.try_tunnel(connect(origin), "site.test", ca_pem))
 }
 
 #[test]
@@ -80,10 +76,7 @@ fn a_tunnel_beyond_its_clients_connections_is_refused_and_its_connection_goes_on
     let pending = busy.begin(get(&origin.url("/held")), true).unwrap();
     latch.arrivals(1);
     let refused = http2.exchange(connect(&origin));
-    assert_eq!(
-        gate.refused(&refused, 429, "client_limit")["method"],
-        "CONNECT"
-    );
+    assert_eq!(gate.refused(&refused, 429, "client_limit")["method"], "CONNECT");
     http2.passes(&plain.url("/open"));
     latch.open();
     assert_eq!(busy.answer(pending).unwrap().status, 204);
@@ -138,12 +131,8 @@ fn an_answer_that_breaks_off_in_a_tunnel_resets_its_stream_and_no_other() {
     frames.send(kind::DATA, 0, 1, inside.as_bytes());
     assert_eq!(frames.end(1), End::Reset(10), "CONNECT_ERROR");
     has!(gate.record_of(&origin.url("/short")), {"error": "http_response_incomplete"});
-    let page = [
-        (":method", "GET"),
-        (":scheme", "http"),
-        (":authority", &*authority),
-        (":path", "/page"),
-    ];
+    let page =
+        [(":method", "GET"), (":scheme", "http"), (":authority", &*authority), (":path", "/page")];
     let (status, body) = frames.request(3, &page).answer(3).unwrap();
     assert_eq!((status, body.as_slice()), (200, &b"page /page"[..]));
 }

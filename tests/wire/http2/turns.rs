@@ -55,15 +55,11 @@ fn a_stream_that_is_reset_while_held_keeps_no_turn() {
     http2.passes(&origin.url("/a"));
     for round in 0..3 {
         let urls = [1, 2].map(|number| origin.url(&format!("/held/{round}/{number}")));
-        let mut pending = urls
-            .each_ref()
-            .map(|url| http2.begin(get(url), true).unwrap());
+        let mut pending = urls.each_ref().map(|url| http2.begin(get(url), true).unwrap());
         let is_new = |record: &serde_json::Value| urls.iter().any(|url| record["url"] == *url);
         // One is held for 100 seconds. There is no room for the other, which would be held for 200. If earlier turns
         // were kept, there would be room for neither.
-        gate.record("one refused", |record| {
-            is_new(record) && record["reason"] == "quota_spent"
-        });
+        gate.record("one refused", |record| is_new(record) && record["reason"] == "quota_spent");
         for pending in &mut pending {
             pending.body.send_reset(Reason::CANCEL);
         }

@@ -35,19 +35,14 @@ pub(super) fn websocket(url: &str, protocol: &'static str) -> Request<()> {
 fn a_websocket_on_a_stream_is_judged_and_relayed() {
     let (gate, place) = listening(TLS, |_| ());
     let mut http2 = Http2::to(place, "127.0.0.1", &gate.ca_pem());
-    let strict = Origin::http()
-        .robots(RULES)
-        .on("/open", [Reply::raw(SWITCH).echo()]);
+    let strict = Origin::http().robots(RULES).on("/open", [Reply::raw(SWITCH).echo()]);
     // The first answer comes with the settings that allow an extended CONNECT.
     gate.denied(&http2.get(&strict.url("/private")));
 
     let echoing = Origin::http().on("/socket", [Reply::websocket().echo()]);
     let url = echoing.url("/socket");
     let mut pending = http2.begin(websocket(&url, "websocket"), false).unwrap();
-    pending
-        .body
-        .send_data(Bytes::from_static(b"hello"), false)
-        .unwrap();
+    pending.body.send_data(Bytes::from_static(b"hello"), false).unwrap();
     let (head, mut body) = http2.run(&mut pending.response).unwrap().into_parts();
     assert_eq!(head.status, 200);
     for name in ["sec-websocket-accept", "upgrade", "connection"] {
@@ -63,11 +58,7 @@ fn a_websocket_on_a_stream_is_judged_and_relayed() {
     let confused = http2.exchange(websocket(&strict.url("/open"), "websocket"));
     assert_eq!((confused.status, confused.is_ours()), (502, true));
     let plain = http2.exchange(websocket(&strict.url("/page"), "websocket"));
-    assert_eq!(
-        (plain.status, plain.is_ours()),
-        (502, true),
-        "answered as a GET"
-    );
+    assert_eq!((plain.status, plain.is_ours()), (502, true), "answered as a GET");
     for url in [strict.url("/open"), strict.url("/page")] {
         has!(gate.record_of(&url), {"status": 502, "error": "http_upgrade_failed"});
     }
@@ -80,9 +71,7 @@ fn a_websocket_on_a_stream_is_judged_and_relayed() {
 fn an_open_websocket_on_a_stream_ends_when_its_request_would_be_denied() {
     let (gate, place) = listening(TLS, |_| ());
     let socket = || [Reply::websocket().echo()];
-    let origin = Origin::with_rules(RULES)
-        .on("/socket", socket())
-        .on("/other", socket());
+    let origin = Origin::with_rules(RULES).on("/socket", socket()).on("/other", socket());
     let mut http2 = Http2::to(place, "127.0.0.1", &gate.ca_pem());
     http2.passes(&origin.url("/1"));
     let mut ended = open(&mut http2, &origin.url("/socket"));
@@ -104,13 +93,7 @@ fn an_open_websocket_on_a_stream_ends_when_its_request_would_be_denied() {
     // Its path is not denied, and the connection continues.
     let still = Bytes::from_static(b"still");
     bystander.ours.body.send_data(still, false).unwrap();
-    assert_eq!(
-        http2.run(bystander.theirs.data()).unwrap().unwrap(),
-        "still"
-    );
+    assert_eq!(http2.run(bystander.theirs.data()).unwrap().unwrap(), "still");
     http2.passes(&origin.url("/2"));
-    assert_eq!(
-        origin.seen_but_robots(),
-        ["GET /1", "GET /socket", "GET /other", "GET /2"]
-    );
+    assert_eq!(origin.seen_but_robots(), ["GET /1", "GET /socket", "GET /other", "GET /2"]);
 }

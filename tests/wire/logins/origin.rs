@@ -93,9 +93,7 @@ impl LoginOrigin {
     pub(super) fn last(&self, path: &str) -> Asked {
         let mut asked = self.asked();
         asked.retain(|one| one.path == path);
-        asked
-            .pop()
-            .unwrap_or_else(|| panic!("{path} never arrived"))
+        asked.pop().unwrap_or_else(|| panic!("{path} never arrived"))
     }
 
     /// Waits until so many of its connections have ended, that of robots.txt among them.
@@ -114,19 +112,12 @@ impl Shared {
         let mut challenge: Option<String> = None;
         while let Some(head) = Head::read(&mut peer)? {
             let target = head.word(1);
-            let path = target
-                .split_once(&self.authority())
-                .map_or(&*target, |(_, path)| path);
+            let path = target.split_once(&self.authority()).map_or(&*target, |(_, path)| path);
             let length = head.field("content-length").unwrap_or_default();
             let mut body = vec![0; length.parse().unwrap_or(0)];
             peer.read_exact(&mut body)?;
             let credentials = head.field("authorization");
-            let answer = self.log_in(
-                credentials.as_deref(),
-                connection,
-                &mut user,
-                &mut challenge,
-            );
+            let answer = self.log_in(credentials.as_deref(), connection, &mut user, &mut challenge);
             self.asked.lock().unwrap().push(Asked {
                 connection,
                 path: path.to_owned(),

@@ -26,11 +26,7 @@ fn every_denial_of_a_run_has_a_record_whatever_their_number() {
     let urls = origin.url("/private/[1-9000]");
     let (said, facts) = summed(&setup, &["curl", "-s", "-o", "/dev/null", &urls]);
     has!(facts, {"disallowed.count": 9_000, "refused_without_record": 0}, "{said}");
-    let counted = setup
-        .command("log")
-        .args(["--summary", "reason", "--json"])
-        .output()
-        .unwrap();
+    let counted = setup.command("log").args(["--summary", "reason", "--json"]).output().unwrap();
     let counted: Value = serde_json::from_slice(&counted.stdout).unwrap();
     has!(counted, {"reason": "robots_disallow", "count": 9_000});
     assert_eq!(origin.seen_but_robots(), [""; 0]);
@@ -45,11 +41,7 @@ fn a_dead_host_hides_no_rule_in_the_summary() {
     let private = origin.url("/private");
     let nowhere: Vec<String> = (0..30).map(|n| dead.url(&format!("/{n}"))).collect();
     let mut command = vec!["curl", "-s", "-w", "%{http_code}\\n", "-o", "/dev/null"];
-    command.extend(
-        nowhere
-            .iter()
-            .flat_map(|url| [url.as_str(), "-o", "/dev/null"]),
-    );
+    command.extend(nowhere.iter().flat_map(|url| [url.as_str(), "-o", "/dev/null"]));
     command.push(&private);
     let (said, facts) = summed(&setup, &command);
     says!(
@@ -104,13 +96,7 @@ fn a_run_tells_of_a_robots_txt_older_than_itself_and_asks_anew_on_demand() {
     let url = origin.url("/private");
     let curl = ["curl", "-s", "-o", "page", "-w", "%{http_code}", &url];
     let crawl = |words: &[&str]| {
-        let output = setup
-            .command("run")
-            .args(words)
-            .arg("--")
-            .args(curl)
-            .output()
-            .unwrap();
+        let output = setup.command("run").args(words).arg("--").args(curl).output().unwrap();
         (text(&output.stdout), text(&output.stderr))
     };
     let told = "judged by a robots.txt older than the run (--fresh asks for each anew)\n";
@@ -127,10 +113,7 @@ fn a_run_tells_of_a_robots_txt_older_than_itself_and_asks_anew_on_demand() {
     let facts: Value = serde_json::from_str(said.trim()).unwrap();
     let older = &facts["older_robots"];
     assert_eq!(older[0]["origin"], origin.url(""), "{facts}");
-    assert!(
-        older[0]["age_seconds"].is_u64() && older[1].is_null(),
-        "{facts}"
-    );
+    assert!(older[0]["age_seconds"].is_u64() && older[1].is_null(), "{facts}");
     assert_eq!(origin.robots_fetches(), 1, "the copy counts");
     let (status, said) = crawl(&["--fresh"]);
     assert_eq!(status, "200", "{said}");

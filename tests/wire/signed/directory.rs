@@ -27,10 +27,7 @@ fn gate() -> (AdminGate, [SigningKey; 2]) {
 
 fn message(authority: &str, answer: &Response) -> Value {
     let names = ["content-digest", "signature-input", "signature"];
-    let fields: BTreeMap<_, _> = names
-        .iter()
-        .map(|name| (*name, answer.field(name)))
-        .collect();
+    let fields: BTreeMap<_, _> = names.iter().map(|name| (*name, answer.field(name))).collect();
     json!({
         "request": { "method": "GET", "url": format!("https://{authority}{PATH}"), "headers": {} },
         "status": answer.status,
@@ -45,10 +42,7 @@ fn the_directory_is_public_and_each_key_proves_that_it_belongs_there() {
     let host = "Host: Bot.example\r\n";
     let answer = gate.ask("GET", PATH, host, "").is(200);
     for (name, value) in [
-        (
-            "content-type",
-            "application/http-message-signatures-directory+json",
-        ),
+        ("content-type", "application/http-message-signatures-directory+json"),
         ("cache-control", "max-age=86400"),
     ] {
         assert_eq!(answer.field(name).as_deref(), Some(value), "{answer:?}");
@@ -89,19 +83,14 @@ fn no_other_name_gets_a_directory() {
         assert_eq!(answer.field("signature"), None);
     }
     // Nothing else is public under the name.
-    for (method, path, status) in [
-        ("POST", PATH, 421),
-        ("GET", "/", 421),
-        ("GET", "/api/v1/status", 421),
-    ] {
+    for (method, path, status) in
+        [("POST", PATH, 421), ("GET", "/", 421), ("GET", "/api/v1/status", 421)]
+    {
         let answer = gate.ask(method, path, "Host: bot.example\r\n", "");
         assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
     }
     let without = AdminGate::open();
-    assert_eq!(
-        without.ask("GET", PATH, "Host: bot.example\r\n", "").status,
-        404
-    );
+    assert_eq!(without.ask("GET", PATH, "Host: bot.example\r\n", "").status, 404);
 }
 
 #[test]
@@ -114,10 +103,7 @@ fn the_commands_make_a_key_and_write_what_the_gate_serves() {
         (code, said, error)
     };
     let (code, said, error) = run(&setup, &["list"]);
-    assert!(
-        code == Some(0) && said.contains("no identities"),
-        "{said}{error}"
-    );
+    assert!(code == Some(0) && said.contains("no identities"), "{said}{error}");
     let (code, said, error) = run(&setup, &["new", "news"]);
     assert_eq!(code, Some(0), "{error}");
     let path = setup.dir().join("news.key");
@@ -130,16 +116,10 @@ fn the_commands_make_a_key_and_write_what_the_gate_serves() {
     let section = format!("[[signing]]{}\n", rest.split("\n\n").next().unwrap());
     says!(section, AGENT);
     let (code, _, error) = run(&setup, &["new", "news"]);
-    assert!(
-        code == Some(2) && error.contains("left as it is"),
-        "{error}"
-    );
+    assert!(code == Some(2) && error.contains("left as it is"), "{error}");
     for words in [["directory", "news"], ["rotate", "news"]] {
         let (code, _, error) = run(&setup, &words);
-        assert!(
-            code == Some(2) && error.contains("no [[signing]]"),
-            "{error}"
-        );
+        assert!(code == Some(2) && error.contains("no [[signing]]"), "{error}");
     }
 
     setup.tables(&section);
@@ -147,23 +127,16 @@ fn the_commands_make_a_key_and_write_what_the_gate_serves() {
     setup.set("admin", "address", "\"127.0.0.1:0\"");
     let (_, said, _) = run(&setup, &["list"]);
     says!(said, &**key.thumbprint(), "clients  all");
-    let (code, said, error) = run(
-        &setup,
-        &["directory", "news", "--write", "keys.json", "--headers"],
-    );
+    let (code, said, error) =
+        run(&setup, &["directory", "news", "--write", "keys.json", "--headers"]);
     assert_eq!(code, Some(0), "{error}");
     let written = fs::read_to_string(setup.dir().join("keys.json")).unwrap();
     let (_, printed, _) = run(&setup, &["directory", "news"]);
     assert_eq!(printed, written);
     let fields = said.lines().map(|line| line.split_once(": ").unwrap());
-    let fields: BTreeMap<_, _> = fields
-        .map(|(name, value)| (name.to_lowercase(), value))
-        .collect();
+    let fields: BTreeMap<_, _> = fields.map(|(name, value)| (name.to_lowercase(), value)).collect();
     let (code, said, error) = run(&setup, &["rotate", "news"]);
-    assert!(
-        code == Some(0) && said.contains("publish = ["),
-        "{said}{error}"
-    );
+    assert!(code == Some(0) && said.contains("publish = ["), "{said}{error}");
 
     let command = setup.command("serve");
     let gate = AdminGate::of(crate::support::CrawlgateProcess::spawn(setup, command));

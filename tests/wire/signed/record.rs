@@ -22,10 +22,7 @@ fn a_record_says_how_its_request_was_signed() {
         let sent = all.iter().rfind(|sent| sent.url.ends_with(path)).unwrap();
         assert_eq!(signed["created"].to_string(), sent.parameter("created"));
     }
-    assert_eq!(
-        record("/own")["signed"],
-        serde_json::json!({ "left": true })
-    );
+    assert_eq!(record("/own")["signed"], serde_json::json!({ "left": true }));
     let unsignable = serde_json::json!({ "unsignable": true });
     assert_eq!(record("/\u{e9}")["signed"], unsignable);
     assert_eq!(record("/plain").get("signed"), None);
@@ -36,9 +33,7 @@ fn a_record_says_how_its_request_was_signed() {
     let metrics = AdminGate::of(gate).get("/metrics").text();
     // The robots.txt too, and the page that was sent again; by http, nothing is signed.
     let sent = by_http1(&origin);
-    let signed = sent
-        .iter()
-        .filter(|sent| sent.field("signature-input").is_some());
+    let signed = sent.iter().filter(|sent| sent.field("signature-input").is_some());
     for (result, count) in [("signed", signed.count()), ("left", 1), ("unsignable", 1)] {
         let labels = format!("identity=\"news\",result=\"{result}\"");
         let line = format!("crawlgate_signed_requests_total{{{labels}}} {count}\n");

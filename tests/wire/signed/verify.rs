@@ -82,9 +82,7 @@ pub fn by_http2(seen: &SeenStream) -> Sent {
     Sent {
         method: seen.method.clone(),
         url: format!("https://{}{}", seen.authority, seen.path),
-        fields: fields
-            .map(|(name, value)| (name.as_str().to_owned(), text(value)))
-            .collect(),
+        fields: fields.map(|(name, value)| (name.as_str().to_owned(), text(value))).collect(),
     }
 }
 
@@ -156,11 +154,7 @@ pub fn verdicts(keys: &[&SigningKey], messages: &[Value]) -> Option<Vec<String>>
 /// Returns the lines that a command prints about these messages.
 #[track_caller]
 pub fn ask(mut command: Command, keys: &[&SigningKey], messages: &[Value]) -> Vec<String> {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let keys = keys.iter().map(|key| (&**key.thumbprint(), key.public()));
     let document = json!({ "keys": keys.collect::<BTreeMap<_, _>>(), "messages": messages });
     let mut input = child.stdin.take().unwrap();

@@ -72,14 +72,9 @@ fn an_entry_refuses_before_the_request_and_the_record_names_the_file() {
     assert_eq!(fetches(&origin), 1);
     let fetch = origin.last(PATH);
     let robots = origin.last("/robots.txt");
-    assert_eq!(
-        fetch.head.field("user-agent"),
-        robots.head.field("user-agent")
-    );
-    let (_, shown, _) = gate.beside(
-        "origins",
-        &["show", &origin.url("/"), "--as", "tdmrep.json:testbot"],
-    );
+    assert_eq!(fetch.head.field("user-agent"), robots.head.field("user-agent"));
+    let (_, shown, _) =
+        gate.beside("origins", &["show", &origin.url("/"), "--as", "tdmrep.json:testbot"]);
     says!(shown, "its entries decide");
     let missing = Origin::http().on(PATH, [Reply::status(404, "none")]);
     passes(&gate, &missing, "/art/1");
@@ -104,9 +99,7 @@ fn the_file_is_asked_only_by_crawlers_that_it_concerns() {
         ("enforce", "tdm", "", 1),
     ];
     for (mode, purpose, robots, expected) in rows {
-        let origin = Origin::http()
-            .robots(robots)
-            .on(PATH, [Reply::ok(RESERVED)]);
+        let origin = Origin::http().robots(robots).on(PATH, [Reply::ok(RESERVED)]);
         let gate = gate(mode, |setup| {
             setup.set("policy", "purposes", &format!("[\"{purpose}\"]"));
         });
@@ -133,9 +126,8 @@ fn many_crawlers_at_once_wait_for_one_fetch() {
     let origin = Origin::http().on(PATH, [Reply::ok(RESERVED).held(&latch)]);
     let gate = gate("enforce", |_| ());
     thread::scope(|scope| {
-        let crawlers: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| gate.get(&origin.url("/art/1")).status))
-            .collect();
+        let crawlers: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| gate.get(&origin.url("/art/1")).status)).collect();
         latch.arrivals(1);
         latch.open();
         for crawler in crawlers {
@@ -150,10 +142,7 @@ fn many_crawlers_at_once_wait_for_one_fetch() {
 fn a_file_that_is_late_defers_only_the_crawlers_that_it_concerns() {
     let latch = Latch::new();
     let late = || Reply::ok(RESERVED).held(&latch);
-    let (enforced, kept) = (
-        Origin::http().on(PATH, [late()]),
-        Origin::http().on(PATH, [late()]),
-    );
+    let (enforced, kept) = (Origin::http().on(PATH, [late()]), Origin::http().on(PATH, [late()]));
     let hold = |setup: &mut Setup| setup.set("robots", "hold", "\"200ms\"");
     let enforcing = gate("enforce", hold);
     let answer = enforcing.get(&enforced.url("/art/1"));
@@ -241,9 +230,7 @@ fn report_mode_and_an_override_of_use_let_the_page_pass() {
 #[test]
 fn a_reported_refusal_keeps_the_entry_that_the_response_supersedes() {
     let says = Reply::with(200, "tdm-reservation: 0\r\n", "page");
-    let origin = Origin::http()
-        .on(PATH, [Reply::ok(RESERVED)])
-        .on("/art/1", [says]);
+    let origin = Origin::http().on(PATH, [Reply::ok(RESERVED)]).on("/art/1", [says]);
     let gate = gate("enforce", |setup| setup.set("policy", "mode", "\"report\""));
     let url = origin.url("/art/1");
     gate.get(&url).is_origins(200, "page");

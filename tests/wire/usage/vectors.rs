@@ -74,9 +74,7 @@ fn override_of(vector: &Value, origin: &Origin) -> String {
     let Some(said) = vector["override"].as_object() else {
         return String::new();
     };
-    let covers = said
-        .get("covers")
-        .map(|covers| format!("covers = {covers}\n"));
+    let covers = said.get("covers").map(|covers| format!("covers = {covers}\n"));
     format!(
         "[[override]]\norigin = \"{}\"\naction = {}\n{}by = \"Ada\"\nreason = \"a letter\"\n",
         origin.url(""),
@@ -116,9 +114,7 @@ fn learn(gate: &CrawlgateProcess, vector: &Value, origin: &Origin) {
 fn ask(gate: &CrawlgateProcess, vector: &Value, origin: &Origin, target: &str) -> Response {
     let method = vector["method"].as_str().unwrap_or("GET");
     match vector["via"].as_str() {
-        Some("tunnel") => gate
-            .connect()
-            .tunnel(&format!("bank.test:{}", origin.port())),
+        Some("tunnel") => gate.connect().tunnel(&format!("bank.test:{}", origin.port())),
         _ => gate.request(method, &origin.url(target), ""),
     }
 }
@@ -132,29 +128,13 @@ fn compare(vector: &Value, record: &Value) {
     let usage = &record["usage"];
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let object = |value: &Value| value.as_object().cloned().unwrap_or_default();
-    assert_eq!(
-        list(&usage["preferences"]),
-        list(&expect["preferences"]),
-        "{id}: {record}"
-    );
-    assert_eq!(
-        object(&usage["combined"]),
-        object(&expect["combined"]),
-        "{id}: {record}"
-    );
+    assert_eq!(list(&usage["preferences"]), list(&expect["preferences"]), "{id}: {record}");
+    assert_eq!(object(&usage["combined"]), object(&expect["combined"]), "{id}: {record}");
     for member in ["refused", "licenses"] {
-        assert_eq!(
-            list(&usage[member]),
-            list(&expect[member]),
-            "{id}, {member}: {record}"
-        );
+        assert_eq!(list(&usage[member]), list(&expect[member]), "{id}, {member}: {record}");
     }
     if !expect["invalid"].is_null() {
-        assert_eq!(
-            list(&usage["invalid"]),
-            list(&expect["invalid"]),
-            "{id}: {record}"
-        );
+        assert_eq!(list(&usage["invalid"]), list(&expect["invalid"]), "{id}: {record}");
     }
     assert_eq!(usage["stage"], expect["stage"], "{id}: {record}");
 }

@@ -36,23 +36,11 @@ const LESSER_ROLES: [(Option<Method>, &str, Role); 10] = [
     (None, "/ext-authz/{*path}", Role::Read),
     (Some(Method::POST), "/api/v1/check", Role::Read),
     (Some(Method::POST), "/try", Role::Read),
-    (
-        Some(Method::POST),
-        "/api/v1/decisions/{id}/acknowledgement",
-        Role::Review,
-    ),
+    (Some(Method::POST), "/api/v1/decisions/{id}/acknowledgement", Role::Review),
     (Some(Method::POST), "/api/v1/acknowledgements", Role::Review),
-    (
-        Some(Method::POST),
-        "/decisions/{id}/acknowledge",
-        Role::Review,
-    ),
+    (Some(Method::POST), "/decisions/{id}/acknowledge", Role::Review),
     (Some(Method::POST), "/denials/acknowledge", Role::Review),
-    (
-        Some(Method::POST),
-        "/denials/acknowledge/ticked",
-        Role::Review,
-    ),
+    (Some(Method::POST), "/denials/acknowledge/ticked", Role::Review),
 ];
 
 /// Returns the role that a request with this method takes at this route of the router. GET and HEAD change nothing. Everything
@@ -176,11 +164,7 @@ pub(super) struct Access {
 impl Access {
     /// Creates the check, with the token that operators share, if there is one.
     pub(super) fn new(token: Option<Token>, refusals: Refusals, clock: Clock) -> Access {
-        Access {
-            token,
-            passwords: Passwords::new(clock),
-            refusals,
-        }
+        Access { token, passwords: Passwords::new(clock), refusals }
     }
 
     /// Returns the counts of refused requests.
@@ -204,17 +188,14 @@ impl Access {
         let users = &admin.users;
         let given = credentials::read(headers, &AUTHORIZATION);
         let user = match &given {
-            Given::Basic(given) => users
-                .iter()
-                .find(|user| user.name.as_bytes() == given.user()),
+            Given::Basic(given) => users.iter().find(|user| user.name.as_bytes() == given.user()),
             Given::Nothing | Given::Unreadable => None,
         };
         let found = match &given {
             Given::Nothing => Err(Refusal::Missing),
             Given::Unreadable => self.by_token(users, headers).ok_or(Refusal::Wrong),
             Given::Basic(given) => {
-                self.by_password(users, user, given.user(), given.password(), peer.ip())
-                    .await
+                self.by_password(users, user, given.user(), given.password(), peer.ip()).await
             }
         };
         let reason = match found {

@@ -57,11 +57,7 @@ pub(super) struct ActiveRequest(Arc<Slot<()>>);
 impl Connections {
     /// Creates so many slots, at least one.
     pub(crate) fn new(max: usize) -> Connections {
-        Connections {
-            ordinary: Arc::default(),
-            spare: Arc::default(),
-            max: max.max(1),
-        }
+        Connections { ordinary: Arc::default(), spare: Arc::default(), max: max.max(1) }
     }
 
     /// Returns a slot for a new connection; none if even the spare ones are busy.
@@ -71,10 +67,7 @@ impl Connections {
             Some(slot) => (slot, SlotKind::Ordinary),
             None => (self.spare.slot(SPARE)?, SlotKind::Spare),
         };
-        Some(ConnectionSlot {
-            slot: Arc::new(slot),
-            kind,
-        })
+        Some(ConnectionSlot { slot: Arc::new(slot), kind })
     }
 
     /// Asks the connection that has been idle for longest to leave, if one is idle.
@@ -103,10 +96,7 @@ impl ConnectionSlot {
 impl ActiveRequest {
     /// Wraps the answer's body; the request ends with it.
     pub(super) fn ends_with(self, body: Body) -> Body {
-        Body::new(RequestBody {
-            body,
-            _request: self,
-        })
+        Body::new(RequestBody { body, _request: self })
     }
 }
 

@@ -66,24 +66,15 @@ pub fn routes() -> Router<AppState> {
         .route("/origin", get(origin::page))
         .route("/origin/diff", get(diff::page))
         .route("/origin/refresh", post(actions::refresh))
-        .route(
-            "/origin/forget",
-            get(origin::forget_page).post(actions::forget),
-        )
+        .route("/origin/forget", get(origin::forget_page).post(actions::forget))
         .route("/robots/{sha256}", get(text::page))
-        .route(
-            "/overrides",
-            get(overrides::page).post(actions::add_override),
-        )
+        .route("/overrides", get(overrides::page).post(actions::add_override))
         .route("/overrides/remove", post(actions::remove_override))
         .route("/fleet", get(fleet::page))
         .route("/report", get(report::page))
         .route("/report/crawlgate-report.html", get(report::html))
         .route("/report/crawlgate-report.json", get(report::json))
-        .route(
-            "/try",
-            get(try_url::page).post(try_url::judge).layer(with_robots),
-        )
+        .route("/try", get(try_url::page).post(try_url::judge).layer(with_robots))
         .route("/watch", get(live::page))
         .route("/setup", get(setup::page))
         .route("/ca.crt", get(setup::certificate))

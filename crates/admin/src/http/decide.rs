@@ -119,11 +119,7 @@ async fn decide(State(app): State<AppState>, request: Request) -> Response {
 
 /// Answers nginx's `auth_request`.
 async fn auth_request(State(app): State<AppState>, request: Request) -> Response {
-    let AuthRequest {
-        url,
-        method,
-        client,
-    } = match AuthRequest::read(&app, &request) {
+    let AuthRequest { url, method, client } = match AuthRequest::read(&app, &request) {
         Ok(auth) => auth,
         Err(invalid) => return refuse(invalid, StatusCode::FORBIDDEN),
     };
@@ -305,10 +301,7 @@ pub(super) fn peer_address(extensions: &Extensions) -> SocketAddr {
 }
 
 fn answer_format(request: &Request, audience: Audience) -> AnswerFormat {
-    AnswerFormat {
-        is_head: request.method() == Method::HEAD,
-        audience,
-    }
+    AnswerFormat { is_head: request.method() == Method::HEAD, audience }
 }
 
 /// Answers a request that cannot be understood. Nothing was decided, so nothing is recorded.

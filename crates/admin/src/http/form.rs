@@ -35,20 +35,15 @@ impl<T: DeserializeOwned> FromRequest<AppState> for Posted<T> {
             return Err(Problem::new(StatusCode::FORBIDDEN, why).into_response());
         }
         // Back to text, which the form reader expects.
-        let text = url::form_urlencoded::Serializer::new(String::new())
-            .extend_pairs(&pairs)
-            .finish();
+        let text =
+            url::form_urlencoded::Serializer::new(String::new()).extend_pairs(&pairs).finish();
         let request = Request::builder()
             .method(http::Method::POST)
-            .header(
-                http::header::CONTENT_TYPE,
-                "application/x-www-form-urlencoded",
-            )
+            .header(http::header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(text.into())
             .map_err(|error| Problem::bad(error.to_string()).into_response())?;
-        let Form(fields) = Form::<T>::from_request(request, app)
-            .await
-            .map_err(IntoResponse::into_response)?;
+        let Form(fields) =
+            Form::<T>::from_request(request, app).await.map_err(IntoResponse::into_response)?;
         Ok(Posted(fields))
     }
 }
@@ -65,11 +60,8 @@ mod tests {
     #[test]
     fn each_sender_has_a_secret_that_leads_to_no_other() {
         let key = "0123456789abcdef";
-        let (nameless, ada, eve) = (
-            secret_of(key, None),
-            secret_of(key, Some("ada")),
-            secret_of(key, Some("eve")),
-        );
+        let (nameless, ada, eve) =
+            (secret_of(key, None), secret_of(key, Some("ada")), secret_of(key, Some("eve")));
         assert!(nameless != ada && ada != eve && eve != nameless);
         // The key would make the secret of each user.
         assert_ne!(nameless, key);

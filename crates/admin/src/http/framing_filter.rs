@@ -40,11 +40,7 @@ enum Phase {
 impl FramingFilter {
     /// Checks a connection from which nothing was read yet; a head has at most `head` octets.
     pub(super) fn new(head: usize) -> FramingFilter {
-        let bounds = Bounds {
-            head,
-            target: head,
-            fields: USUAL_FIELDS,
-        };
+        let bounds = Bounds { head, target: head, fields: USUAL_FIELDS };
         FramingFilter {
             framer: Framer::to_origin_server(bounds),
             held: Vec::new(),
@@ -155,10 +151,7 @@ mod tests {
         let fine = "GET /a HTTP/1.1\r\nReferer: http://a/#b\r\n\r\n";
         let one = "GET /#b HTTP/1.1\r\nHost: a\r\n\r\n";
         let lines = "a # comment HTTP/1.1\r\nGET /#b HTTP/1.1\r\n\r\n";
-        let sized = format!(
-            "POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n{lines}",
-            lines.len()
-        );
+        let sized = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n{lines}", lines.len());
         let chunked = format!(
             "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{lines}\r\n0\r\n\r\n",
             lines.len()
@@ -174,11 +167,7 @@ mod tests {
             ("a chunked body", &chunked, ""),
             ("behind a chunked body", &chunked, one),
             ("behind a CONNECT", "CONNECT a:1 HTTP/1.1\r\n\r\n", one),
-            (
-                "behind an upgrade",
-                "GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n",
-                one,
-            ),
+            ("behind an upgrade", "GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n", one),
         ] {
             let said = format!("{before}{refused}");
             let (expected, phase) = match refused {

@@ -43,29 +43,19 @@ const HEADERS: [(HeaderName, &str); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
     (header::CACHE_CONTROL, "no-store"),
-    (
-        HeaderName::from_static("cross-origin-opener-policy"),
-        "same-origin",
-    ),
-    (
-        HeaderName::from_static("cross-origin-resource-policy"),
-        "same-origin",
-    ),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
 /// Header fields of the console's answers. The referrer is kept from other sites only: a browser that is told to send
 /// none says that a form comes from nowhere.
-const OF_CONSOLE: [(HeaderName, &str); 2] = [
-    (header::CONTENT_SECURITY_POLICY, CONTENT_POLICY),
-    (header::REFERRER_POLICY, "same-origin"),
-];
+const OF_CONSOLE: [(HeaderName, &str); 2] =
+    [(header::CONTENT_SECURITY_POLICY, CONTENT_POLICY), (header::REFERRER_POLICY, "same-origin")];
 
 /// Sets the header fields of an answer, those of its port among them, unless the page has set them itself.
 pub fn set_headers<const N: usize>(headers: &mut HeaderMap, own: [(HeaderName, &'static str); N]) {
     for (name, value) in own.into_iter().chain(HEADERS) {
-        headers
-            .entry(name)
-            .or_insert(HeaderValue::from_static(value));
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
 }
 
@@ -85,11 +75,9 @@ pub async fn admit(State(app): State<AppState>, request: Request, next: Next) ->
             }
             let request = Request::from_parts(head, body);
             let patience = patience(&app);
-            timeout(patience, next.run(request))
-                .await
-                .unwrap_or_else(|_| {
-                    Problem::busy("this takes too long; ask for less, or try again").into_response()
-                })
+            timeout(patience, next.run(request)).await.unwrap_or_else(|_| {
+                Problem::busy("this takes too long; ask for less, or try again").into_response()
+            })
         }
     };
     set_headers(response.headers_mut(), OF_CONSOLE);
@@ -119,14 +107,9 @@ pub async fn authorise(State(app): State<AppState>, request: Request, next: Next
     let Some(actor) = request.extensions().get::<Actor>().cloned() else {
         return unauthenticated(&app).into_response();
     };
-    let (method, peer) = (
-        request.method().clone(),
-        decide::peer_address(request.extensions()),
-    );
+    let (method, peer) = (request.method().clone(), decide::peer_address(request.extensions()));
     let Some(route) = request.extensions().get::<MatchedPath>().cloned() else {
-        return problem::not_found(request.uri().clone())
-            .await
-            .into_response();
+        return problem::not_found(request.uri().clone()).await.into_response();
     };
     let needed = role_of(&method, route.as_str());
     let user = actor.name();
@@ -171,9 +154,7 @@ async fn sender(app: &AppState, request: &Parts) -> Result<Actor, Response> {
         None => {
             let peer = decide::peer_address(&request.extensions);
             let access = app.access();
-            let identified = access
-                .identify(&settings.admin, &request.headers, peer)
-                .await;
+            let identified = access.identify(&settings.admin, &request.headers, peer).await;
             identified.map_err(|refusal| refused(app, refusal, path))?
         }
     };
@@ -186,13 +167,7 @@ async fn sender(app: &AppState, request: &Parts) -> Result<Actor, Response> {
         CrossSiteVisits::Allowed
     };
     let scheme = settings.admin.cert.as_ref().map(|_| "https");
-    match cross_site_fault(
-        &request.method,
-        &request.headers,
-        &authority,
-        scheme,
-        visits,
-    ) {
+    match cross_site_fault(&request.method, &request.headers, &authority, scheme, visits) {
         Some(why) => Err(Problem::new(StatusCode::FORBIDDEN, why).into_response()),
         None => Ok(actor),
     }
@@ -236,14 +211,9 @@ fn unauthenticated(app: &AppState) -> Response {
 pub(super) fn challenge(answer: impl IntoResponse) -> Response {
     let mut response = answer.into_response();
     let headers = response.headers_mut();
-    for challenge in [
-        "Basic realm=\"crawlgate\", charset=\"UTF-8\"",
-        "Bearer realm=\"crawlgate\"",
-    ] {
-        headers.append(
-            header::WWW_AUTHENTICATE,
-            HeaderValue::from_static(challenge),
-        );
+    for challenge in ["Basic realm=\"crawlgate\", charset=\"UTF-8\"", "Bearer realm=\"crawlgate\""]
+    {
+        headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     }
     response
 }
@@ -321,14 +291,12 @@ fn cross_site_fault(
     let (Some(origin), others) = (origins.next(), origins.next()) else {
         return None;
     };
-    let same = origin
-        .to_str()
-        .ok()
-        .and_then(|origin| origin.split_once("://"))
-        .is_some_and(|(of, theirs)| {
+    let same = origin.to_str().ok().and_then(|origin| origin.split_once("://")).is_some_and(
+        |(of, theirs)| {
             let is_of_scheme = scheme.is_none_or(|scheme| of.eq_ignore_ascii_case(scheme));
             is_of_scheme && theirs.eq_ignore_ascii_case(authority.as_str())
-        });
+        },
+    );
     (!same || others.is_some()).then_some(CROSS_SITE)
 }
 
@@ -410,13 +378,8 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
             let scheme = Some("https");
-            let refused = cross_site_fault(
-                &Method::POST,
-                &headers,
-                &ours,
-                scheme,
-                CrossSiteVisits::Allowed,
-            );
+            let refused =
+                cross_site_fault(&Method::POST, &headers, &ours, scheme, CrossSiteVisits::Allowed);
             assert_eq!(refused.is_none(), expected, "{origin}: {refused:?}");
         }
     }

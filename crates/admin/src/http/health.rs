@@ -25,9 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns the routes.
 pub fn routes() -> Router<AppState> {
-    Router::new()
-        .route("/live", get(live))
-        .route("/ready", get(ready))
+    Router::new().route("/live", get(live)).route("/ready", get(ready))
 }
 
 /// The readiness to answer requests, with each check.
@@ -86,11 +84,7 @@ async fn live() -> Json<serde_json::Value> {
 
 async fn ready(State(app): State<AppState>) -> (StatusCode, Json<Readiness>) {
     let readiness = readiness(app.proxy()).await;
-    let status = if readiness.ready {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
+    let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(readiness))
 }
 
@@ -124,11 +118,7 @@ fn listeners(proxy: &Proxy) -> Check {
 }
 
 fn draining(proxy: &Proxy) -> Check {
-    let outcome = if proxy.is_stopping() {
-        Err(Unready::Stopping)
-    } else {
-        Ok("no".to_owned())
-    };
+    let outcome = if proxy.is_stopping() { Err(Unready::Stopping) } else { Ok("no".to_owned()) };
     check("draining", outcome)
 }
 
@@ -162,9 +152,9 @@ fn fleet(proxy: &Proxy) -> Check {
     let outcome = match link {
         None => Ok("none is configured".to_owned()),
         Some(LinkState::Connected) => Ok("connected".to_owned()),
-        Some(LinkState::Doubtful) => Ok(
-            "the engine does not answer; unknown origins and paced requests are held".to_owned(),
-        ),
+        Some(LinkState::Doubtful) => {
+            Ok("the engine does not answer; unknown origins and paced requests are held".to_owned())
+        }
         Some(LinkState::CutOff) => Err(Unready::CutOff),
     };
     check("fleet", outcome)

@@ -121,12 +121,7 @@ impl Collector for ScrapedGauges {
 }
 
 fn show_build(encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let labels = [
-        ("version", VERSION),
-        ("commit", COMMIT),
-        ("date", DATE),
-        ("target", TARGET),
-    ];
+    let labels = [("version", VERSION), ("commit", COMMIT), ("date", DATE), ("target", TARGET)];
     encoder
         .encode_descriptor(
             "crawlgate_build_info",

@@ -66,10 +66,8 @@ impl AppState {
     pub(super) async fn judge(&self, request: JudgeRequest<'_>) -> Result<Judgement, JudgeError> {
         let settings = self.proxy().settings();
         let url = request.url;
-        let target = explain::target(url).map_err(|error| InvalidField::Url {
-            url: url.to_owned(),
-            error,
-        })?;
+        let target = explain::target(url)
+            .map_err(|error| InvalidField::Url { url: url.to_owned(), error })?;
         let agent = explain::agent(request.agents, &settings).map_err(InvalidField::Agent)?;
         let mut asked = usage::UsageQuery::configured(&settings);
         if !request.purposes.is_empty() {

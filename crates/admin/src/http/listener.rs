@@ -127,11 +127,7 @@ impl Listener {
             let address = listener.local_addr()?;
             Ok(Listener { listener, address })
         })();
-        bound.map_err(|source| BindError {
-            kind,
-            address,
-            source,
-        })
+        bound.map_err(|source| BindError { kind, address, source })
     }
 
     /// Returns the bound address.
@@ -180,10 +176,7 @@ impl Certificate {
     /// When a file cannot be used.
     pub fn load(files: &AdminTls) -> Result<Certificate, CertificateError> {
         let config = http1_config(&files.cert, &files.key).map_err(CertificateError)?;
-        Ok(Certificate {
-            files: files.clone(),
-            config: Arc::new(ArcSwap::from(config)),
-        })
+        Ok(Certificate { files: files.clone(), config: Arc::new(ArcSwap::from(config)) })
     }
 
     /// Reads the files again, for sessions from now on.
@@ -192,8 +185,7 @@ impl Certificate {
     /// When a file cannot be used. The old certificate stays in force.
     pub fn renew(&self) -> Result<(), CertificateError> {
         let AdminTls { cert, key } = &self.files;
-        self.config
-            .store(http1_config(cert, key).map_err(CertificateError)?);
+        self.config.store(http1_config(cert, key).map_err(CertificateError)?);
         Ok(())
     }
 
@@ -272,10 +264,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(TIMEOUT)
         .max_buf_size(HEAD)
-        .serve_connection(
-            TokioIo::new(Filtered::new(stream, FramingFilter::new(HEAD))),
-            service,
-        );
+        .serve_connection(TokioIo::new(Filtered::new(stream, FramingFilter::new(HEAD))), service);
     let served = tokio::select! {
         served = served => served,
         () = slot.has_to_leave() => return,

@@ -47,9 +47,7 @@ impl AppState {
             _ => error.into(),
         })?;
         match chosen.len() {
-            0 => Err(Problem::missing(
-                "log: this process has no store, and no log is collected",
-            )),
+            0 => Err(Problem::missing("log: this process has no store, and no log is collected")),
             1..=MAX_LOGS => Ok(chosen),
             count => Err(Problem::bad(format!(
                 "log: at most {MAX_LOGS} are read at once, and these are {count}; name fewer, with commas between them"

@@ -26,10 +26,7 @@ async fn metrics(State(app): State<AppState>, headers: HeaderMap) -> Response {
     match app.instruments().render(format, is_ready) {
         Ok(body) => {
             let headers = [
-                (
-                    CONTENT_TYPE,
-                    HeaderValue::from_static(format.content_type()),
-                ),
+                (CONTENT_TYPE, HeaderValue::from_static(format.content_type())),
                 (VARY, HeaderValue::from_static("accept")),
             ];
             (headers, body).into_response()

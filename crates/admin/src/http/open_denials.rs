@@ -92,10 +92,7 @@ impl PartCounts {
         let stale: Vec<u64> = stale.map(|(number, _)| *number).take(AT_ONCE).collect();
         for number in stale {
             let count = count(store, number).await?;
-            let part = Part {
-                count: Some(count),
-                is_current: true,
-            };
+            let part = Part { count: Some(count), is_current: true };
             self.parts.insert(number, part);
         }
         Ok(())
@@ -124,9 +121,7 @@ impl PartCounts {
             }
         }
         if events.len() >= EVENTS {
-            self.parts
-                .values_mut()
-                .for_each(|part| part.is_current = false);
+            self.parts.values_mut().for_each(|part| part.is_current = false);
         }
         self.size = size;
         Ok(())
@@ -182,17 +177,10 @@ mod tests {
             counted.refresh(&store).await.unwrap();
             counted.sum()
         };
-        let complete = |count| OpenCount {
-            count,
-            is_complete: true,
-        };
+        let complete = |count| OpenCount { count, is_complete: true };
         assert_eq!(open().await, complete(0));
         record(&store, 3, ROW).await;
-        let allowed = Row {
-            verdict: "allow",
-            reason: "robots_allow",
-            ..ROW
-        };
+        let allowed = Row { verdict: "allow", reason: "robots_allow", ..ROW };
         record(&store, PART, allowed).await;
         record(&store, 2, ROW).await;
         assert_eq!(open().await, complete(5));
@@ -205,10 +193,7 @@ mod tests {
         let all = vec![Review::first(1), Review::first(2), Review::first(7)];
         store.acknowledge(all, note.clone()).await.unwrap();
         assert_eq!(open().await, complete(3));
-        let again = Review {
-            seq: 1,
-            replaces: Some(note.clone()),
-        };
+        let again = Review { seq: 1, replaces: Some(note.clone()) };
         store.acknowledge(vec![again], note).await.unwrap();
         assert_eq!(open().await, complete(3));
         record(&store, 1, ROW).await;

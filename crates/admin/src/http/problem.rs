@@ -33,10 +33,7 @@ pub struct Problem {
     #[cfg_attr(feature = "openapi", schema(example = "Bad Request"))]
     title: &'static str,
     /// The status.
-    #[cfg_attr(
-        feature = "openapi",
-        schema(minimum = 400, maximum = 599, example = 400)
-    )]
+    #[cfg_attr(feature = "openapi", schema(minimum = 400, maximum = 599, example = 400))]
     status: u16,
     /// The error, and the way out.
     detail: String,
@@ -69,10 +66,7 @@ impl Problem {
 
     /// Creates a 503, with a time to retry.
     pub fn busy(detail: impl Into<String>) -> Problem {
-        Problem {
-            retry_after: Some(5),
-            ..Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
-        }
+        Problem { retry_after: Some(5), ..Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
     }
 
     /// Creates a 429, with the time to wait.
@@ -147,11 +141,7 @@ pub async fn rewrite(request: Request, next: Next) -> Response {
     let said = to_bytes(body, LONGEST).await.unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let detail = match said.trim() {
-        "" => head
-            .status
-            .canonical_reason()
-            .unwrap_or_default()
-            .to_owned(),
+        "" => head.status.canonical_reason().unwrap_or_default().to_owned(),
         said => said.to_owned(),
     };
     let (ours, body) = Problem::new(status, detail).into_response().into_parts();

@@ -17,12 +17,7 @@ pub(super) async fn evidence_file(
 ) -> Result<Vec<u8>, Problem> {
     let _export = app.export_permit()?;
     let _permit = app.work_permit().await?;
-    let FoundDecision {
-        log,
-        store,
-        decision,
-        config,
-    } = found;
+    let FoundDecision { log, store, decision, config } = found;
     let trusted = Trusted::of_store(&[], config, store)
         .await
         .map_err(|error| Problem::new(StatusCode::CONFLICT, error.to_string()))?;

@@ -76,10 +76,7 @@ impl Refusals {
 impl MessageLimiter {
     /// Permits ten messages at once, then one in six seconds.
     fn new(clock: Clock) -> MessageLimiter {
-        MessageLimiter {
-            messages: RateLimit::new(Duration::from_secs(6), 10, clock),
-            untold: 0,
-        }
+        MessageLimiter { messages: RateLimit::new(Duration::from_secs(6), 10, clock), untold: 0 }
     }
 
     /// Takes a message, and returns how many refusals had none since the last one; none if there were too many.

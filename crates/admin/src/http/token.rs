@@ -71,11 +71,7 @@ pub enum TokenError {
 
 impl TokenError {
     fn io(path: &Path, source: io::Error, advice: &'static str) -> TokenError {
-        TokenError::Io {
-            path: path.to_owned(),
-            source,
-            advice,
-        }
+        TokenError::Io { path: path.to_owned(), source, advice }
     }
 }
 
@@ -111,9 +107,7 @@ impl Token {
         match (path.try_exists(), above) {
             (Ok(false), Some(above)) => match fs::metadata(above) {
                 Ok(above) if above.is_dir() => Ok(()),
-                Ok(_) => Err(TokenError::NoDirectory {
-                    path: path.to_owned(),
-                }),
+                Ok(_) => Err(TokenError::NoDirectory { path: path.to_owned() }),
                 Err(error) => Err(TokenError::io(path, error, UNWRITTEN)),
             },
             (Ok(false), None) => Ok(()),
@@ -130,10 +124,7 @@ impl Token {
             return Err(TokenError::Exposed { path: path(), mode });
         }
         let mut text = String::new();
-        let octets = file
-            .take(LONGEST + 1)
-            .read_to_string(&mut text)
-            .map_err(unreadable)?;
+        let octets = file.take(LONGEST + 1).read_to_string(&mut text).map_err(unreadable)?;
         let token = text.trim();
         let is_one = token.bytes().all(|octet| octet.is_ascii_graphic());
         if octets as u64 > LONGEST || token.len() < SHORTEST || !is_one {

@@ -120,13 +120,11 @@ impl Params {
     /// # Errors
     /// When the value is no such key.
     pub fn tally_key(&mut self) -> Result<GroupBy, InvalidParam> {
-        Ok(
-            match self.word("by", &["reason", "origin", "rule"])?.as_deref() {
-                Some("origin") => GroupBy::Origin,
-                Some("rule") => GroupBy::Rule,
-                _ => GroupBy::Reason,
-            },
-        )
+        Ok(match self.word("by", &["reason", "origin", "rule"])?.as_deref() {
+            Some("origin") => GroupBy::Origin,
+            Some("rule") => GroupBy::Rule,
+            _ => GroupBy::Reason,
+        })
     }
 
     /// Takes the position where a page begins, made by [`cursor`] for the same kind of list.
@@ -200,10 +198,7 @@ mod tests {
 
     #[test]
     fn each_parameter_is_taken_once_and_none_is_ignored() {
-        let mut params = Params::of(
-            Some("reason=paced&limit=7&acknowledged=false"),
-            Blank::Value,
-        );
+        let mut params = Params::of(Some("reason=paced&limit=7&acknowledged=false"), Blank::Value);
         let conditions = params.conditions().expect("valid");
         assert_eq!(conditions.reason.as_deref(), Some("paced"));
         assert_eq!(conditions.acknowledged, Some(false));
@@ -242,10 +237,7 @@ mod tests {
         assert_eq!((conditions.origin, conditions.reason), (None, None));
         assert_eq!(conditions.agent.as_deref(), Some("a"));
         let mut params = Params::of(query, Blank::Value);
-        assert_eq!(
-            params.conditions().expect("valid").origin.as_deref(),
-            Some("")
-        );
+        assert_eq!(params.conditions().expect("valid").origin.as_deref(), Some(""));
     }
 
     #[test]

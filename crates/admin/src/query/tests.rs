@@ -16,10 +16,7 @@ fn conditions_are_read_and_mistakes_are_told() {
     let some = |text: &str| Some(text.to_owned());
     assert_eq!(with(|_| {}).unwrap().acknowledged, None);
     let origin: Change = |asked| asked.origin = Some("HTTPS://B\u{fc}cher.example:443/x".into());
-    assert_eq!(
-        with(origin).unwrap().origin,
-        some("https://xn--bcher-kva.example")
-    );
+    assert_eq!(with(origin).unwrap().origin, some("https://xn--bcher-kva.example"));
     let host: Change = |asked| asked.origin = Some("A.Example.".into());
     assert_eq!(with(host).unwrap().origin, some("a.example"));
     #[rustfmt::skip] // one row, one case
@@ -51,10 +48,7 @@ fn an_override_is_of_an_origin_and_ends() {
     let read = asserted.read(NOW).expect("valid");
     assert_eq!(read.origin.to_string(), "https://a.example");
     assert_eq!(read.pattern, "/");
-    assert_eq!(
-        read.until.map(time_text).as_deref(),
-        Some("2026-12-20T12:00:00.123Z")
-    );
+    assert_eq!(read.until.map(time_text).as_deref(), Some("2026-12-20T12:00:00.123Z"));
     #[rustfmt::skip] // one row, one case
     let mistakes: &[(&str, Asserted<'_>, &str)] = &[
         ("no scheme", Asserted { origin: "a.example", ..asserted }, "origin a.example: "),

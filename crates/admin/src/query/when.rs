@@ -57,9 +57,7 @@ pub fn moment(text: &str, edge: Edge, now: Moment) -> Result<Moment, ReadError> 
 }
 
 fn of(time: jiff::Timestamp) -> Option<Moment> {
-    u64::try_from(time.as_millisecond())
-        .ok()
-        .map(Moment::from_millis)
+    u64::try_from(time.as_millisecond()).ok().map(Moment::from_millis)
 }
 
 #[cfg(test)]

@@ -33,9 +33,7 @@ fn names(directory: &tempfile::TempDir) -> Vec<String> {
 
 fn fingerprints(authority: &Authority) -> Vec<String> {
     let trusted = authority.trusted_der();
-    let shown = trusted
-        .iter()
-        .map(|der| text::colon_hex(&text::sha256(der)));
+    let shown = trusted.iter().map(|der| text::colon_hex(&text::sha256(der)));
     shown.collect()
 }
 
@@ -48,19 +46,10 @@ fn both_are_trusted_from_the_first_step_and_the_next_signs_from_the_second() {
     let begun = Authority::begin_rotation(&config, clock.clone()).unwrap();
     let next = begun.next().unwrap().fingerprint_sha256();
     assert_eq!(begun.fingerprint_sha256(), first.fingerprint_sha256());
-    assert_eq!(
-        fingerprints(&begun),
-        [first.fingerprint_sha256(), next.clone()]
-    );
+    assert_eq!(fingerprints(&begun), [first.fingerprint_sha256(), next.clone()]);
     assert_eq!(begun.trusted_pem().matches("BEGIN CERTIFICATE").count(), 2);
-    assert!(
-        !first.has_same_signer(&begun),
-        "a running process must take it over"
-    );
-    assert_eq!(
-        names(&directory),
-        ["ca.crt", "ca.key", "ca.next.crt", "ca.next.key"]
-    );
+    assert!(!first.has_same_signer(&begun), "a running process must take it over");
+    assert_eq!(names(&directory), ["ca.crt", "ca.key", "ca.next.crt", "ca.next.key"]);
     let mode = fs::metadata(directory.path().join("ca.next.key")).unwrap();
     assert_eq!(mode.permissions().mode() & 0o777, 0o600);
 
@@ -68,11 +57,7 @@ fn both_are_trusted_from_the_first_step_and_the_next_signs_from_the_second() {
     let finished = Authority::finish_rotation(&config, clock.clone(), false).unwrap();
     assert_eq!(finished.fingerprint_sha256(), next);
     assert_eq!(fingerprints(&finished), [next, first.fingerprint_sha256()]);
-    assert_eq!(
-        names(&directory),
-        ["ca.crt", "ca.key", "ca.old.crt"],
-        "the old key is gone"
-    );
+    assert_eq!(names(&directory), ["ca.crt", "ca.key", "ca.old.crt"], "the old key is gone");
     finished.server_config("a.example").unwrap();
 
     clock.set(first.not_after());
@@ -82,11 +67,7 @@ fn both_are_trusted_from_the_first_step_and_the_next_signs_from_the_second() {
     clock.advance(8 * DAY);
     Authority::finish_rotation(&config, clock, false).unwrap();
     let old = fs::read_to_string(directory.path().join("ca.old.crt")).unwrap();
-    assert_eq!(
-        old.matches("BEGIN CERTIFICATE").count(),
-        1,
-        "the expired one is dropped"
-    );
+    assert_eq!(old.matches("BEGIN CERTIFICATE").count(), 1, "the expired one is dropped");
 }
 
 #[test]
@@ -111,10 +92,7 @@ fn a_step_out_of_turn_is_refused_and_says_the_way_out() {
             assert!(error.contains(word), "{name}: no {word:?} in {error}");
         }
         let after = Authority::load(&config, clock).unwrap();
-        assert!(
-            first.has_same_signer(&after),
-            "{name}: something has changed"
-        );
+        assert!(first.has_same_signer(&after), "{name}: something has changed");
     }
 }
 
@@ -157,36 +135,21 @@ fn whatever_a_power_cut_leaves_signs_and_can_be_completed() {
         found.server_config("a.example").unwrap();
         assert_eq!(found.fingerprint_sha256() == next, moved, "{name}");
         if moved {
-            assert_eq!(
-                fingerprints(&found).len(),
-                2,
-                "{name}: the old one is trusted"
-            );
+            assert_eq!(fingerprints(&found).len(), 2, "{name}: the old one is trusted");
             for refused in [
                 Authority::cancel_rotation(&config).map(drop),
                 Authority::begin_rotation(&config, clock.clone()).map(drop),
             ] {
-                assert!(
-                    matches!(refused, Err(CaError::Interrupted { .. })),
-                    "{name}: {refused:?}"
-                );
+                assert!(matches!(refused, Err(CaError::Interrupted { .. })), "{name}: {refused:?}");
             }
         } else if found.next().is_none() {
             Authority::begin_rotation(&config, clock.clone()).unwrap();
         }
         clock.advance(8 * DAY);
         let finished = Authority::finish_rotation(&config, clock, false).unwrap();
-        assert_ne!(
-            finished.fingerprint_sha256(),
-            begun.fingerprint_sha256(),
-            "{name}"
-        );
+        assert_ne!(finished.fingerprint_sha256(), begun.fingerprint_sha256(), "{name}");
         assert_eq!(fingerprints(&finished).len(), 2, "{name}");
-        assert_eq!(
-            names(&directory),
-            ["ca.crt", "ca.key", "ca.old.crt"],
-            "{name}"
-        );
+        assert_eq!(names(&directory), ["ca.crt", "ca.key", "ca.old.crt"], "{name}");
     }
 }
 

@@ -13,21 +13,12 @@ fn a_created_authority_is_loaded_again_and_only_its_owner_may_read_the_key() {
     let created = Authority::load_or_create(&config, clock()).unwrap();
     let loaded = Authority::load_or_create(&config, clock()).unwrap();
     assert_eq!(created.fingerprint_sha256(), loaded.fingerprint_sha256());
-    assert_eq!(
-        created.certificate_pem().as_bytes(),
-        fs::read(&config.ca_cert).unwrap()
-    );
-    assert!(
-        created.subject().starts_with("CN=crawlgate local CA "),
-        "{}",
-        created.subject()
-    );
+    assert_eq!(created.certificate_pem().as_bytes(), fs::read(&config.ca_cert).unwrap());
+    assert!(created.subject().starts_with("CN=crawlgate local CA "), "{}", created.subject());
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&config.ca_key), 0o600);
     assert_eq!(mode(config.ca_key.parent().unwrap()), 0o700);
-    let left = fs::read_dir(config.ca_key.parent().unwrap())
-        .unwrap()
-        .count();
+    let left = fs::read_dir(config.ca_key.parent().unwrap()).unwrap().count();
     assert_eq!(left, 2, "nothing but the two files is left behind");
 }
 
@@ -41,21 +32,13 @@ fn processes_that_start_together_agree_on_one_authority() {
             .map(|_| {
                 scope.spawn(|| {
                     start.wait();
-                    Authority::load_or_create(&config, clock())
-                        .unwrap()
-                        .fingerprint_sha256()
+                    Authority::load_or_create(&config, clock()).unwrap().fingerprint_sha256()
                 })
             })
             .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert!(
-        fingerprints.iter().all(|one| *one == fingerprints[0]),
-        "{fingerprints:?}"
-    );
+    assert!(fingerprints.iter().all(|one| *one == fingerprints[0]), "{fingerprints:?}");
 }
 
 #[test]
@@ -175,15 +158,9 @@ fn every_refusal_names_the_file_and_the_way_out() {
         let config = config(directory.path());
         damage(&config);
         let error = Authority::load(&config, clock).unwrap_err();
-        assert!(
-            format!("{error:?}").starts_with(variant),
-            "{name}: {error:?}"
-        );
+        assert!(format!("{error:?}").starts_with(variant), "{name}: {error:?}");
         for word in words {
-            assert!(
-                error.to_string().contains(word),
-                "{name}: no {word:?} in {error}"
-            );
+            assert!(error.to_string().contains(word), "{name}: no {word:?} in {error}");
         }
     }
 }
@@ -193,15 +170,9 @@ fn an_authority_is_refused_outside_its_validity() {
     let (directory, authority, clock) = authority();
     clock.set(authority.not_after());
     let error = authority.server_config("late.example").unwrap_err();
-    assert!(
-        matches!(error, CaError::Expired { .. }),
-        "while running: {error}"
-    );
+    assert!(matches!(error, CaError::Expired { .. }), "while running: {error}");
     let error = Authority::load(&config(directory.path()), clock.clone()).unwrap_err();
-    assert!(
-        matches!(error, CaError::Expired { .. }),
-        "at start: {error}"
-    );
+    assert!(matches!(error, CaError::Expired { .. }), "at start: {error}");
     clock.set(authority.not_before() - Duration::from_secs(1));
     let error = Authority::load(&config(directory.path()), clock).unwrap_err();
     assert!(matches!(error, CaError::NotYetValid { .. }), "{error}");
@@ -218,10 +189,7 @@ fn a_key_behind_a_link_must_belong_to_this_user() {
     // Only root can give a file away.
     if std::os::unix::fs::chown(&elsewhere, Some(65_534), None).is_ok() {
         let error = Authority::load(&config, clock).unwrap_err();
-        assert!(
-            matches!(error, CaError::Foreign { owner: 65_534, .. }),
-            "{error:?}"
-        );
+        assert!(matches!(error, CaError::Foreign { owner: 65_534, .. }), "{error:?}");
     }
 }
 
@@ -275,14 +243,7 @@ fn only_a_directory_that_is_visibly_ours_is_given_a_key() {
         for (file, octets) in files {
             std::fs::write(certs.path().join(file), octets).unwrap();
         }
-        assert_eq!(
-            crawlgate_config::places::is_ours(certs.path()),
-            expected,
-            "{name}"
-        );
+        assert_eq!(crawlgate_config::places::is_ours(certs.path()), expected, "{name}");
     }
-    assert!(
-        !crawlgate_config::places::is_ours(&made.path().join("none")),
-        "no directory"
-    );
+    assert!(!crawlgate_config::places::is_ours(&made.path().join("none")), "no directory");
 }

@@ -32,10 +32,7 @@ fn a_leaf_is_made_once_and_again_before_it_expires() {
     clock.advance(DAY);
     let renewed = authority.server_config("a.example").unwrap();
     assert!(!Arc::ptr_eq(&first, &renewed), "six of seven days old");
-    assert!(Arc::ptr_eq(
-        &renewed,
-        &authority.server_config("a.example").unwrap()
-    ));
+    assert!(Arc::ptr_eq(&renewed, &authority.server_config("a.example").unwrap()));
 }
 
 #[test]
@@ -43,16 +40,10 @@ fn the_cache_is_bounded_and_keeps_used_entries() {
     let (_directory, authority, _) = authority();
     let busy = authority.server_config("busy.example").unwrap();
     for number in 0..50 {
-        authority
-            .server_config(&format!("{number}.example"))
-            .unwrap();
+        authority.server_config(&format!("{number}.example")).unwrap();
         let hit = authority.server_config("busy.example").unwrap();
         assert!(Arc::ptr_eq(&busy, &hit), "after {number} other hosts");
-        assert!(
-            authority.cache.len() <= 3,
-            "{} entries",
-            authority.cache.len()
-        );
+        assert!(authority.cache.len() <= 3, "{} entries", authority.cache.len());
     }
 }
 
@@ -78,10 +69,7 @@ fn hosts_that_cannot_stand_in_a_certificate_are_errors() {
     ];
     for (name, host) in cases {
         let result = authority.server_config(host);
-        assert!(
-            matches!(result, Err(CaError::Host { .. })),
-            "{name}: {result:?}"
-        );
+        assert!(matches!(result, Err(CaError::Host { .. })), "{name}: {result:?}");
     }
     assert_eq!(authority.cache.len(), 0);
 }
@@ -104,14 +92,7 @@ fn the_chain_ends_in_the_authority_and_the_leaf_passes_strict_verifiers() {
     ];
     let (_, ca) = X509Certificate::from_der(authority.certificate_der()).unwrap();
     assert!(ca.is_ca() && ca.basic_constraints().unwrap().unwrap().critical);
-    assert_eq!(
-        ca.basic_constraints()
-            .unwrap()
-            .unwrap()
-            .value
-            .path_len_constraint,
-        Some(0)
-    );
+    assert_eq!(ca.basic_constraints().unwrap().unwrap().value.path_len_constraint, Some(0));
     assert!(ca.key_usage().unwrap().unwrap().critical);
 
     for (case, host, san, named) in cases {
@@ -132,11 +113,7 @@ fn the_chain_ends_in_the_authority_and_the_leaf_passes_strict_verifiers() {
             })
             .collect();
         assert_eq!(names, [san], "{case}");
-        assert_eq!(
-            leaf.subject().iter_common_name().count() == 1,
-            named,
-            "{case}"
-        );
+        assert_eq!(leaf.subject().iter_common_name().count() == 1, named, "{case}");
         assert_eq!(leaf.issuer().as_raw(), ca.subject().as_raw(), "{case}");
         leaf.verify_signature(Some(ca.public_key())).unwrap();
         assert!(!leaf.is_ca(), "{case}");
@@ -146,10 +123,7 @@ fn the_chain_ends_in_the_authority_and_the_leaf_passes_strict_verifiers() {
             "{case}"
         );
         let usage = leaf.extended_key_usage().unwrap().unwrap();
-        assert!(
-            usage.value.server_auth && !usage.value.client_auth,
-            "{case}"
-        );
+        assert!(usage.value.server_auth && !usage.value.client_auth, "{case}");
         assert_eq!(key_ids(&leaf).authority, key_ids(&ca).subject, "{case}");
         assert!(key_ids(&leaf).subject.is_some(), "{case}");
         let days = leaf.validity().not_after.timestamp() - NOW.as_millis() as i64 / 1000;
@@ -161,10 +135,7 @@ fn the_chain_ends_in_the_authority_and_the_leaf_passes_strict_verifiers() {
         authority: Option<Vec<u8>>,
     }
     fn key_ids(certificate: &X509Certificate<'_>) -> KeyIds {
-        let mut ids = KeyIds {
-            subject: None,
-            authority: None,
-        };
+        let mut ids = KeyIds { subject: None, authority: None };
         for extension in certificate.extensions() {
             match extension.parsed_extension() {
                 ParsedExtension::SubjectKeyIdentifier(id) => ids.subject = Some(id.0.to_vec()),
@@ -224,10 +195,7 @@ fn a_constrained_authority_signs_only_for_permitted_hosts() {
             drop(config.unwrap());
         } else {
             let error = config.unwrap_err();
-            assert!(
-                matches!(error, CaError::Outside { .. }),
-                "{host}: {error:?}"
-            );
+            assert!(matches!(error, CaError::Outside { .. }), "{host}: {error:?}");
         }
     }
     let (_directory, free, _) = self::authority();

@@ -52,12 +52,7 @@ pub(super) async fn verify(
 ) -> Result<CheckResult, Failure> {
     let span = args.span()?;
     let examined = examined(&store, trusted, state, &span, kept).await?;
-    let LogResult {
-        counts,
-        verification,
-        faults,
-        last,
-    } = &examined;
+    let LogResult { counts, verification, faults, last } = &examined;
     let is_whole = faults.is_empty();
     let faults: Vec<String> = faults.iter().map(LogFault::to_string).collect();
     let checkpoints = store.checkpoints().await?;
@@ -77,23 +72,11 @@ pub(super) async fn verify(
         let last = last.as_ref();
         let heading = name.map(|name| format!("{}\n", printable(name.as_str())));
         let heading = heading.unwrap_or_default() + &format!("store     {}\n", printable(&path));
-        let text = as_text(
-            counts,
-            verification,
-            is_whole,
-            &faults,
-            last,
-            trusted,
-            &seen,
-        );
+        let text = as_text(counts, verification, is_whole, &faults, last, trusted, &seen);
         (heading + &text).into_bytes()
     };
     terminal::print(&text)?;
-    Ok(if examined.is_ok() {
-        CheckResult::Clean
-    } else {
-        CheckResult::Faults
-    })
+    Ok(if examined.is_ok() { CheckResult::Clean } else { CheckResult::Faults })
 }
 
 /// Verifies the whole log for a report, and the decisions of a span.
@@ -103,22 +86,11 @@ pub(crate) async fn verification(
     config: &Config,
     (since, until): (Moment, Moment),
 ) -> Result<Verification, Failure> {
-    let span = Span {
-        since: Some(since),
-        until: Some(until),
-    };
+    let span = Span { since: Some(since), until: Some(until) };
     let state = super::state(config)?;
     let examined = examined(store, trusted, state, &span, &[]).await?;
-    let LogResult {
-        counts,
-        verification,
-        faults,
-        ..
-    } = &examined;
-    let wrong = counts
-        .shown
-        .iter()
-        .map(|wrong| format!("record {}: {}", wrong.seq, wrong.message));
+    let LogResult { counts, verification, faults, .. } = &examined;
+    let wrong = counts.shown.iter().map(|wrong| format!("record {}: {}", wrong.seq, wrong.message));
     let checkpoints = store.checkpoints().await?;
     let seen = Witnessed::of(&config.audit, &checkpoints);
     let all = faults.iter().map(LogFault::to_string).chain(wrong);

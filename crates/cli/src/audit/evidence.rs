@@ -37,10 +37,8 @@ pub(super) fn line(text: &mut String, name: &str, fact: &str) {
 /// Writes what differs where a decision was made again.
 pub(super) fn differences(text: &mut String, differences: &[Difference]) {
     for one in differences {
-        let said = format!(
-            "{}: recorded \"{}\", replayed \"{}\"",
-            one.what, one.recorded, one.replayed
-        );
+        let said =
+            format!("{}: recorded \"{}\", replayed \"{}\"", one.what, one.recorded, one.replayed);
         line(text, "differs", &said);
     }
 }
@@ -82,10 +80,7 @@ pub(super) fn essentials(text: &mut String, one: &Told<'_>) {
         line(text, "", &user_agent.to_string());
     }
     if let Some(rule) = one.rule {
-        let rule = format!(
-            "{} (line {}, of the group {})",
-            rule.text, rule.line, rule.group
-        );
+        let rule = format!("{} (line {}, of the group {})", rule.text, rule.line, rule.group);
         line(text, "rule", &rule);
     }
     if let Some(one) = &one.overridden {
@@ -93,11 +88,7 @@ pub(super) fn essentials(text: &mut String, one: &Told<'_>) {
         let action = one.action.as_str();
         let what = format!("{action} {}{} until {until}", one.origin, one.pattern);
         line(text, "override", &format!("{}: {what}", one.id));
-        line(
-            text,
-            "",
-            &format!("asserted by {}: {}", author(one), one.reason),
-        );
+        line(text, "", &format!("asserted by {}: {}", author(one), one.reason));
     }
     if let Some(one) = one.exempt {
         let what = format!("the client, from {}: {}", one.from, one.reason);
@@ -121,11 +112,7 @@ fn decided(text: &mut String, one: &Told<'_>) {
     };
     let (verdict, reason) = (one.verdict.as_str(), one.reason);
     let at = time(one.decided());
-    line(
-        text,
-        "decided",
-        &format!("{verdict}, {reason}, at {at}{mode}"),
-    );
+    line(text, "decided", &format!("{verdict}, {reason}, at {at}{mode}"));
     if let Some(answer) = answered(one) {
         line(text, "answered", &answer);
     }
@@ -167,10 +154,7 @@ fn usage(text: &mut String, said: &UsageRecord<'_>) {
 
 /// Tells the state of robots.txt, or of tdmrep.json.
 fn document(text: &mut String, label: &'static str, robots: &File<'_>) {
-    let status = robots
-        .status
-        .map(|status| format!(", {status}"))
-        .unwrap_or_default();
+    let status = robots.status.map(|status| format!(", {status}")).unwrap_or_default();
     let url = robots.url();
     line(text, label, &format!("{url}: {}{status}", robots.state));
     if let Some(fetched) = robots.fetched_at {
@@ -182,21 +166,13 @@ fn document(text: &mut String, label: &'static str, robots: &File<'_>) {
     }
     if let Some(user_agent) = robots.user_agent {
         let identity = robots.identity.unwrap_or("*");
-        line(
-            text,
-            "",
-            &format!("with {user_agent} (known as {identity})"),
-        );
+        line(text, "", &format!("with {user_agent} (known as {identity})"));
     }
     if let Some(from) = robots.final_url_text().filter(|from| *from != url) {
         line(text, "", &format!("from {from}"));
     }
     if let (Some(sha256), Some(bytes)) = (robots.sha256, robots.bytes) {
-        let cut = if robots.truncated {
-            ", cut at the size limit"
-        } else {
-            ""
-        };
+        let cut = if robots.truncated { ", cut at the size limit" } else { "" };
         let sha256 = hex(sha256);
         line(text, "", &format!("SHA-256 {sha256}, {bytes} octets{cut}"));
     }
@@ -204,11 +180,7 @@ fn document(text: &mut String, label: &'static str, robots: &File<'_>) {
         let (cause, since) = (outage.cause, time(outage.since));
         let attempts = outage.attempts;
         let plural = if attempts == 1 { "" } else { "es" };
-        line(
-            text,
-            "outage",
-            &format!("since {since}: {cause}, {attempts} failed fetch{plural}"),
-        );
+        line(text, "outage", &format!("since {since}: {cause}, {attempts} failed fetch{plural}"));
     }
 }
 
@@ -235,11 +207,7 @@ mod tests {
                 "answered  403, the origin by HTTP/1.1",
             ),
         ] {
-            let text = shown(Decision {
-                version,
-                upstream_version,
-                ..Decision::sample()
-            });
+            let text = shown(Decision { version, upstream_version, ..Decision::sample() });
             assert!(text.contains(asked) && text.contains(answered), "{text}");
         }
     }
@@ -248,10 +216,7 @@ mod tests {
     fn a_guarded_path_is_shown_with_its_reading() {
         let path: Octets<'_> = (&b"/private/diary"[..]).into();
         for (reading, want) in [(Some(path), true), (None, false)] {
-            let text = shown(Decision {
-                reading,
-                ..Decision::sample()
-            });
+            let text = shown(Decision { reading, ..Decision::sample() });
             assert_eq!(text.contains("read as   /private/diary"), want, "{text}");
             assert_eq!(text.contains("read as"), want, "{text}");
         }

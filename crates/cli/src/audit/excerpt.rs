@@ -32,17 +32,11 @@ pub(super) fn excerpt(
     extent: Extent,
     paint: Paint,
 ) -> String {
-    let group = robots
-        .groups()
-        .find(|group| group.rules().any(|(_, _, line)| Some(line) == deciding));
+    let group =
+        robots.groups().find(|group| group.rules().any(|(_, _, line)| Some(line) == deciding));
     let speakers: Vec<u32> = group
         .into_iter()
-        .flat_map(|group| {
-            group
-                .user_agents()
-                .map(|(_, line)| line)
-                .collect::<Vec<_>>()
-        })
+        .flat_map(|group| group.user_agents().map(|(_, line)| line).collect::<Vec<_>>())
         .collect();
     let is_near = |line: u32| {
         let near = |other: u32| line.abs_diff(other) <= AROUND;

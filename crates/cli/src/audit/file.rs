@@ -107,10 +107,7 @@ pub(super) fn verify(args: &FileArgs, config: &Config) -> Result<CheckResult, Fa
         terminal::print(format!("{right} records are proven, {wrong} are not\n").as_bytes())?;
     }
     Ok(match count {
-        Count {
-            right: 1..,
-            wrong: 0,
-        } => CheckResult::Clean,
+        Count { right: 1.., wrong: 0 } => CheckResult::Clean,
         _ => CheckResult::Faults,
     })
 }
@@ -168,22 +165,17 @@ fn describe(proven: &Proven, is_one: bool, extent: Extent, paint: Paint) -> (boo
             Tone::Good,
             "proven: it is in the log, and the same decision follows from the file".to_owned(),
         ),
-        Some(Outcome::Attested(why)) => (
-            Tone::Remark,
-            format!("proven to be in the log; the decision is attested only: {why}"),
-        ),
+        Some(Outcome::Attested(why)) => {
+            (Tone::Remark, format!("proven to be in the log; the decision is attested only: {why}"))
+        }
         Some(Outcome::Differs(_)) => (
             Tone::Bad,
             "proven to be in the log, but another decision follows from the file".to_owned(),
         ),
-        Some(Outcome::Missing(_)) => (
-            Tone::Bad,
-            "proven to be in the log, but its settings cannot be read here".to_owned(),
-        ),
-        None => (
-            Tone::Good,
-            "proven: it is in the log; it is no decision".to_owned(),
-        ),
+        Some(Outcome::Missing(_)) => {
+            (Tone::Bad, "proven to be in the log, but its settings cannot be read here".to_owned())
+        }
+        None => (Tone::Good, "proven: it is in the log; it is no decision".to_owned()),
     };
     let read = proven.told();
     let name = match &read {

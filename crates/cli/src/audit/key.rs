@@ -68,10 +68,7 @@ fn rotate(reason: &str, by: Option<&str>, config: &Config) -> Result<CheckResult
         by,
         "neither $USER nor $LOGNAME tells who replaces the key, and nothing is replaced; name the person: --by NAME",
     )?;
-    let reason = RotationReason {
-        by,
-        reason: words("--reason", reason)?,
-    };
+    let reason = RotationReason { by, reason: words("--reason", reason)? };
     let now = Clock::system().now();
     let runtime = small_runtime()?;
     let rotation = runtime.block_on(store::rotate_key(config, reason, now))?;

@@ -53,11 +53,7 @@ pub(super) async fn verify(
 }
 
 fn found(case: &Case<'_>) -> CheckResult {
-    if case.holds() {
-        CheckResult::Clean
-    } else {
-        CheckResult::Faults
-    }
+    if case.holds() { CheckResult::Clean } else { CheckResult::Faults }
 }
 
 fn as_text(
@@ -74,11 +70,7 @@ fn as_text(
         CaseVerdict::Broken => Tone::Bad,
     };
     let mut text = match &case.told {
-        Ok(one) => format!(
-            "{} {}\n",
-            one.id_text(),
-            paint.tone(tone, printable(&headline))
-        ),
+        Ok(one) => format!("{} {}\n", one.id_text(), paint.tone(tone, printable(&headline))),
         Err(_) => format!("{}\n", paint.tone(tone, printable(&headline))),
     };
     if let Some(fault) = case.in_log.fault() {

@@ -70,11 +70,7 @@ pub(super) async fn prove(
             found?.ok_or_else(|| unknown(id))
         }
         None => {
-            let newest = DecisionQuery {
-                newest_first: true,
-                limit: 1,
-                ..query.clone()
-            };
+            let newest = DecisionQuery { newest_first: true, limit: 1, ..query.clone() };
             let found = store.decisions(newest).await?.pop();
             found.ok_or_else(|| "no decision that is kept meets all of these conditions".to_owned())
         }
@@ -185,12 +181,8 @@ impl EvidenceWriter {
         let mut lines = LinesWriter::new(&self.prover.header(), &mut text);
         let mut after = 0;
         loop {
-            let page = DecisionQuery {
-                after: Some(after),
-                to: Some(last),
-                limit: PAGE,
-                ..query.clone()
-            };
+            let page =
+                DecisionQuery { after: Some(after), to: Some(last), limit: PAGE, ..query.clone() };
             let page = store.decisions(page).await?;
             let Some(end) = page.last() else {
                 return Ok(());

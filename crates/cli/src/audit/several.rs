@@ -69,9 +69,7 @@ async fn verify_each(
     for log in logs {
         let is_its = |key: &&VerifierKey| key.name() == log.name();
         let keys = keys.iter().filter(is_its).map(ToString::to_string);
-        let notes = notes
-            .iter()
-            .filter(|note| origin(note) == log.name().as_str());
+        let notes = notes.iter().filter(|note| origin(note) == log.name().as_str());
         let (keys, notes) = (keys.collect::<Vec<_>>(), notes.cloned().collect::<Vec<_>>());
         match verify_one(args, log, logs, config, &keys, &notes).await {
             Ok(CheckResult::Clean) => {}

@@ -138,11 +138,7 @@ impl<A: Fn(&Arc<PendingLine>) -> JoinHandle<Documents>, W: Write> Bulk<A, W> {
     fn begin(&mut self, line: &Line) -> io::Result<()> {
         let is_next = self.waiting.is_empty();
         let mut kept = Vec::new();
-        let answer = if is_next {
-            &mut self.answered
-        } else {
-            &mut kept
-        };
+        let answer = if is_next { &mut self.answered } else { &mut kept };
         match self.judge.take(line, answer) {
             LineOutcome::Answered if is_next => self.gathered(),
             LineOutcome::Answered => {

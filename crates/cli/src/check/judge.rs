@@ -176,14 +176,8 @@ mod tests {
                 Ok(())
             });
             assert!(done.is_ok(), "{name}");
-            let [judged] = &*results else {
-                panic!("{name}: one URL, one judgement")
-            };
-            assert_eq!(
-                judged.decision.reason,
-                crawlgate_policy::Reason::RobotsDisallow,
-                "{name}"
-            );
+            let [judged] = &*results else { panic!("{name}: one URL, one judgement") };
+            assert_eq!(judged.decision.reason, crawlgate_policy::Reason::RobotsDisallow, "{name}");
             let text = super::super::text::of(
                 judged,
                 Moment::default(),

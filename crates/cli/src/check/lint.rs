@@ -19,21 +19,15 @@ pub(super) fn text(snapshot: &File, file: &Path, paint: Paint) -> Vec<u8> {
         "{}: {} octets{}, {} group{}, {} note{}",
         file.display(),
         robots.text().len(),
-        if robots.is_truncated() {
-            ", cut at the size limit"
-        } else {
-            ""
-        },
+        if robots.is_truncated() { ", cut at the size limit" } else { "" },
         groups.len(),
         plural(groups.len()),
         notes.len(),
         plural(notes.len()),
     ));
     // In order of their lines, as the groups are.
-    let mut inside = robots
-        .others()
-        .filter_map(|other| Some((group_of(&other, &groups)?, other)))
-        .peekable();
+    let mut inside =
+        robots.others().filter_map(|other| Some((group_of(&other, &groups)?, other))).peekable();
     for (at, group) in groups.iter().enumerate() {
         page.raw("");
         for (value, line) in group.user_agents() {
@@ -52,10 +46,7 @@ pub(super) fn text(snapshot: &File, file: &Path, paint: Paint) -> Vec<u8> {
             page.raw(format_args!("  {}", field(&other)));
         }
     }
-    let mut apart = robots
-        .others()
-        .filter(|other| group_of(other, &groups).is_none())
-        .peekable();
+    let mut apart = robots.others().filter(|other| group_of(other, &groups).is_none()).peekable();
     if apart.peek().is_some() {
         page.raw("");
     }

@@ -13,20 +13,13 @@ pub(super) struct Page {
 impl Page {
     /// Returns an empty text.
     pub(super) fn new(paint: Paint) -> Page {
-        Page {
-            text: String::new(),
-            paint,
-        }
+        Page { text: String::new(), paint }
     }
 
     /// Writes a line with its label in front; without a label, the line continues the one before.
     pub(super) fn line(&mut self, label: &str, content: impl fmt::Display) {
         let paint = self.paint;
-        let label = if label.is_empty() {
-            ""
-        } else {
-            &format!("{label}:")
-        };
+        let label = if label.is_empty() { "" } else { &format!("{label}:") };
         let label = paint.tone(Tone::Label, format!("{label:<9}"));
         let _ = writeln!(self.text, "  {label} {content}");
     }
@@ -73,11 +66,7 @@ mod tests {
             ("letters of any script", "/ツ".as_bytes(), "/ツ"),
             ("an escape sequence", b"/\x1b[31m", "/\\u{1b}[31m"),
             ("C1 controls", "/\u{9b}31m".as_bytes(), "/\\u{9b}31m"),
-            (
-                "ends of lines",
-                "a\r\nb\u{2028}".as_bytes(),
-                "a\\r\\nb\\u{2028}",
-            ),
+            ("ends of lines", "a\r\nb\u{2028}".as_bytes(), "a\\r\\nb\\u{2028}"),
             ("text turned around", "\u{202e}x".as_bytes(), "\\u{202e}x"),
             ("not UTF-8", b"/\xE9t\xFF", "/\\xE9t\\xFF"),
         ];

@@ -77,9 +77,7 @@ impl RecordedArgs {
             file: file.to_owned(),
             origin: origin.clone(),
             since: time("since", since, Edge::Since)?,
-            until: until
-                .map(|until| time("until", until, Edge::Until))
-                .transpose()?,
+            until: until.map(|until| time("until", until, Edge::Until)).transpose()?,
         }))
     }
 }
@@ -267,10 +265,7 @@ impl Unrecorded {
             EventKind::Repeated(repeated) => {
                 let reason = Reason::from_name(repeated.reason);
                 let is_by_robots = |reason: Reason| {
-                    matches!(
-                        reason.info().replay,
-                        Replay::Url | Replay::Origin | Replay::Tunnel
-                    )
+                    matches!(reason.info().replay, Replay::Url | Replay::Origin | Replay::Tunnel)
                 };
                 if reason.is_some_and(is_by_robots) {
                     self.refused = self.refused.saturating_add(repeated.count);

@@ -73,9 +73,7 @@ pub(super) fn cache(
 fn as_readable(config: &Config) -> Config {
     let mut config = config.clone();
     let name = config.agent.signing.clone();
-    config
-        .signing
-        .retain(|one| Some(&one.name) == name.as_ref());
+    config.signing.retain(|one| Some(&one.name) == name.as_ref());
     if let Err(fault) = Identities::load(&config.signing) {
         warn!(
             "{fault}; robots.txt is fetched without a signature, so the answer may differ from that to the proxy"

@@ -22,9 +22,7 @@ const FEW: usize = 10;
 /// Returns all steps; the file's notes only with `with_notes`. A fetch from before `began` is another process's.
 pub(super) fn of(judged: &Judgement, began: Moment, with_notes: bool, paint: Paint) -> String {
     let mut page = Page::new(paint);
-    let Judgement {
-        target, decision, ..
-    } = judged;
+    let Judgement { target, decision, .. } = judged;
     let tone = match decision.verdict() {
         Verdict::Allow => Tone::Good,
         Verdict::Deny | Verdict::Defer => Tone::Bad,
@@ -72,10 +70,7 @@ pub(super) fn of(judged: &Judgement, began: Moment, with_notes: bool, paint: Pai
             None => page.line("fetched", format_args!("with {user_agent}")),
             Some(fetched) => {
                 let (at, ago) = (time_text(fetched), ago(fetched, by_robots.at));
-                page.line(
-                    "fetched",
-                    format_args!("{at} ({ago} ago), with {user_agent}"),
-                );
+                page.line("fetched", format_args!("{at} ({ago} ago), with {user_agent}"));
                 let origin = &target.origin;
                 page.line(
                     "",
@@ -105,11 +100,7 @@ pub(super) fn of(judged: &Judgement, began: Moment, with_notes: bool, paint: Pai
 /// Returns the source of a file, and its length.
 pub(super) fn file(snapshot: &File) -> String {
     let octets = snapshot.robots.text().len();
-    let cut = if snapshot.robots.is_truncated() {
-        ", cut at the size limit"
-    } else {
-        ""
-    };
+    let cut = if snapshot.robots.is_truncated() { ", cut at the size limit" } else { "" };
     let url = Escaped(snapshot.final_url.as_bytes());
     format!("{url} ({octets} octets{cut})")
 }
@@ -118,11 +109,7 @@ pub(super) fn file(snapshot: &File) -> String {
 fn chain(judged: &Judgement) -> String {
     let Some(explanation) = &judged.explanation else {
         let tokens: Vec<&str> = judged.agent.tokens.iter().map(|it| it.as_str()).collect();
-        return if tokens.is_empty() {
-            "*".to_owned()
-        } else {
-            tokens.join(", ")
-        };
+        return if tokens.is_empty() { "*".to_owned() } else { tokens.join(", ") };
     };
     let described: Vec<String> = explanation
         .chain
@@ -151,10 +138,7 @@ fn explain(page: &mut Page, explanation: &Explanation, reason: Reason) {
     }
     let written = &explanation.written;
     if let Some(form) = written.other_form() {
-        page.line(
-            "path",
-            format_args!("{} (as it is compared)", Escaped(form)),
-        );
+        page.line("path", format_args!("{} (as it is compared)", Escaped(form)));
     }
     matches(
         page,
@@ -171,12 +155,7 @@ fn explain(page: &mut Page, explanation: &Explanation, reason: Reason) {
             (false, None) => "allowed, no rule matches",
         };
         page.line("read as", format_args!("{path} ({verdict})"));
-        matches(
-            page,
-            "",
-            reading,
-            reason == Reason::PathGuard && reading.is_disallowed(),
-        );
+        matches(page, "", reading, reason == Reason::PathGuard && reading.is_disallowed());
     }
     if !explanation.are_all_readings {
         page.line("read as", "more paths than are judged");
@@ -187,11 +166,7 @@ fn speaker(group: &ApplicableGroup, at: usize) -> String {
     let mut text = format!("{} (line {}", Escaped(group.name.as_bytes()), group.line);
     let others = group.user_agents.len().saturating_sub(1);
     if others > 0 {
-        let _ = write!(
-            text,
-            ", with {others} more user-agent line{}",
-            plural(others)
-        );
+        let _ = write!(text, ", with {others} more user-agent line{}", plural(others));
     }
     let _ = write!(text, "; {} rule{}", group.rules, plural(group.rules));
     if at > 0 {
@@ -203,17 +178,10 @@ fn speaker(group: &ApplicableGroup, at: usize) -> String {
 
 /// Writes the rules that match, the deciding one first.
 fn matches(page: &mut Page, label: &str, judged: &Judged, decides: bool) {
-    let widest = judged
-        .matches
-        .first()
-        .map_or(0, |found| found.octets.to_string().len());
+    let widest = judged.matches.first().map_or(0, |found| found.octets.to_string().len());
     for (at, found) in judged.matches.iter().take(FEW).enumerate() {
         let label = if at == 0 { label } else { "" };
-        let rule = format!(
-            "{} (line {})",
-            Escaped(found.rule.text.as_bytes()),
-            found.rule.line
-        );
+        let rule = format!("{} (line {})", Escaped(found.rule.text.as_bytes()), found.rule.line);
         let by = match found.by {
             MatchedBy::Path => String::new(),
             MatchedBy::Folder => format!(", as {}", Escaped(found.pattern.as_bytes())),
@@ -239,12 +207,8 @@ fn matches(page: &mut Page, label: &str, judged: &Judged, decides: bool) {
 fn fields(page: &mut Page, judged: &Judgement, snapshot: &File) {
     let robots = &snapshot.robots;
     let selection = robots.selection(&judged.agent.tokens);
-    let own = robots
-        .others_of(selection)
-        .filter(|other| other.field != Field::Sitemap);
-    let sitemaps = robots
-        .others()
-        .filter(|other| other.field == Field::Sitemap);
+    let own = robots.others_of(selection).filter(|other| other.field != Field::Sitemap);
+    let sitemaps = robots.others().filter(|other| other.field == Field::Sitemap);
     let other_lines: Vec<_> = match selection {
         Selection::Nobody => sitemaps.collect(),
         _ => own.chain(sitemaps).collect(),

@@ -11,10 +11,7 @@ pub(super) fn lines(page: &mut Page, usage: &Usage) {
     for one in &usage.said.preferences {
         let (category, value) = (one.category.as_str(), one.value.as_str());
         let (place, text) = (place(&one.place), Escaped(one.text.as_bytes()));
-        page.line(
-            label.next(),
-            format_args!("{category}: {value} ({place}: {text})"),
-        );
+        page.line(label.next(), format_args!("{category}: {value} ({place}: {text})"));
     }
     for Shadowed { line, by } in &usage.shadowed {
         page.line(
@@ -25,10 +22,7 @@ pub(super) fn lines(page: &mut Page, usage: &Usage) {
     for one in &usage.said.invalid {
         let (signal, why) = (one.signal.as_str(), one.why.as_str());
         let place = place(&one.place);
-        page.line(
-            label.next(),
-            format_args!("{signal} not used: {why} ({place})"),
-        );
+        page.line(label.next(), format_args!("{signal} not used: {why} ({place})"));
     }
     for key in &usage.said.ignored {
         let key = Escaped(key.as_bytes());
@@ -78,10 +72,9 @@ fn refusing(purpose: Purpose, usage: &Usage) -> Vec<&'static str> {
 
 fn place(place: &Place) -> String {
     match place {
-        Place::Robots {
-            group: Some(group),
-            line,
-        } => format!("line {line}, group {}", Escaped(group.as_bytes())),
+        Place::Robots { group: Some(group), line } => {
+            format!("line {line}, group {}", Escaped(group.as_bytes()))
+        }
         Place::Robots { group: None, line } => format!("line {line}, above all groups"),
         Place::Field(name) => format!("response field {}", name.as_str()),
         Place::Entry(0) => "tdmrep.json".to_owned(),

@@ -8,14 +8,7 @@ use crawlgate_store::collection::{CollectedLog, Collection};
 use crawlgate_store::{Access, Store, StoreError, StoredCheckpoint};
 use crawlgate_text::time_text;
 
-const HEADING: [&str; 6] = [
-    "LOG",
-    "RECORDS",
-    "SIZE",
-    "CHECKPOINT",
-    "LAST RECORD",
-    "WITNESSES",
-];
+const HEADING: [&str; 6] = ["LOG", "RECORDS", "SIZE", "CHECKPOINT", "LAST RECORD", "WITNESSES"];
 
 /// Writes a row for each log. False if one cannot be read.
 pub(super) fn list(collection: &Collection, config: &Config) -> Result<bool, Failure> {
@@ -53,9 +46,7 @@ async fn row(log: &CollectedLog, config: &Config) -> Result<[String; 6], StoreEr
         log.name.to_string(),
         size.decisions.to_string(),
         format_bytes(size.bytes),
-        newest
-            .as_ref()
-            .map_or_else(none, |one| one.size.to_string()),
+        newest.as_ref().map_or_else(none, |one| one.size.to_string()),
         last.map_or_else(none, |last| time_text(last.time)),
         newest.map_or_else(none, |newest| witnesses(&newest, config)),
     ])
@@ -75,9 +66,5 @@ fn witnesses(newest: &StoredCheckpoint, config: &Config) -> String {
     if others > 0 {
         names.push(format!("{others} unknown"));
     }
-    if names.is_empty() {
-        "-".to_owned()
-    } else {
-        names.join(", ")
-    }
+    if names.is_empty() { "-".to_owned() } else { names.join(", ") }
 }

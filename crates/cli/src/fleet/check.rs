@@ -64,11 +64,9 @@ fn key(config: &FleetConfig, observed: &Observed) -> Finding {
     let says = match FleetKey::load(&path) {
         Ok(key) => match with_another_key(observed, &key).as_slice() {
             [] => Ok(path.display().to_string()),
-            others => Err(format!(
-                "{}: another key than that of {}",
-                path.display(),
-                others.join(", ")
-            )),
+            others => {
+                Err(format!("{}: another key than that of {}", path.display(), others.join(", ")))
+            }
         },
         Err(error) => Err(error.to_string()),
     };
@@ -101,15 +99,10 @@ fn as_text(findings: &[Finding], failures: usize, warnings: usize) -> String {
             }
         }
     }
-    if findings.iter().any(|one| {
-        one.mend
-            .as_ref()
-            .is_some_and(|mend| mend.contains("CONFIG SET"))
-    }) {
-        let _ = writeln!(
-            text,
-            "CONFIG REWRITE at the engine keeps a changed setting over a restart"
-        );
+    if findings.iter().any(|one| one.mend.as_ref().is_some_and(|mend| mend.contains("CONFIG SET")))
+    {
+        let _ =
+            writeln!(text, "CONFIG REWRITE at the engine keeps a changed setting over a restart");
     }
     let plural = |count, word| match count {
         1 => format!("1 {word}"),
@@ -118,12 +111,7 @@ fn as_text(findings: &[Finding], failures: usize, warnings: usize) -> String {
     let _ = match (failures, warnings) {
         (0, 0) => writeln!(text, "in order"),
         (0, _) => writeln!(text, "in order, with {}", plural(warnings, "warning")),
-        _ => writeln!(
-            text,
-            "{}, {}",
-            plural(failures, "failure"),
-            plural(warnings, "warning")
-        ),
+        _ => writeln!(text, "{}, {}", plural(failures, "failure"), plural(warnings, "warning")),
     };
     text
 }

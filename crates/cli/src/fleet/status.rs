@@ -64,15 +64,8 @@ fn as_text(view: &FleetView, width: Option<usize>) -> String {
         tell_counts(&mut text, counts);
     }
     text.push('\n');
-    const HEADING: [&str; 7] = [
-        "MEMBER",
-        "LINK",
-        "HEARD",
-        "OVERRIDES",
-        "SINCE",
-        "VERSION",
-        "DIFFERS IN",
-    ];
+    const HEADING: [&str; 7] =
+        ["MEMBER", "LINK", "HEARD", "OVERRIDES", "SINCE", "VERSION", "DIFFERS IN"];
     text + &terminal::table(HEADING, view.members.iter().map(row), width)
 }
 
@@ -96,11 +89,7 @@ fn tell_link(text: &mut String, name: &str, link: &LinkView) {
     // Writing to a String cannot fail.
     let _ = writeln!(text, "instance    {}", printable(name));
     let since = link.since.as_deref().unwrap_or("-");
-    let _ = write!(
-        text,
-        "link        {} since {since}",
-        link.state.replace('_', " ")
-    );
+    let _ = write!(text, "link        {} since {since}", link.state.replace('_', " "));
     let _ = match (link.heard_ms, link.round_trip_us) {
         (Some(heard), Some(trip)) => {
             let trip = Duration::from_micros(trip).as_secs_f64() * 1_000.0;
@@ -110,11 +99,7 @@ fn tell_link(text: &mut String, name: &str, link: &LinkView) {
     };
     let _ = writeln!(text, "overrides   change {}", link.overrides);
     if link.generations > 1 {
-        let _ = writeln!(
-            text,
-            "losses      {} since this instance began",
-            link.generations - 1
-        );
+        let _ = writeln!(text, "losses      {} since this instance began", link.generations - 1);
     }
 }
 
@@ -131,20 +116,14 @@ fn tell_engine(text: &mut String, engine: &EngineView) {
         printable(&engine.version),
         mebibytes(engine.memory_used)
     );
-    if let Some(ahead) = engine
-        .clock_ahead_ms
-        .filter(|ahead| ahead.unsigned_abs() >= 1_000)
-    {
+    if let Some(ahead) = engine.clock_ahead_ms.filter(|ahead| ahead.unsigned_abs() >= 1_000) {
         let side = if ahead > 0 { "ahead of" } else { "behind" };
         let apart = span(ahead.unsigned_abs());
         let _ = writeln!(text, "clock       {apart} {side} the engine's");
     }
     if let Some(age) = engine.generation_age_ms {
-        let _ = writeln!(
-            text,
-            "generation  {} old: the engine has forgotten nothing since",
-            span(age)
-        );
+        let _ =
+            writeln!(text, "generation  {} old: the engine has forgotten nothing since", span(age));
     }
     if engine.observed_ms >= 1_000 {
         let _ = writeln!(text, "observed    {} ago", span(engine.observed_ms));
@@ -168,10 +147,7 @@ fn tell_counts(text: &mut String, counts: &FleetCounts) {
         text,
         "leases      {leases_held} held, {leases_acquired} acquired, {leases_lost} lost; {results_refused} late results refused"
     );
-    let _ = writeln!(
-        text,
-        "turns       {turns_asked} asked for, {turns_granted} granted"
-    );
+    let _ = writeln!(text, "turns       {turns_asked} asked for, {turns_granted} granted");
     let _ = writeln!(
         text,
         "failures    {heartbeats_failed} heartbeats and {scripts_unanswered} scripts without an answer, {scripts_refused} scripts refused"

@@ -47,11 +47,8 @@ pub(super) async fn ack(args: &AckArgs, config: &Config) -> Result<(), Failure> 
     // A note must not create a missing store.
     drop(open(Access::Read)?);
     let store = open(Access::Write)?;
-    let note = Acknowledgement {
-        time: Clock::system().now(),
-        by,
-        note: args.note.trim().to_owned(),
-    };
+    let note =
+        Acknowledgement { time: Clock::system().now(), by, note: args.note.trim().to_owned() };
     if has_conditions {
         by_conditions(&store, args, &note).await
     } else {
@@ -76,11 +73,7 @@ async fn by_ids(
             Err(error) => refused.push(error.to_string()),
         }
     }
-    if refused.is_empty() {
-        Ok(())
-    } else {
-        Err(refused.join("\ncrawlgate: ").into())
-    }
+    if refused.is_empty() { Ok(()) } else { Err(refused.join("\ncrawlgate: ").into()) }
 }
 
 async fn by_id(
@@ -91,11 +84,7 @@ async fn by_id(
 ) -> Result<(), Failure> {
     let found = store.decision(&id.to_ascii_uppercase()).await?;
     let decision = found.ok_or_else(|| unknown(id))?;
-    let review = if replace {
-        Review::of(&decision)
-    } else {
-        Review::first(decision.seq)
-    };
+    let review = if replace { Review::of(&decision) } else { Review::first(decision.seq) };
     let done = store.acknowledge(vec![review], note.clone()).await;
     match done?.pop() {
         Some(Reviewed::Done) => Ok(()),
@@ -112,11 +101,7 @@ async fn by_id(
 fn differs(id: &str, present: Option<&Acknowledgement>, replace: bool) -> String {
     let said = match present {
         Some(seen) => {
-            let already = if replace {
-                "acknowledged meanwhile"
-            } else {
-                "acknowledged already"
-            };
+            let already = if replace { "acknowledged meanwhile" } else { "acknowledged already" };
             let (at, by, note) = (time_text(seen.time), &seen.by, &seen.note);
             format!(
                 "{id}: {already}, by {by} at {at}: {note}; --replace puts the new note in the place of that one"
@@ -133,11 +118,7 @@ async fn by_conditions(
     args: &AckArgs,
     note: &Acknowledgement,
 ) -> Result<(), Failure> {
-    let earlier = if args.replace {
-        Earlier::Replaced
-    } else {
-        Earlier::Kept
-    };
+    let earlier = if args.replace { Earlier::Replaced } else { Earlier::Kept };
     let query = args.filter.query(note.time)?;
     let mut bulk = BulkReview::begin(store, query, earlier).await?;
     let count = bulk.count().await?;
@@ -207,9 +188,7 @@ fn is_agreed(meant: &str) -> Result<bool, Failure> {
     let mut answer = String::new();
     input.lock().read_line(&mut answer).map_err(failed)?;
     let answer = answer.trim();
-    Ok(["y", "yes"]
-        .iter()
-        .any(|yes| answer.eq_ignore_ascii_case(yes)))
+    Ok(["y", "yes"].iter().any(|yes| answer.eq_ignore_ascii_case(yes)))
 }
 
 #[cfg(test)]
@@ -238,10 +217,7 @@ mod tests {
         let ids = ["01KB7W3Y5E000000000VY7H1Q3", &*id].map(str::to_owned);
         let refused = by_ids(&store, &ids, &note("Ada"), false).await;
         let refused = refused.expect_err("one is not there").to_string();
-        assert!(
-            refused.starts_with(&format!("{}: no such", ids[0])),
-            "{refused}"
-        );
+        assert!(refused.starts_with(&format!("{}: no such", ids[0])), "{refused}");
         assert!(!refused.contains(&id), "{refused}");
         assert_eq!(by().await.as_deref(), Some("Ada"), "the other one is");
 

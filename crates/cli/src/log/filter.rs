@@ -58,11 +58,8 @@ pub(crate) struct FilterArgs {
 impl FilterArgs {
     /// Tells whether there is a condition that only a decision can meet.
     pub(super) fn asks_for_decisions(&self) -> bool {
-        let times = Self {
-            since: self.since.clone(),
-            until: self.until.clone(),
-            ..Self::default()
-        };
+        let times =
+            Self { since: self.since.clone(), until: self.until.clone(), ..Self::default() };
         *self != times
     }
 
@@ -95,9 +92,7 @@ impl FilterArgs {
                 (false, false) => None,
             },
         };
-        Ok(conditions
-            .query(now)
-            .map_err(|wrong| format!("--{wrong}"))?)
+        Ok(conditions.query(now).map_err(|wrong| format!("--{wrong}"))?)
     }
 }
 
@@ -120,16 +115,10 @@ mod tests {
         assert_eq!(query.reason.as_deref(), Some("paced"));
         assert_eq!(query.failed, Some(true));
         assert_eq!(query.acknowledged, Some(false));
-        let args = FilterArgs {
-            exempt: true,
-            ..FilterArgs::default()
-        };
+        let args = FilterArgs { exempt: true, ..FilterArgs::default() };
         let query = args.query(now).expect("valid");
         assert_eq!(query.reason.as_deref(), Some("client_exempt"));
-        let args = FilterArgs {
-            since: Some("soon".into()),
-            ..FilterArgs::default()
-        };
+        let args = FilterArgs { since: Some("soon".into()), ..FilterArgs::default() };
         let error = args.query(now).expect_err("no time").to_string();
         assert!(error.starts_with("--since soon: not a time"), "{error}");
     }

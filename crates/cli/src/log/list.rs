@@ -32,11 +32,7 @@ pub(super) async fn list(args: &ListArgs, logs: &Logs, with_names: bool) -> Resu
     }
     let mut source = Source {
         logs,
-        kind: if args.events {
-            EntryKind::Events
-        } else {
-            EntryKind::Decisions
-        },
+        kind: if args.events { EntryKind::Events } else { EntryKind::Decisions },
         query,
         faults: Vec::new(),
     };
@@ -107,10 +103,7 @@ struct Source<'l> {
 
 impl<'l> Source<'l> {
     fn list(&self, newest_first: bool) -> MergedList<'l> {
-        let query = DecisionQuery {
-            newest_first,
-            ..self.query.clone()
-        };
+        let query = DecisionQuery { newest_first, ..self.query.clone() };
         MergedList::new(self.logs, self.kind, query)
     }
 

@@ -81,10 +81,7 @@ impl LogPrinter {
             Layout::Free => widest,
             Layout::Columns(_) => widest.min(MAX_NAME),
         };
-        LogPrinter {
-            names: Some(names),
-            ..self
-        }
+        LogPrinter { names: Some(names), ..self }
     }
 
     /// Returns the heading above the first row.
@@ -134,13 +131,9 @@ impl LogPrinter {
                 to_csv(rows).map_err(Into::into)
             }
             Format::Table => {
-                let lines = page.iter().map(|one| {
-                    if self.events {
-                        self.event(one)
-                    } else {
-                        self.row(one)
-                    }
-                });
+                let lines = page
+                    .iter()
+                    .map(|one| if self.events { self.event(one) } else { self.row(one) });
                 Ok(lines.collect::<String>().into_bytes())
             }
         }

@@ -20,20 +20,15 @@ pub(super) fn text(tallies: &[GroupCount], key: Key, format: Format) -> Result<V
     };
     match format {
         Format::Table => Ok(table(tallies, names).into_bytes()),
-        Format::Jsonl | Format::Sqlite => Ok(tallies
-            .iter()
-            .flat_map(|tally| line(tally, names))
-            .collect()),
+        Format::Jsonl | Format::Sqlite => {
+            Ok(tallies.iter().flat_map(|tally| line(tally, names)).collect())
+        }
         Format::Csv => {
             let heading = ["count", "first", "last"].iter().chain(names);
             let heading: Vec<String> = heading.map(|name| (*name).to_owned()).collect();
             let rows = tallies.iter().map(|tally| {
                 let [first, last] = [tally.first, tally.last].map(time_text);
-                [
-                    vec![tally.count.to_string(), first, last],
-                    tally.key.clone(),
-                ]
-                .concat()
+                [vec![tally.count.to_string(), first, last], tally.key.clone()].concat()
             });
             to_csv([heading].into_iter().chain(rows)).map_err(Into::into)
         }
@@ -41,12 +36,7 @@ pub(super) fn text(tallies: &[GroupCount], key: Key, format: Format) -> Result<V
 }
 
 fn table(tallies: &[GroupCount], names: &[&str]) -> String {
-    let seconds = |moment| {
-        time_text(moment)
-            .get(..19)
-            .unwrap_or_default()
-            .replace('T', " ")
-    };
+    let seconds = |moment| time_text(moment).get(..19).unwrap_or_default().replace('T', " ");
     let rows = tallies.iter().map(|tally| {
         let key = tally.key.iter().map(|part| match part.as_str() {
             "" => "-",
@@ -60,12 +50,7 @@ fn table(tallies: &[GroupCount], names: &[&str]) -> String {
         ]
     });
     let names = names.join(" and ").to_uppercase();
-    let heading = [
-        "       COUNT",
-        "FIRST              ",
-        "LAST               ",
-        &names,
-    ];
+    let heading = ["       COUNT", "FIRST              ", "LAST               ", &names];
     terminal::table(heading, rows, None)
 }
 

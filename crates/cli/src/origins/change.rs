@@ -40,13 +40,7 @@ pub(super) async fn refresh(
     for origin in origins {
         let asked =
             json!({ "origin": origin.to_string(), "identity": identity.map(Identity::to_string) });
-        let answer = admin::ask(
-            socket,
-            Method::POST,
-            "/api/v1/refresh",
-            Some(asked),
-            patience,
-        );
+        let answer = admin::ask(socket, Method::POST, "/api/v1/refresh", Some(asked), patience);
         match answer.await {
             Ok(Refreshed { states }) => {
                 if states.is_empty() {

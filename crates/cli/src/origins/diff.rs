@@ -76,9 +76,7 @@ pub(super) async fn diff(
     };
     let old_text = text_of(old, store).await?;
     let new_text = text_of(new, store).await?;
-    print(&escaped_on_terminal(
-        unified(old, &old_text, new, &new_text).as_bytes(),
-    ))?;
+    print(&escaped_on_terminal(unified(old, &old_text, new, &new_text).as_bytes()))?;
     Ok(0)
 }
 
@@ -123,10 +121,7 @@ fn find(point: &SnapshotRef, versions: &[Version], now: Moment) -> Result<Versio
         let named = |version: &&Version| hex(version.sha256).starts_with(&text);
         let mut named = versions.iter().filter(named);
         let first = named.next().copied();
-        return match (
-            first,
-            named.find(|other| Some(other.sha256) != first.map(|v| v.sha256)),
-        ) {
+        return match (first, named.find(|other| Some(other.sha256) != first.map(|v| v.sha256))) {
             (Some(version), None) => Ok(version),
             (Some(_), Some(_)) => Err(format!("{point}: several robots.txt begin so").into()),
             (None, _) => {
@@ -144,10 +139,7 @@ fn find(point: &SnapshotRef, versions: &[Version], now: Moment) -> Result<Versio
 async fn text_of(version: Version, store: &Store) -> Result<String, Failure> {
     let text = store.snapshot(version.sha256).await;
     let text = text?.ok_or_else(|| {
-        format!(
-            "the robots.txt {} is no longer in the store",
-            hex(version.sha256)
-        )
+        format!("the robots.txt {} is no longer in the store", hex(version.sha256))
     })?;
     Ok(String::from_utf8_lossy(&decoded(&text)).into_owned())
 }
@@ -190,12 +182,8 @@ mod tests {
     #[test]
     fn a_difference_is_unified() {
         let (old, new) = (version(1, 0), version(2, 1));
-        let text = unified(
-            old,
-            "User-agent: *\nDisallow: /a\n",
-            new,
-            "User-agent: *\nDisallow: /b",
-        );
+        let text =
+            unified(old, "User-agent: *\nDisallow: /a\n", new, "User-agent: *\nDisallow: /b");
         assert!(text.starts_with("--- 01ab"), "{text}");
         assert!(text.contains("\n+++ 02ab"), "{text}");
         assert!(text.contains("\n-Disallow: /a\n+Disallow: /b\n"), "{text}");

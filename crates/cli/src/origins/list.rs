@@ -39,10 +39,7 @@ pub(super) async fn list(args: &ListArgs, store: &Store, now: Moment) -> Result<
             }
         });
         let last = page.last().filter(|_| page.len() == limit);
-        Ok(Part {
-            lines: lines.collect(),
-            next: last.map(StoredOrigin::place),
-        })
+        Ok(Part { lines: lines.collect(), next: last.map(StoredOrigin::place) })
     };
     let heading = line(["ORIGIN", "AS", "STATE", "SINCE", "NEXT"], "ABOUT");
     paging.print(&heading, part).await

@@ -35,13 +35,7 @@ pub(super) struct Paging {
 
 impl Default for Paging {
     fn default() -> Paging {
-        Paging {
-            containing: None,
-            after: None,
-            limit: LIMIT,
-            all: false,
-            json: false,
-        }
+        Paging { containing: None, after: None, limit: LIMIT, all: false, json: false }
     }
 }
 

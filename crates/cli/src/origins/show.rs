@@ -198,15 +198,9 @@ fn pace(state: &State, config: &Config) -> String {
             _ => " kept: that is less",
         };
         let interval = format_duration(crawl_delay.interval);
-        let (field, line, group) = (
-            crawl_delay.field.as_str(),
-            crawl_delay.line,
-            &crawl_delay.group,
-        );
-        let _ = write!(
-            text,
-            "; {group} is asked for {interval} ({field}, line {line}),{kept}"
-        );
+        let (field, line, group) =
+            (crawl_delay.field.as_str(), crawl_delay.line, &crawl_delay.group);
+        let _ = write!(text, "; {group} is asked for {interval} ({field}, line {line}),{kept}");
     }
     text
 }
@@ -230,21 +224,12 @@ fn page(
     let when = |then: Moment| format!("{} ({} ago)", time_text(then), ago(then, now));
     let to_be = |then: Moment| format!("{} ({})", time_text(then), to_come(then, now));
     let (fresh, outage) = lives(&found.state);
-    lines.line(
-        "state",
-        &format!("{}: {}", state.name(), about(&found.state)),
-    );
+    lines.line("state", &format!("{}: {}", state.name(), about(&found.state)));
     lines.line("known as", &found.identity.to_string());
     lines.line("fetched with", &found.user_agent);
     lines.line(
         "requests",
-        &stance(
-            found.identity.document(),
-            state,
-            &config.robots.timing.profile,
-            now,
-        )
-        .1,
+        &stance(found.identity.document(), state, &config.robots.timing.profile, now).1,
     );
     lines.line("pace", &pace(state, config));
     if let Some(interval) = trouble {
@@ -270,10 +255,7 @@ fn page(
     }
     if let Some(fresh) = fresh {
         lines.line("fresh until", &to_be(fresh.until));
-        lines.line(
-            "refreshed",
-            &format!("on demand from {}", to_be(fresh.refresh_from)),
-        );
+        lines.line("refreshed", &format!("on demand from {}", to_be(fresh.refresh_from)));
     }
     if let Some(outage) = outage {
         lines.line("failing since", &when(outage.since));
@@ -321,10 +303,7 @@ impl LabelledLines {
         }
         self.left_out("usage", file.usage.len());
         for other in file.others.iter().take(MAX_NAMED) {
-            self.line(
-                other.field,
-                &format!("{} (line {})", other.value, other.line),
-            );
+            self.line(other.field, &format!("{} (line {})", other.value, other.line));
         }
         self.left_out("others", file.others.len());
         for note in file.notes.iter().take(MAX_NAMED) {
@@ -343,13 +322,9 @@ impl LabelledLines {
 
     /// Writes the states of other identities.
     fn others(&mut self, all: &[StoredOrigin], shown: &StoredOrigin) {
-        let others: Vec<_> = all
-            .iter()
-            .filter(|one| one.identity != shown.identity)
-            .collect();
+        let others: Vec<_> = all.iter().filter(|one| one.identity != shown.identity).collect();
         if !others.is_empty() {
-            self.0
-                .push_str("  known as others, too (--as IDENTITY shows more)\n");
+            self.0.push_str("  known as others, too (--as IDENTITY shows more)\n");
         }
         for one in others {
             let (state, agent) = (&one.state, &one.user_agent);
@@ -363,10 +338,7 @@ impl LabelledLines {
             self.0.push_str("  fetches, newest first\n");
         }
         for fetch in fetches {
-            let cause = fetch
-                .cause
-                .as_deref()
-                .map(|code| cause(code, &fetch.result));
+            let cause = fetch.cause.as_deref().map(|code| cause(code, &fetch.result));
             let what = match (&fetch.sha256, &cause) {
                 (Some(sha256), _) => hex(sha256).get(..12).unwrap_or_default().to_owned(),
                 (None, Some(cause)) => cause.clone(),

@@ -53,10 +53,7 @@ pub(super) async fn sitemaps(
                 row(sitemap).into_bytes()
             }
         });
-        Ok(Part {
-            lines: lines.collect(),
-            next: part.next,
-        })
+        Ok(Part { lines: lines.collect(), next: part.next })
     };
     let heading = line("ORIGIN", "LINE", "ACCESS", "SITEMAP");
     paging.print(&heading, part).await

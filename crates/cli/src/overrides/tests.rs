@@ -13,14 +13,7 @@ fn parsed(words: &[&str]) -> Option<Override> {
         #[command(flatten)]
         args: OverrideArgs,
     }
-    let rest = [
-        "--until",
-        "2026-12-31",
-        "--by",
-        "Ada",
-        "--reason",
-        "a letter",
-    ];
+    let rest = ["--until", "2026-12-31", "--by", "Ada", "--reason", "a letter"];
     let words = ["crawlgate", "add"].iter().chain(words).chain(&rest);
     match Line::try_parse_from(words).ok()?.args.command {
         Command::Add(args) => new(&args, NOW).ok(),
@@ -66,11 +59,7 @@ fn lists_are_for_people_and_for_programs() {
         reason: "\u{1b}[2J".to_owned(),
         ..one.clone()
     };
-    let removed = Removed {
-        asserted: one.clone(),
-        time: NOW,
-        by: "Grace".to_owned(),
-    };
+    let removed = Removed { asserted: one.clone(), time: NOW, by: "Grace".to_owned() };
     let all = [
         OverrideEntry::of(&one, NOW),
         OverrideEntry::of(&expired, NOW),
@@ -79,31 +68,20 @@ fn lists_are_for_people_and_for_programs() {
     let text = table(&all, None);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4, "{text}");
-    assert!(
-        lines[3].contains("removed 2026-11-20T12:00:00.123Z by Grace"),
-        "{text}"
-    );
+    assert!(lines[3].contains("removed 2026-11-20T12:00:00.123Z by Grace"), "{text}");
     assert!(
         lines[1].starts_with("12        deny    https://a.example  /p       2027-01-01T"),
         "{text}"
     );
-    assert!(
-        lines[2].contains("expired 2026-11-20T12:00:00.123Z"),
-        "{text}"
-    );
+    assert!(lines[2].contains("expired 2026-11-20T12:00:00.123Z"), "{text}");
     assert!(lines[2].contains("\\u{1b}[2J"), "{text}");
     let narrow = table(&all[..1], Some(20));
-    assert!(
-        narrow.lines().all(|line| line.chars().count() <= 20),
-        "{narrow}"
-    );
+    assert!(narrow.lines().all(|line| line.chars().count() <= 20), "{narrow}");
 
     let text: Vec<u8> = all.iter().flat_map(terminal::json_line).collect();
     let text = String::from_utf8(text).expect("UTF-8");
-    let objects: Vec<serde_json::Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
+    let objects: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(objects[0]["id"], "12");
     assert_eq!(objects[0]["created"], "2026-11-20T12:00:00.123Z");
     assert_eq!(objects[1]["id"], "config-1");

@@ -173,10 +173,8 @@ fn crawl_as(
     client.conditions = Conditions::default();
     // The proof went with the conditions: every process of this machine may reach the proxy of a run.
     let reason = client.exempt.take();
-    Ok(reason.map(|reason| Exemption {
-        client: client.name.to_string(),
-        reason: reason.to_string(),
-    }))
+    Ok(reason
+        .map(|reason| Exemption { client: client.name.to_string(), reason: reason.to_string() }))
 }
 
 #[cfg(test)]

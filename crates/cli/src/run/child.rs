@@ -96,14 +96,8 @@ impl fmt::Display for SpawnError {
 impl Error for SpawnError {}
 
 /// The signals to pass on.
-const SIGNALS: [Signal; 6] = [
-    Signal::HUP,
-    Signal::INT,
-    Signal::QUIT,
-    Signal::TERM,
-    Signal::USR1,
-    Signal::USR2,
-];
+const SIGNALS: [Signal; 6] =
+    [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
 
 /// A started command, killed on drop.
 #[derive(Debug)]
@@ -145,11 +139,7 @@ pub fn start(
             })?
             .map_err(failed)?,
     };
-    Ok(Running {
-        program: program.to_owned(),
-        child,
-        signals,
-    })
+    Ok(Running { program: program.to_owned(), child, signals })
 }
 
 impl Running {
@@ -161,11 +151,7 @@ impl Running {
     /// If the system does not report the command's end.
     pub async fn end(&mut self) -> Result<CommandEnd, SpawnError> {
         // The process exists until it has been waited for.
-        let pid = self
-            .child
-            .id()
-            .and_then(|id| i32::try_from(id).ok())
-            .and_then(Pid::from_raw);
+        let pid = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         loop {
             tokio::select! {
                 status = self.child.wait() => {

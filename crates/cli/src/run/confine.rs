@@ -73,24 +73,14 @@ fn restrict(port: u16) -> Result<(), Refusal> {
 /// Returns the filter of system calls. It ends a program that calls the kernel as another architecture (a 32-bit one).
 fn filter() -> Result<BpfProgram, BackendError> {
     let is = |argument, operator, value: i32| {
-        SeccompCondition::new(
-            argument,
-            Length::Dword,
-            operator,
-            u64::from(value.cast_unsigned()),
-        )
+        SeccompCondition::new(argument, Length::Dword, operator, u64::from(value.cast_unsigned()))
     };
     let bits = |mask: i32| Is::MaskedEq(u64::from(mask.cast_unsigned()));
     let mut sockets = vec![SeccompRule::new(
-        [
-            libc::AF_UNIX,
-            libc::AF_INET,
-            libc::AF_INET6,
-            libc::AF_NETLINK,
-        ]
-        .into_iter()
-        .map(|family| is(0, Is::Ne, family))
-        .collect::<Result<_, _>>()?,
+        [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
+            .into_iter()
+            .map(|family| is(0, Is::Ne, family))
+            .collect::<Result<_, _>>()?,
     )?];
     for family in [libc::AF_INET, libc::AF_INET6] {
         // The kind is in the lowest four bits; SOCK_STREAM has only the lowest of them.
@@ -121,10 +111,8 @@ fn filter() -> Result<BpfProgram, BackendError> {
     #[cfg(target_arch = "x86_64")]
     {
         const X32: libc::c_long = 0x4000_0000;
-        let again: Vec<_> = forbidden
-            .iter()
-            .map(|(call, rules)| (call | X32, rules.clone()))
-            .collect();
+        let again: Vec<_> =
+            forbidden.iter().map(|(call, rules)| (call | X32, rules.clone())).collect();
         forbidden.extend(again);
     }
     let denied = SeccompAction::Errno(libc::EACCES.cast_unsigned());

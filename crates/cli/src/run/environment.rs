@@ -70,11 +70,7 @@ impl ClientFiles {
         let bundle = &files.certificates.bundle;
         let users_wgetrc = users_wgetrc();
         // That of the user may hold a password.
-        let wgetrc_mode = if users_wgetrc.is_empty() {
-            0o644
-        } else {
-            0o600
-        };
+        let wgetrc_mode = if users_wgetrc.is_empty() { 0o644 } else { 0o600 };
         fs::write(&files.wgetrc, wgetrc(users_wgetrc, bundle, url))?;
         fs::write(&files.node, NODE.replace("{proxy}", url))?;
         fs::create_dir(&files.php)?;
@@ -243,10 +239,7 @@ impl Value {
 
 /// Returns JVM options. A JVM takes its proxy from properties, not from variables.
 fn java_options(proxy: &str, truststore: &Path) -> String {
-    let authority = proxy
-        .strip_prefix("http://")
-        .unwrap_or(proxy)
-        .trim_end_matches('/');
+    let authority = proxy.strip_prefix("http://").unwrap_or(proxy).trim_end_matches('/');
     let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "80"));
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let of_scheme = |scheme| format!("-D{scheme}.proxyHost={host} -D{scheme}.proxyPort={port} ");

@@ -27,10 +27,7 @@ pub(super) fn adopt(
     let mut names: Vec<&str> = named.iter().map(|(_, one)| &*one.name).collect();
     names.dedup();
     let is_or_are = if names.len() > 1 { "are" } else { "is" };
-    let not_used = format!(
-        "{} in the environment {is_or_are} not used",
-        names.join(" and ")
-    );
+    let not_used = format!("{} in the environment {is_or_are} not used", names.join(" and "));
     if named.is_empty() {
         return Ok(None);
     }
@@ -69,11 +66,7 @@ pub(super) fn adopt(
         let unknown = exceptions.unknown.join(", ");
         said += &format!("; no_proxy holds what names no host and is not observed: {unknown}");
     }
-    routes.push(Route {
-        scheme: None,
-        hosts: direct,
-        via: Via::Direct,
-    });
+    routes.push(Route { scheme: None, hosts: direct, via: Via::Direct });
     routes.extend(ways.into_iter().map(|(scheme, _, proxy)| Route {
         scheme: Some(scheme),
         hosts: HostPattern::new("*").into_iter().collect(),
@@ -92,12 +85,10 @@ struct ProxyVariable {
 impl ProxyVariable {
     /// Reads a variable; the lower-case spelling comes first, as with curl.
     fn read(name: &'static str, variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        [name.to_owned(), name.to_uppercase()]
-            .into_iter()
-            .find_map(|name| {
-                let value = variable(&name)?.trim().to_owned();
-                (!value.is_empty()).then_some(Self { name, value })
-            })
+        [name.to_owned(), name.to_uppercase()].into_iter().find_map(|name| {
+            let value = variable(&name)?.trim().to_owned();
+            (!value.is_empty()).then_some(Self { name, value })
+        })
     }
 
     fn parse(&self) -> Result<UpstreamProxy, Failure> {
@@ -136,9 +127,7 @@ impl Exceptions {
         let mut exceptions = Self::default();
         let list =
             ProxyVariable::read("no_proxy", variable).map_or_else(String::new, |list| list.value);
-        let entries = list
-            .split([',', ' ', '\t'])
-            .filter(|entry| !entry.is_empty());
+        let entries = list.split([',', ' ', '\t']).filter(|entry| !entry.is_empty());
         for entry in entries {
             if entry == "*" {
                 exceptions.every_host = true;
@@ -150,9 +139,7 @@ impl Exceptions {
             match host {
                 Ok(host) => {
                     exceptions.hosts.push(host);
-                    exceptions
-                        .hosts
-                        .extend(HostPattern::new(&format!("*.{name}")));
+                    exceptions.hosts.extend(HostPattern::new(&format!("*.{name}")));
                 }
                 Err(_) => exceptions.unknown.push(entry.to_owned()),
             }
@@ -174,17 +161,13 @@ mod tests {
         });
         let text = |route: &Route| {
             let hosts = joined(&route.hosts, " ", "");
-            let scheme = route
-                .scheme
-                .map_or_else(String::new, |scheme| format!("{scheme}: "));
+            let scheme = route.scheme.map_or_else(String::new, |scheme| format!("{scheme}: "));
             match &route.via {
                 Via::Direct => format!("{scheme}{hosts} direct"),
                 Via::Proxy(proxy) => format!("{scheme}{hosts} {proxy}"),
             }
         };
-        let said = said
-            .unwrap_or_else(|error| Some(error.to_string()))
-            .unwrap_or_default();
+        let said = said.unwrap_or_else(|error| Some(error.to_string())).unwrap_or_default();
         (routes.iter().map(text).collect(), said)
     }
 
@@ -238,10 +221,7 @@ mod tests {
         let mut routes = vec![configured.clone()];
         let environment = |name: &str| (name == "https_proxy").then(|| "not used".to_owned());
         let said = adopt(&mut routes, environment).unwrap().unwrap();
-        assert!(
-            said.contains("https_proxy in the environment is not used"),
-            "{said}"
-        );
+        assert!(said.contains("https_proxy in the environment is not used"), "{said}");
         assert_eq!(routes, [configured]);
     }
 }

@@ -71,10 +71,7 @@ impl Handover {
             .permissions(fs::Permissions::from_mode(0o700))
             .tempdir()?;
         let listener = UnixListener::bind(directory.path().join(HANDOVER))?;
-        Ok(Self {
-            listener,
-            directory,
-        })
+        Ok(Self { listener, directory })
     }
 
     /// Returns the program and its arguments that make the namespace and then become `command`.
@@ -195,12 +192,7 @@ fn hand_over(path: &Path) -> io::Result<()> {
     let mut control = SendAncillaryBuffer::new(&mut space);
     let sockets = [listener.as_fd()];
     control.push(SendAncillaryMessage::ScmRights(&sockets));
-    sendmsg(
-        &stream,
-        &[IoSlice::new(&[0])],
-        &mut control,
-        SendFlags::empty(),
-    )?;
+    sendmsg(&stream, &[IoSlice::new(&[0])], &mut control, SendFlags::empty())?;
     Ok(())
 }
 

@@ -13,10 +13,7 @@ pub fn tell_authority(authority: &Authority, config: &TlsConfig) {
     }
     let signs_for = authority.name_constraints();
     if !signs_for.is_empty() {
-        info!(
-            ?signs_for,
-            "hosts outside the CA's name constraints are not intercepted"
-        );
+        info!(?signs_for, "hosts outside the CA's name constraints are not intercepted");
     }
     warn_of_authority(authority, config);
 }
@@ -70,10 +67,7 @@ pub fn tell_mode(config: &Config) {
     }
     let clients = names(config, |client| client.mode == Some(Mode::Report));
     if !clients.is_empty() {
-        warn!(
-            ?clients,
-            "report mode for some: nothing is denied to them ([[client]] mode)"
-        );
+        warn!(?clients, "report mode for some: nothing is denied to them ([[client]] mode)");
     }
 }
 

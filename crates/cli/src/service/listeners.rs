@@ -83,10 +83,7 @@ fn guarded_as(socket: Bound, configured: &Configured) -> Result<Bound, Failure> 
     let Some(address) = address(&socket)? else {
         return Ok(socket);
     };
-    let there = Configured {
-        at: ListenAt::Address(address),
-        ..configured.clone()
-    };
+    let there = Configured { at: ListenAt::Address(address), ..configured.clone() };
     if there.is_guarded() {
         return Ok(socket);
     }
@@ -113,11 +110,7 @@ async fn make(configured: &Configured) -> Result<Bound, Failure> {
         ListenAt::Address(address) => return bind(address, &label).map(Bound::Tcp),
         ListenAt::Unix { path, mode } => (path, *mode),
     };
-    let of = format!(
-        "[[listener]] {:?}, unix {}",
-        configured.name,
-        path.display()
-    );
+    let of = format!("[[listener]] {:?}, unix {}", configured.name, path.display());
     match claim(path, mode).await {
         Ok((listener, file)) => {
             let listener = listener.into_std();

@@ -33,11 +33,7 @@ pub(super) fn step(settings: &Settings, is_urgent: bool, now: Moment) -> Result<
         path.push(end);
         PathBuf::from(path)
     };
-    let files = Files {
-        settings,
-        next: beside(".next"),
-        last: beside(".last"),
-    };
+    let files = Files { settings, next: beside(".next"), last: beside(".last") };
     let due = |since: &Path, step: &str| {
         let since = modified(since).map_err(|error| failed(since, &error))?;
         let due = since + FRESH;
@@ -68,11 +64,8 @@ impl Files<'_> {
     fn begin(&self, now: Moment) -> Result<String, Failure> {
         SigningKey::load(&self.settings.key).map_err(|fault| failed(&self.settings.key, &fault))?;
         let key = SigningKey::create(&self.next).map_err(|fault| failed(&self.next, &fault))?;
-        let mut said = format!(
-            "{}: the next key, thumbprint {}\n",
-            self.next.display(),
-            key.thumbprint()
-        );
+        let mut said =
+            format!("{}: the next key, thumbprint {}\n", self.next.display(), key.thumbprint());
         if !self.publishes(&self.next) || !self.publishes(&self.last) {
             said += &format!(
                 "\nAdd both files to its [[signing]], once and for all; those that are not there are left out:\n\n\
@@ -101,10 +94,7 @@ impl Files<'_> {
             fs::hard_link(key, &self.last).map_err(|error| failed(&self.last, &error))?;
         }
         let moved = fs::rename(&self.next, key).and_then(|()| {
-            File::options()
-                .write(true)
-                .open(&self.last)?
-                .set_modified(now.into())?;
+            File::options().write(true).open(&self.last)?.set_modified(now.into())?;
             sync_folder(key)
         });
         moved.map_err(|error| failed(key, &error))?;
@@ -120,11 +110,7 @@ impl Files<'_> {
     fn end(&self) -> Result<String, Failure> {
         let removed = fs::remove_file(&self.last).and_then(|()| sync_folder(&self.last));
         removed.map_err(|error| failed(&self.last, &error))?;
-        Ok(format!(
-            "{}: removed\n{}The rotation is complete.\n",
-            self.last.display(),
-            self.tasks()
-        ))
+        Ok(format!("{}: removed\n{}The rotation is complete.\n", self.last.display(), self.tasks()))
     }
 
     fn publishes(&self, path: &Path) -> bool {
@@ -194,11 +180,7 @@ mod tests {
                 form: Form::Dictionary,
                 plain_http: false,
             };
-            TestKeys {
-                folder,
-                settings,
-                now,
-            }
+            TestKeys { folder, settings, now }
         }
 
         /// Returns the thumbprints of the directory, the key that signs first.
@@ -289,10 +271,7 @@ mod tests {
         let test_keys = TestKeys::new();
         fs::write(test_keys.file("news.key"), "nonsense").unwrap();
         let why = test_keys.step(false, Duration::ZERO).unwrap_err();
-        assert!(
-            why.contains("news.key: ") && why.contains("no Ed25519 key"),
-            "{why}"
-        );
+        assert!(why.contains("news.key: ") && why.contains("no Ed25519 key"), "{why}");
         assert!(!test_keys.file("news.key.next").exists());
     }
 }

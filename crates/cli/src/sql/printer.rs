@@ -47,8 +47,7 @@ impl RowPrinter {
     pub(super) fn flush(&mut self) -> Result<bool, Failure> {
         if !self.first.is_empty() {
             let columns = Columns::of(&self.first, self.width);
-            self.out
-                .extend_from_slice(columns.lines(&self.first).as_bytes());
+            self.out.extend_from_slice(columns.lines(&self.first).as_bytes());
             self.first.clear();
             self.columns = Some(columns);
         }
@@ -191,14 +190,8 @@ mod tests {
             &[Cell::Real(f64::INFINITY), Cell::Blob(&[0xab, 0])],
         ];
         let cases = [
-            (
-                Format::Table,
-                "n    what \"it\" is\n-1   =1+1\\u{1b}[2J\n2.0\ninf  ab00\n",
-            ),
-            (
-                Format::Csv,
-                "n,\"what \"\"it\"\" is\"\r\n-1,'=1+1\\u{1b}[2J\r\n2.0,\r\ninf,ab00\r\n",
-            ),
+            (Format::Table, "n    what \"it\" is\n-1   =1+1\\u{1b}[2J\n2.0\ninf  ab00\n"),
+            (Format::Csv, "n,\"what \"\"it\"\" is\"\r\n-1,'=1+1\\u{1b}[2J\r\n2.0,\r\ninf,ab00\r\n"),
             (
                 Format::Jsonl,
                 "{\"n\":-1,\"what \\\"it\\\" is\":\"=1+1\\u001b[2J\"}\n{\"n\":2.0,\"what \\\"it\\\" is\":null}\n\

@@ -124,12 +124,9 @@ impl Answer {
         }
         // Writing to a `String` does not fail.
         let _ = match &self.outcome {
-            Outcome::Allowed(facts) => write!(
-                line,
-                "OK tag={} log={}",
-                quoted(&facts.reason),
-                quoted(&facts.id)
-            ),
+            Outcome::Allowed(facts) => {
+                write!(line, "OK tag={} log={}", quoted(&facts.reason), quoted(&facts.id))
+            }
             Outcome::Refused(facts) => write!(
                 line,
                 "ERR message={} tag={} log={}",
@@ -226,9 +223,9 @@ mod tests {
                 "{channel}: {}{} as {}",
                 if lookup.is_tunnel() { "through " } else { "" },
                 lookup.url.escape_ascii(),
-                lookup.agent.map_or("no agent".to_owned(), |agent| agent
-                    .escape_ascii()
-                    .to_string()),
+                lookup
+                    .agent
+                    .map_or("no agent".to_owned(), |agent| agent.escape_ascii().to_string()),
             ),
             Err(Outcome::Undecided(why)) => {
                 format!("{channel}: {}", why.split(':').next().unwrap_or_default())

@@ -68,12 +68,7 @@ impl Service {
         client: Option<&str>,
         patience: Duration,
     ) -> Result<Service, Failure> {
-        let Instance {
-            url,
-            server_name,
-            token_file,
-            roots,
-        } = instance;
+        let Instance { url, server_name, token_file, roots } = instance;
         let place = place_of(url).ok_or_else(|| {
             format!(
                 "--url {url:?}: where the instance has its [admin] address, as in http://127.0.0.1:8119"
@@ -108,9 +103,7 @@ impl Service {
             }
             other => other.to_string(),
         })?;
-        let mut builder = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http();
+        let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
         if let Some(name) = server_name {
             let name = ServerName::try_from(name.clone());
             let name = name.map_err(|error| format!("[admin] hosts: {error}"))?;
@@ -282,10 +275,7 @@ mod tests {
         };
         let service = Service::new(&instance, Some("news"), Duration::ZERO).unwrap();
         let asked = |url: &[u8], agent: Option<&[u8]>| {
-            let lookup = Lookup {
-                url: url.to_vec(),
-                agent: agent.map(<[u8]>::to_vec),
-            };
+            let lookup = Lookup { url: url.to_vec(), agent: agent.map(<[u8]>::to_vec) };
             service.request(&lookup).unwrap().uri().to_string()
         };
         assert_eq!(

@@ -91,8 +91,7 @@ impl AdminConfig {
     /// Tells whether only programs of this machine reach the address.
     #[must_use]
     pub fn is_on_loopback(&self) -> bool {
-        self.address
-            .is_none_or(|address| address.ip().to_canonical().is_loopback())
+        self.address.is_none_or(|address| address.ip().to_canonical().is_loopback())
     }
     /// Checks the rules between its keys.
     pub(crate) fn check(&self, section: &mut Section<'_, '_>, has_upstream_proxy: bool) {
@@ -139,11 +138,8 @@ pub struct AdminUser {
     pub token: Option<TokenDigest>,
 }
 
-const USERS: Tables<AdminUser> = Tables {
-    name: "[admin.user]",
-    read: user,
-    write: UserKeys::write,
-};
+const USERS: Tables<AdminUser> =
+    Tables { name: "[admin.user]", read: user, write: UserKeys::write };
 
 table! {
     struct UserKeys of user: AdminUser {
@@ -262,10 +258,7 @@ mod tests {
         assert_eq!(digest.reveal(), format!("sha256:{digits}"));
         assert_eq!(format!("{digest:?}"), "***");
         assert!(!digits.contains(&digest.mark("ada")));
-        assert_eq!(
-            digest.mark("ada"),
-            TokenDigest::of(b"0123456789abcdef").mark("ada")
-        );
+        assert_eq!(digest.mark("ada"), TokenDigest::of(b"0123456789abcdef").mark("ada"));
         assert_ne!(digest.mark("ada"), digest.mark("eve"), "of another user");
         assert_ne!(digest.mark("ada"), TokenDigest::of(b"0").mark("ada"));
         for (token, right) in [
@@ -277,13 +270,7 @@ mod tests {
         ] {
             assert_eq!(digest.is_of(token.as_bytes()), right, "{token:?}");
         }
-        for text in [
-            "",
-            "sha256:",
-            digits,
-            "0123456789abcdef",
-            &format!("sha256:{digits}0"),
-        ] {
+        for text in ["", "sha256:", digits, "0123456789abcdef", &format!("sha256:{digits}0")] {
             assert!(TokenDigest::parse(text).is_err(), "{text:?}");
         }
     }

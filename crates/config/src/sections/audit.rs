@@ -112,11 +112,8 @@ pub struct WitnessConfig {
     pub ca: Option<PathBuf>,
 }
 
-const WITNESSES: Tables<WitnessConfig> = Tables {
-    name: "[audit.witness]",
-    read: witness,
-    write: WitnessKeys::write,
-};
+const WITNESSES: Tables<WitnessConfig> =
+    Tables { name: "[audit.witness]", read: witness, write: WitnessKeys::write };
 
 table! {
     struct WitnessKeys of witness: WitnessConfig {
@@ -132,12 +129,7 @@ fn witness(
     cx: &Context,
     earlier: &[WitnessConfig],
 ) -> Option<WitnessConfig> {
-    let WitnessKeys {
-        name,
-        url,
-        vkey,
-        ca,
-    } = WitnessKeys::read(table, cx);
+    let WitnessKeys { name, url, vkey, ca } = WitnessKeys::read(table, cx);
     let is_other = is_new(earlier, |one| &one.name, &name);
     table.require(is_other, &["name"], "an earlier witness has this name");
     let is_new = is_new(earlier, |one| &one.vkey, &vkey);
@@ -147,12 +139,7 @@ fn witness(
     let why = "it goes with a url that begins with https://";
     table.require(ca.is_none() || is_tls, &["ca"], why);
     table.demand(&["name", "url", "vkey"]);
-    Some(WitnessConfig {
-        name: name?,
-        url: url?,
-        vkey: vkey?,
-        ca,
-    })
+    Some(WitnessConfig { name: name?, url: url?, vkey: vkey?, ca })
 }
 
 const EXPECTED: &str = "expected the vkey that the operator of the witness publishes: name+id+key";
@@ -172,11 +159,7 @@ fn prefix(text: &str) -> Result<String, &'static str> {
         \"https://witness.example\", \"http://127.0.0.1:8080/w1\"";
     let url = plain_url(text).ok_or(ALLOWED)?;
     let prefix = url.as_str().trim_end_matches('/');
-    if prefix.ends_with("/add-checkpoint") {
-        Err(ALLOWED)
-    } else {
-        Ok(prefix.to_owned())
-    }
+    if prefix.ends_with("/add-checkpoint") { Err(ALLOWED) } else { Ok(prefix.to_owned()) }
 }
 
 /// Reads the vkey of a witness.

@@ -57,11 +57,8 @@ pub struct ClientConfig {
     pub max_requests: Option<usize>,
 }
 
-pub(crate) const CLIENTS: Tables<ClientConfig> = Tables {
-    name: "[client]",
-    read: client,
-    write: Keys::write,
-};
+pub(crate) const CLIENTS: Tables<ClientConfig> =
+    Tables { name: "[client]", read: client, write: Keys::write };
 
 table! {
     struct Keys of it: ClientConfig {
@@ -93,13 +90,7 @@ fn some<T: Clone>(list: &[T]) -> Option<Vec<T>> {
 
 /// The name of a `[[listener]]`.
 fn listener() -> Form<Arc<str>> {
-    text_within(|text, cx| {
-        known(
-            text,
-            cx.listeners.as_deref(),
-            "no [[listener]] has this name",
-        )
-    })
+    text_within(|text, cx| known(text, cx.listeners.as_deref(), "no [[listener]] has this name"))
 }
 
 /// Reads one `[[client]]`, after those in `before`.
@@ -112,18 +103,9 @@ fn client(
     table.demand(&["name"]);
     // An empty list could mean a condition that never matches, or no condition: refuse it.
     let is_empty = [
-        (
-            "networks",
-            keys.networks.as_ref().is_some_and(Vec::is_empty),
-        ),
-        (
-            "listeners",
-            keys.listeners.as_ref().is_some_and(Vec::is_empty),
-        ),
-        (
-            "certificates",
-            keys.certificates.as_ref().is_some_and(Vec::is_empty),
-        ),
+        ("networks", keys.networks.as_ref().is_some_and(Vec::is_empty)),
+        ("listeners", keys.listeners.as_ref().is_some_and(Vec::is_empty)),
+        ("certificates", keys.certificates.as_ref().is_some_and(Vec::is_empty)),
     ];
     for (key, is_empty) in is_empty {
         let why = "expected at least one; leave the key out where it is no condition";
@@ -141,10 +123,9 @@ fn client(
     table.require(is_known, &["exempt"], why);
     let has_rate = keys.requests_per_second.is_some() || !table.names("burst");
     table.require(has_rate, &["burst"], "it goes with requests_per_second");
-    let rate = keys.requests_per_second.map(|requests_per_second| Rate {
-        requests_per_second,
-        burst: keys.burst.unwrap_or(1),
-    });
+    let rate = keys
+        .requests_per_second
+        .map(|requests_per_second| Rate { requests_per_second, burst: keys.burst.unwrap_or(1) });
     let is_new = is_new(before, |one| &one.name, &keys.name);
     table.require(is_new, &["name"], "another client has this name");
     let for_all = before.iter().find(|one| one.conditions.is_empty());
@@ -188,12 +169,7 @@ impl Conditions {
     /// Tells whether every client matches.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Conditions {
-            password,
-            networks,
-            listeners,
-            certificates,
-        } = self;
+        let Conditions { password, networks, listeners, certificates } = self;
         password.is_none() && networks.is_empty() && listeners.is_empty() && certificates.is_empty()
     }
 
@@ -280,11 +256,7 @@ pub struct Quota {
     pub per: Duration,
 }
 
-const QUOTA: Tables<Quota> = Tables {
-    name: "client.quota",
-    read: quota,
-    write: QuotaKeys::write,
-};
+const QUOTA: Tables<Quota> = Tables { name: "client.quota", read: quota, write: QuotaKeys::write };
 
 table! {
     struct QuotaKeys of quota: Quota {
@@ -295,19 +267,11 @@ table! {
 }
 
 fn quota(table: &mut Section<'_, '_>, cx: &Context, _: &[Quota]) -> Option<Quota> {
-    let QuotaKeys {
-        requests,
-        bytes,
-        per,
-    } = QuotaKeys::read(table, cx);
+    let QuotaKeys { requests, bytes, per } = QuotaKeys::read(table, cx);
     table.demand(&["per"]);
     let has_one = table.names("requests") || table.names("bytes");
     table.require(has_one, &["per"], "name requests, bytes or both");
-    Some(Quota {
-        requests,
-        bytes,
-        per: per?,
-    })
+    Some(Quota { requests, bytes, per: per? })
 }
 
 /// The hash of a password, as a PHC string of argon2id: `$argon2id$v=19$m=…,t=…,p=…$salt$hash`. Never shown.
@@ -375,11 +339,8 @@ mod tests {
     #[test]
     fn a_certificate_is_named_by_fingerprint_or_by_name() {
         let digits = "0123456789abcdef".repeat(4);
-        let colons: Vec<&str> = digits
-            .as_bytes()
-            .chunks(2)
-            .map(|c| std::str::from_utf8(c).expect("digits"))
-            .collect();
+        let colons: Vec<&str> =
+            digits.as_bytes().chunks(2).map(|c| std::str::from_utf8(c).expect("digits")).collect();
         #[rustfmt::skip] // one row, one case
         let cases = [
             ("digits", format!("sha256:{digits}"), Some(format!("sha256:{digits}"))),
@@ -397,9 +358,7 @@ mod tests {
             ("two words", "a b".into(), None),
         ];
         for (name, text, want) in cases {
-            let read = CertificateMatch::parse(&text)
-                .ok()
-                .map(|read| read.to_string());
+            let read = CertificateMatch::parse(&text).ok().map(|read| read.to_string());
             assert_eq!(read, want, "{name}");
         }
     }

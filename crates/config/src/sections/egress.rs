@@ -104,11 +104,8 @@ impl Key<Addresses> for Hosts {
         let hosts = hosts.map(|(host, address)| format!("{} = {}", quoted(host), quoted(address)));
         let mut hosts: Vec<String> = hosts.collect();
         hosts.sort_unstable();
-        let value = if hosts.is_empty() {
-            "{}".to_owned()
-        } else {
-            format!("{{ {} }}", hosts.join(", "))
-        };
+        let value =
+            if hosts.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", hosts.join(", ")) };
         to.push(Entry::new(key, when, value));
     }
 }

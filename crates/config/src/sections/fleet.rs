@@ -124,18 +124,13 @@ impl FromStr for Endpoint {
             "expected a host and a port: \"valkey.example:6379\", \"[2001:db8::7]:6379\"";
         let (host, port) = text.rsplit_once(':').ok_or(ALLOWED)?;
         let port = port.parse().ok().filter(|port| *port != 0).ok_or(ALLOWED)?;
-        let inner = host
-            .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'));
+        let inner = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let host = match inner {
             Some(address) if address.parse::<std::net::Ipv6Addr>().is_ok() => address,
             None if is_name(host) => host,
             _ => return Err(ALLOWED),
         };
-        Ok(Self {
-            host: host.to_owned(),
-            port,
-        })
+        Ok(Self { host: host.to_owned(), port })
     }
 }
 
@@ -168,11 +163,7 @@ impl FromStr for EngineAddress {
                                URL begins with redis://, rediss://, valkey:// or valkeys://";
         let Some((scheme, rest)) = text.split_once("://") else {
             let endpoint = text.parse().map_err(|_| ALLOWED)?;
-            return Ok(Self {
-                endpoint,
-                tls: false,
-                user: None,
-            });
+            return Ok(Self { endpoint, tls: false, user: None });
         };
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "redis" | "valkey" => false,
@@ -194,19 +185,9 @@ impl FromStr for EngineAddress {
             }
             Some((user, place)) => (Some(user.to_owned()).filter(|user| !user.is_empty()), place),
         };
-        let has_port = place
-            .rsplit_once(':')
-            .is_some_and(|(_, port)| !port.ends_with(']'));
-        let endpoint = if has_port {
-            place.parse()
-        } else {
-            format!("{place}:{PORT}").parse()
-        };
-        Ok(Self {
-            endpoint: endpoint.map_err(|_| ALLOWED)?,
-            tls,
-            user,
-        })
+        let has_port = place.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
+        let endpoint = if has_port { place.parse() } else { format!("{place}:{PORT}").parse() };
+        Ok(Self { endpoint: endpoint.map_err(|_| ALLOWED)?, tls, user })
     }
 }
 
@@ -310,11 +291,7 @@ mod tests {
             ("$(id)", false),
             ("a\nb", false),
         ] {
-            assert_eq!(
-                Endpoint::from_parts(host.to_owned(), 1).is_some(),
-                is_one,
-                "{host:?}"
-            );
+            assert_eq!(Endpoint::from_parts(host.to_owned(), 1).is_some(), is_one, "{host:?}");
         }
         assert_eq!(Endpoint::from_parts("valkey.example".to_owned(), 0), None);
     }

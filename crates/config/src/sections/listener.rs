@@ -107,11 +107,8 @@ words! {
     }
 }
 
-pub(crate) const LISTENERS: Tables<Listener> = Tables {
-    name: "[listener]",
-    read: listener,
-    write: Keys::write,
-};
+pub(crate) const LISTENERS: Tables<Listener> =
+    Tables { name: "[listener]", read: listener, write: Keys::write };
 
 table! {
     struct Keys of it: Listener [
@@ -151,24 +148,14 @@ fn listener(table: &mut Section<'_, '_>, cx: &Context, before: &[Listener]) -> O
     table.require(is_new, &["name"], "another listener has this name");
     let at = place(table, &mut keys);
     let tls = tls(table, &mut keys);
-    let (allow, open) = (
-        keys.allow.unwrap_or_default(),
-        keys.open.unwrap_or_default(),
-    );
+    let (allow, open) = (keys.allow.unwrap_or_default(), keys.open.unwrap_or_default());
     let proxy_protocol_from = keys.proxy_protocol_from.unwrap_or_default();
     let says_who = proxy_protocol_from.is_empty() || open || !allow.is_empty();
     let of_balancers = &["proxy_protocol_from", "allow", "open"];
     let why = "name the networks of the crawlers that they may speak for, allow = [\"10.0.0.0/8\"], or let everybody in \
                with open = true";
     table.require(says_who, of_balancers, why);
-    let listener = Listener {
-        name: keys.name?,
-        at: at?,
-        tls,
-        allow,
-        open,
-        proxy_protocol_from,
-    };
+    let listener = Listener { name: keys.name?, at: at?, tls, allow, open, proxy_protocol_from };
     table.require(listener.is_guarded(), &["address"], Listen::EXPOSED);
     Some(listener)
 }
@@ -183,10 +170,7 @@ fn place(table: &mut Section<'_, '_>, keys: &mut Keys) -> Option<ListenAt> {
     let why = "it is for a Unix socket: unix = \"…\"";
     table.require(is_unix || !table.names("mode"), &["mode"], why);
     match keys.unix.take() {
-        Some(path) => Some(ListenAt::Unix {
-            path,
-            mode: keys.mode.unwrap_or(0o600),
-        }),
+        Some(path) => Some(ListenAt::Unix { path, mode: keys.mode.unwrap_or(0o600) }),
         None => keys.address.map(ListenAt::Address),
     }
 }
@@ -208,11 +192,7 @@ fn tls(table: &mut Section<'_, '_>, keys: &mut Keys) -> Option<ListenerTls> {
     table.require(has_ca, &["client_cert"], why);
     let names = keys.names.take().unwrap_or_default();
     let why = "name a certificate with cert and key, or what the local CA mints one for, names = [\"proxy.example\"]";
-    table.require(
-        !tls || has_cert || !names.is_empty(),
-        &["names", "tls"],
-        why,
-    );
+    table.require(!tls || has_cert || !names.is_empty(), &["names", "tls"], why);
     let certificate = match (keys.cert.take(), keys.key.take()) {
         (Some(cert), Some(key)) => ListenerCertificate::Files { cert, key },
         _ => ListenerCertificate::Minted(names),
@@ -220,10 +200,7 @@ fn tls(table: &mut Section<'_, '_>, keys: &mut Keys) -> Option<ListenerTls> {
     let demand = keys.client_cert.unwrap_or(ClientCert::Required);
     let clients = keys.client_ca.take();
     let clients = clients.map(|file| ClientAuthority { file, demand });
-    tls.then_some(ListenerTls {
-        certificate,
-        clients,
-    })
+    tls.then_some(ListenerTls { certificate, clients })
 }
 
 /// Reads a host that a certificate can be for: a name or an address, no pattern.
@@ -278,15 +255,8 @@ impl Listen {
     /// Checks the section. Unless it `has_others`, a file that names no address would admit no crawler and is refused.
     pub(crate) fn check(&self, section: &mut Section<'_, '_>, has_others: bool) {
         let has_one = has_others || !self.addresses.is_empty();
-        section.require(
-            has_one,
-            &["address"],
-            "expected at least one address, or a [[listener]]",
-        );
-        let holds = self
-            .addresses
-            .iter()
-            .all(|address| self.may_listen_on(address));
+        section.require(has_one, &["address"], "expected at least one address, or a [[listener]]");
+        let holds = self.addresses.iter().all(|address| self.may_listen_on(address));
         section.require(holds, &["address"], Self::EXPOSED);
     }
 }

@@ -138,11 +138,7 @@ fn service_name(text: &str) -> Result<String, &'static str> {
     let is_name = !text.trim().is_empty()
         && text.len() <= LONGEST_NAME
         && !text.chars().any(char::is_control);
-    if is_name {
-        Ok(text.to_owned())
-    } else {
-        Err("expected a name of at most 255 octets")
-    }
+    if is_name { Ok(text.to_owned()) } else { Err("expected a name of at most 255 octets") }
 }
 
 #[cfg(test)]
@@ -155,10 +151,7 @@ mod tests {
             ("info", Some("info")),
             ("WARN", Some("WARN")),
             (" off ", Some("off")),
-            (
-                "info, crawlgate::proxy = debug",
-                Some("info,crawlgate::proxy=debug"),
-            ),
+            ("info, crawlgate::proxy = debug", Some("info,crawlgate::proxy=debug")),
             ("crawlgate=trace", Some("crawlgate=trace")),
             ("", None),
             ("info,", None),
@@ -191,12 +184,7 @@ mod tests {
 
     #[test]
     fn a_service_has_a_name() {
-        for (text, is_name) in [
-            ("crawlgate", true),
-            ("", false),
-            (" ", false),
-            ("a\nb", false),
-        ] {
+        for (text, is_name) in [("crawlgate", true), ("", false), (" ", false), ("a\nb", false)] {
             assert_eq!(service_name(text).is_ok(), is_name, "{text:?}");
         }
         assert!(service_name(&"x".repeat(256)).is_err());

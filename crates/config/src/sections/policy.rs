@@ -41,11 +41,8 @@ words! { for Action { Allow = "allow", Deny = "deny", } }
 /// The restrictions that an allow lifts, each with the allow that lifts them.
 const COVERS: &[(&str, Action)] = &[("all", Action::Allow), ("usage", Action::AllowUsage)];
 
-pub(crate) const OVERRIDES: Tables<Override> = Tables {
-    name: "[override]",
-    read: override_,
-    write: Keys::write,
-};
+pub(crate) const OVERRIDES: Tables<Override> =
+    Tables { name: "[override]", read: override_, write: Keys::write };
 
 table! {
     struct Keys of it: Override {

@@ -20,11 +20,8 @@ pub struct Route {
     pub via: Via,
 }
 
-pub(super) const ROUTES: Tables<Route> = Tables {
-    name: "[upstream.proxy]",
-    read: route,
-    write: RouteKeys::write,
-};
+pub(super) const ROUTES: Tables<Route> =
+    Tables { name: "[upstream.proxy]", read: route, write: RouteKeys::write };
 
 table! {
     struct RouteKeys of route: Route [
@@ -45,12 +42,7 @@ table! {
 }
 
 fn route(table: &mut Section<'_, '_>, cx: &Context, _: &[Route]) -> Option<Route> {
-    let RouteKeys {
-        hosts,
-        url,
-        credentials_file,
-        direct,
-    } = RouteKeys::read(table, cx);
+    let RouteKeys { hosts, url, credentials_file, direct } = RouteKeys::read(table, cx);
     table.demand(&["hosts"]);
     let is_one = table.names("url") != direct.unwrap_or_default();
     let keys = &["direct", "url", "hosts", "credentials_file"];
@@ -58,18 +50,13 @@ fn route(table: &mut Section<'_, '_>, cx: &Context, _: &[Route]) -> Option<Route
     table.require(is_one, keys, why);
     let is_bare = (url.as_ref()).is_some_and(|proxy| proxy.credentials == Credentials::None);
     let why = "it goes with a url that holds no credentials itself";
-    table.require(
-        credentials_file.is_none() || is_bare,
-        &["credentials_file"],
-        why,
-    );
+    table.require(credentials_file.is_none() || is_bare, &["credentials_file"], why);
     let via = match (url, credentials_file) {
         (None, _) => Via::Direct,
         (Some(proxy), None) => Via::Proxy(proxy),
-        (Some(proxy), Some(file)) => Via::Proxy(UpstreamProxy {
-            credentials: Credentials::File(file),
-            ..proxy
-        }),
+        (Some(proxy), Some(file)) => {
+            Via::Proxy(UpstreamProxy { credentials: Credentials::File(file), ..proxy })
+        }
     };
     Some(Route {
         // A file cannot set a scheme.
@@ -195,21 +182,14 @@ impl UpstreamProxy {
                 let decoded = |text| decode(text).ok_or("its credentials are not UTF-8 text");
                 let (user, password) = (decoded(user)?, decoded(password)?);
                 check_credentials(&user, &password)?;
-                Credentials::Inline {
-                    user,
-                    password: Secret::new(password),
-                }
+                Credentials::Inline { user, password: Secret::new(password) }
             }
         };
         debug_assert_eq!(origin.scheme(), Scheme::Http);
         Ok(Self {
             protocol,
             host: origin.host().to_owned(),
-            port: if has_port {
-                origin.port()
-            } else {
-                protocol.default_port()
-            },
+            port: if has_port { origin.port() } else { protocol.default_port() },
             credentials,
         })
     }
@@ -290,26 +270,16 @@ mod tests {
         ];
         for (url, protocol, host, port, credentials) in cases {
             let proxy = UpstreamProxy::parse(url).unwrap();
-            assert_eq!(
-                (proxy.protocol, &*proxy.host, proxy.port),
-                (protocol, host, port),
-                "{url}"
-            );
+            assert_eq!((proxy.protocol, &*proxy.host, proxy.port), (protocol, host, port), "{url}");
             let found = match &proxy.credentials {
                 Credentials::Inline { user, password } => Some((&**user, password.reveal())),
                 _ => None,
             };
             assert_eq!(found, credentials, "{url}");
             if let Some((user, password)) = credentials {
-                assert!(
-                    proxy.to_string().contains(&format!("{user}:***@")),
-                    "{proxy}"
-                );
+                assert!(proxy.to_string().contains(&format!("{user}:***@")), "{proxy}");
                 for shown in [proxy.to_string(), format!("{proxy:?}")] {
-                    assert!(
-                        password.len() < 2 || !shown.contains(password),
-                        "{url}: {shown}"
-                    );
+                    assert!(password.len() < 2 || !shown.contains(password), "{url}: {shown}");
                 }
             }
         }

@@ -12,11 +12,8 @@ use super::*;
 /// The life of a signature unless the file says otherwise.
 const LIFETIME: Duration = secs(60);
 
-pub(crate) const IDENTITIES: Tables<Settings> = Tables {
-    name: "[signing]",
-    read: signing,
-    write: Keys::write,
-};
+pub(crate) const IDENTITIES: Tables<Settings> =
+    Tables { name: "[signing]", read: signing, write: Keys::write };
 
 table! {
     struct Keys of identity: Settings {
@@ -40,9 +37,7 @@ fn signing(table: &mut Section<'_, '_>, cx: &Context, before: &[Settings]) -> Op
     table.demand(&["name", "agent", "key"]);
     let is_new = is_new(before, |one| &one.name, &keys.name);
     table.require(is_new, &["name"], "another [[signing]] has this name");
-    let holder = before
-        .iter()
-        .find(|one| Some(&one.key) == keys.key.as_ref());
+    let holder = before.iter().find(|one| Some(&one.key) == keys.key.as_ref());
     let other = holder.map_or("", |one| &*one.name);
     let why = format_args!(
         "{other:?} has this key; each identity needs its own: `crawlgate signing new` makes one"
@@ -77,13 +72,7 @@ fn key_file() -> Form<PathBuf> {
 
 /// The name of an identity.
 pub(super) fn identity() -> Form<Arc<str>> {
-    text_within(|text, cx| {
-        known(
-            text,
-            cx.identities.as_deref(),
-            "no [[signing]] has this name",
-        )
-    })
+    text_within(|text, cx| known(text, cx.identities.as_deref(), "no [[signing]] has this name"))
 }
 
 /// Reads a name that must be `among` others, unless some of those are unknown.

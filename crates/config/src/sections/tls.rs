@@ -73,9 +73,9 @@ impl Subtree {
         let host = canonical_host(name).ok_or(SubtreeError)?;
         match host.trim_matches(['[', ']']).parse() {
             // As text with its brackets, an address would be a domain without hosts.
-            Ok(address) if text == name => Ok(Self::Network(IpNet::from(
-                std::net::IpAddr::to_canonical(&address),
-            ))),
+            Ok(address) if text == name => {
+                Ok(Self::Network(IpNet::from(std::net::IpAddr::to_canonical(&address))))
+            }
             Ok(_) => Err(SubtreeError),
             Err(_) => Ok(Self::Domain(host.into())),
         }

@@ -19,27 +19,14 @@ fn the_file_is_the_first_that_is_named() {
         let variable = variable.map(|path| path.as_os_str().to_owned());
         // A missing file is skipped.
         let candidates = [missing.clone(), nearby.to_owned()];
-        Config::find(
-            option,
-            variable,
-            &candidates,
-            &places,
-            &Variables::default(),
-        )
+        Config::find(option, variable, &candidates, &places, &Variables::default())
     };
     let drain = |found: Result<Config, ConfigError>| found.unwrap().limits.drain;
 
-    assert_eq!(
-        drain(find(Some(&option), Some(&variable), &nearby)),
-        secs(1)
-    );
+    assert_eq!(drain(find(Some(&option), Some(&variable), &nearby)), secs(1));
     assert_eq!(drain(find(None, Some(&variable), &nearby)), secs(2));
     assert_eq!(drain(find(None, None, &nearby)), secs(3));
-    assert_eq!(
-        drain(find(None, Some(Path::new("")), &nearby)),
-        secs(3),
-        "an empty variable"
-    );
+    assert_eq!(drain(find(None, Some(Path::new("")), &nearby)), secs(3), "an empty variable");
     let none = find(None, None, &missing).unwrap();
     assert_eq!(none, Config::builtin(&places), "no file: the defaults");
 
@@ -66,10 +53,7 @@ fn the_file_is_the_first_that_is_named() {
     );
     assert_eq!(drain(find(Some(&nearby), None, &option)), secs(4), "named");
     mode(0o644);
-    assert_eq!(
-        find(None, None, &nearby).unwrap().source,
-        Source::File(nearby)
-    );
+    assert_eq!(find(None, None, &nearby).unwrap().source, Source::File(nearby));
 }
 
 /// Returns the configuration of a file, if there is one, and of these variables.
@@ -79,9 +63,7 @@ fn with(text: Option<&str>, variables: &[(&str, &str)]) -> Result<Config, Config
     if let Some(text) = text {
         fs::write(&file, text).unwrap();
     }
-    let variables = variables
-        .iter()
-        .map(|(name, value)| ((*name).into(), (*value).into()));
+    let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
     let variables = Variables::of(variables);
     Config::find(None, None, &[file], &Places::default(), &variables)
 }
@@ -108,10 +90,7 @@ fn variables_come_after_the_file() {
     assert_eq!(unset.limits.drain, secs(4), "an empty variable");
     let path = with(
         None,
-        &[
-            ("CRAWLGATE_TLS__CA_CERT", "a/ca.crt"),
-            ("CRAWLGATE_TLS__CA_KEY", "a/ca.key"),
-        ],
+        &[("CRAWLGATE_TLS__CA_CERT", "a/ca.crt"), ("CRAWLGATE_TLS__CA_KEY", "a/ca.key")],
     );
     let here = std::env::current_dir().unwrap();
     assert_eq!(path.unwrap().tls.ca_cert, here.join("a/ca.crt"));
@@ -140,43 +119,22 @@ fn faults_of_variables_name_them() {
         assert!(line.starts_with(wanted), "{line} is not {wanted}");
     }
     // A file's faults keep their lines, and its name.
-    let both = with(
-        Some("[limits]\n\ndrain = 7\n[listen]\nx = 1"),
-        &variables[1..2],
-    );
+    let both = with(Some("[limits]\n\ndrain = 7\n[listen]\nx = 1"), &variables[1..2]);
     let message = both.unwrap_err().to_string();
     let lines: Vec<&str> = message.lines().collect();
-    assert!(
-        lines[0].contains("crawlgate.toml:3: [limits] drain = 7"),
-        "{message}"
-    );
-    assert!(
-        lines[1].contains("crawlgate.toml:5: [listen] x = 1"),
-        "{message}"
-    );
-    assert!(
-        lines[2].starts_with("CRAWLGATE_LIMITS__DRAINS: "),
-        "{message}"
-    );
+    assert!(lines[0].contains("crawlgate.toml:3: [limits] drain = 7"), "{message}");
+    assert!(lines[1].contains("crawlgate.toml:5: [listen] x = 1"), "{message}");
+    assert!(lines[2].starts_with("CRAWLGATE_LIMITS__DRAINS: "), "{message}");
     // No message repeats a value that may be a secret.
     for (name, value) in [
         ("CRAWLGATE_FLEET__PASSWORD", "hunter2"),
         ("CRAWLGATE_SHIP__TOKEN", "hunter2"),
-        (
-            "CRAWLGATE_FLEET__ENGINE",
-            "redis://:hunter2@engine.example:6379/0",
-        ),
+        ("CRAWLGATE_FLEET__ENGINE", "redis://:hunter2@engine.example:6379/0"),
     ] {
         let message = with(None, &[(name, value)]).unwrap_err().to_string();
-        assert!(
-            message.starts_with(name) && !message.contains("hunter2"),
-            "{message}"
-        );
+        assert!(message.starts_with(name) && !message.contains("hunter2"), "{message}");
     }
     // One key cannot be a text and a section.
     let message = with(None, &variables[4..]).unwrap_err().to_string();
-    assert!(
-        message.starts_with("CRAWLGATE_LISTEN__ADDRESS__X: not TOML: "),
-        "{message}"
-    );
+    assert!(message.starts_with("CRAWLGATE_LISTEN__ADDRESS__X: not TOML: "), "{message}");
 }

@@ -71,9 +71,6 @@ fn addresses_of_this_machine_need_no_allow_list() {
         let closed = format!("[listen]\naddress = '{address}'\n");
         assert_eq!(parse(&closed).is_ok(), accepted, "{name}");
         assert!(parse(&format!("{closed}open = true")).is_ok(), "{name}");
-        assert!(
-            parse(&format!("{closed}allow = ['10.0.0.0/8']")).is_ok(),
-            "{name}"
-        );
+        assert!(parse(&format!("{closed}allow = ['10.0.0.0/8']")).is_ok(), "{name}");
     }
 }

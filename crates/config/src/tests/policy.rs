@@ -33,16 +33,8 @@ fn instance_client_or_origin_may_be_in_report_mode() {
     config.mode = Mode::Report;
     let all = config.reporting();
     for (name, asked, from, mode) in cases {
-        assert_eq!(
-            some.mode(&origin(asked), None, client(from)),
-            mode,
-            "{name}"
-        );
-        assert_eq!(
-            all.mode(&origin(asked), None, client(from)),
-            Mode::Report,
-            "{name}"
-        );
+        assert_eq!(some.mode(&origin(asked), None, client(from)), mode, "{name}");
+        assert_eq!(all.mode(&origin(asked), None, client(from)), Mode::Report, "{name}");
     }
 }
 
@@ -64,11 +56,7 @@ fn a_mode_of_its_own_outranks_all_but_the_origins() {
         ("as the instance", &enforcing, "https://b.example", Mode::Enforce, Mode::Enforce),
     ];
     for (name, reporting, asked, own, mode) in cases {
-        assert_eq!(
-            reporting.mode(&origin(asked), Some(own), client),
-            mode,
-            "{name}"
-        );
+        assert_eq!(reporting.mode(&origin(asked), Some(own), client), mode, "{name}");
     }
 }
 
@@ -87,16 +75,10 @@ fn the_text_is_read_back_and_contains_every_setting_that_counts() {
          \"content_usage\":\"enforce\",\"content_signal\":\"enforce\",\"tdm_reservation\":\"enforce\",\"tdmrep\":\"off\",\
          \"robots_tag\":\"record\",\"license\":\"record\",\"licenses\":[],\"withhold\":true}}"
     );
-    assert_eq!(
-        PolicySettings::read(&settings.text()).expect("our own"),
-        settings
-    );
+    assert_eq!(PolicySettings::read(&settings.text()).expect("our own"), settings);
     let profile = settings.profile();
     assert_eq!(profile.disallow_for, config.timing.profile.disallow_for);
-    assert_eq!(
-        profile.last_good_until,
-        config.timing.profile.last_good_until
-    );
+    assert_eq!(profile.last_good_until, config.timing.profile.last_good_until);
     assert_eq!(profile.finally, Finally::Reachable);
     assert_eq!(settings.parse_options().limit, config.size_limit);
     assert_eq!(settings.modes(), *config.signals);
@@ -128,10 +110,7 @@ fn the_digest_tells_settings_apart_and_nothing_else() {
     for (name, change, same) in cases {
         let mut changed = config.clone();
         change(&mut changed);
-        let digests = (
-            config.policy_settings().digest(),
-            changed.policy_settings().digest(),
-        );
+        let digests = (config.policy_settings().digest(), changed.policy_settings().digest());
         assert_eq!(digests.0 == digests.1, *same, "{name}");
     }
 }
@@ -161,11 +140,7 @@ fn an_identity_needs_a_name_a_url_and_a_key() {
     assert_eq!(identity.cover, Cover::Request);
     assert_eq!(identity.form, Form::Dictionary);
     assert!(!identity.plain_http && identity.publish.is_empty());
-    assert_eq!(
-        config.signed_as().of(None),
-        None,
-        "it signs for those that name it"
-    );
+    assert_eq!(config.signed_as().of(None), None, "it signs for those that name it");
 }
 
 #[test]

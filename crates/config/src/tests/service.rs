@@ -36,14 +36,9 @@ impl System {
     /// Returns the configuration for a command, and the holder of what it reads.
     fn found(&self, kept: Kept, places: &Places, variables: &[(&str, &str)]) -> (Config, Holder) {
         let root = self.root.path();
-        let candidates = [
-            "home/.config/crawlgate/config.toml",
-            "etc/crawlgate/config.toml",
-        ];
+        let candidates = ["home/.config/crawlgate/config.toml", "etc/crawlgate/config.toml"];
         let candidates = candidates.map(|name| root.join(name));
-        let variables = variables
-            .iter()
-            .map(|(name, value)| ((*name).into(), (*value).into()));
+        let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         let variables = Variables::of(variables);
         Config::find_to_read(&candidates, places, &variables, kept, root).unwrap()
     }
@@ -62,43 +57,26 @@ fn a_user_without_a_store_reads_that_of_the_service() {
     let (config, holder) = system.found(Kept::Store, &system.places, &[]);
     assert_eq!(holder, Holder::Service(directory.clone()));
     assert_eq!(config.store.path, Some(directory.join("crawlgate.db")));
-    assert_eq!(
-        config.limits.drain,
-        secs(7),
-        "by the configuration of the service"
-    );
+    assert_eq!(config.limits.drain, secs(7), "by the configuration of the service");
     let (config, holder) = system.found(Kept::Authority, &system.places, &[]);
     assert_eq!(holder, Holder::Service(directory.clone()));
     assert_eq!(config.tls.ca_cert, directory.join("ca/ca.crt"));
     fs::remove_file(system.root.path().join("etc/crawlgate/config.toml")).unwrap();
     let (_, holder) = system.found(Kept::Store, &system.places, &[]);
-    assert_eq!(
-        holder,
-        Holder::Service(directory),
-        "a service needs no file"
-    );
+    assert_eq!(holder, Holder::Service(directory), "a service needs no file");
 }
 
 #[test]
 fn a_place_of_the_users_own_comes_first() {
     let named = System::new();
     named.is_own(Kept::Store, &[("CRAWLGATE_STORE__PATH", "/named.db")]);
-    let (config, _) = named.found(
-        Kept::Store,
-        &named.places,
-        &[("CRAWLGATE_STORE__PATH", "/named.db")],
-    );
+    let (config, _) =
+        named.found(Kept::Store, &named.places, &[("CRAWLGATE_STORE__PATH", "/named.db")]);
     assert_eq!(config.store.path, Some("/named.db".into()));
     named.is_own(Kept::Store, &[("CRAWLGATE_STORE__PATH", "\"\"")]);
-    let state = Places::from_variables(
-        |name| (name == "STATE_DIRECTORY").then(|| "/none".into()),
-        None,
-    );
-    assert_eq!(
-        named.found(Kept::Store, &state, &[]).1,
-        Holder::User,
-        "systemd's"
-    );
+    let state =
+        Places::from_variables(|name| (name == "STATE_DIRECTORY").then(|| "/none".into()), None);
+    assert_eq!(named.found(Kept::Store, &state, &[]).1, Holder::User, "systemd's");
 
     let kept = System::new();
     kept.write("home/.local/state/crawlgate/crawlgate.db", "");

@@ -25,32 +25,18 @@ fn values_arrive_as_they_are_meant() {
     assert_eq!(other.robots.fetches_per_second, Some(50.0));
     assert_eq!(other.tls.ca_cert, Path::new("/etc/crawlgate/ca.pem"));
     assert_eq!(other.tls.ca_key, Path::new("/keys/ca.key"));
-    assert_eq!(
-        other.upstream.hosts.get("site.example"),
-        Some(&IpAddr::from([192, 0, 2, 1]))
-    );
+    assert_eq!(other.upstream.hosts.get("site.example"), Some(&IpAddr::from([192, 0, 2, 1])));
     assert!(other.upstream.hosts.contains_key("other.example"));
-    let [direct, socks, http] = other.upstream.routes.as_slice() else {
-        panic!("three ways")
-    };
+    let [direct, socks, http] = other.upstream.routes.as_slice() else { panic!("three ways") };
     assert_eq!((direct.hosts.len(), &direct.via), (2, &Via::Direct));
-    let Via::Proxy(socks) = &socks.via else {
-        panic!("a proxy")
-    };
+    let Via::Proxy(socks) = &socks.via else { panic!("a proxy") };
     assert_eq!((socks.protocol, socks.port), (ProxyProtocol::Socks5, 9050));
-    let Via::Proxy(http) = &http.via else {
-        panic!("a proxy")
-    };
+    let Via::Proxy(http) = &http.via else { panic!("a proxy") };
     let file = Path::new("/etc/crawlgate/proxy.pass").to_owned();
     assert_eq!(http.credentials, Credentials::File(file));
-    assert_eq!(
-        other.store.path.as_deref(),
-        Some(Path::new("/etc/crawlgate/store.db"))
-    );
+    assert_eq!(other.store.path.as_deref(), Some(Path::new("/etc/crawlgate/store.db")));
     assert_eq!((other.audit.keep, other.audit.max_size), (None, None));
-    let [allowed, denied] = other.policy.overrides.as_slice() else {
-        panic!("two overrides")
-    };
+    let [allowed, denied] = other.policy.overrides.as_slice() else { panic!("two overrides") };
     assert_eq!(allowed.id.to_string(), "config-1");
     assert_eq!(allowed.until, parse_moment("2027-01-01T00:00:00Z"));
     assert_eq!(denied.pattern, "/");
@@ -119,11 +105,8 @@ fn the_table_of_keys_has_each_key_that_the_reader_knows_and_no_other() {
         let below = format!("{name}.");
         known.iter().any(|key| key.starts_with(&below))
     };
-    let keys: BTreeSet<&str> = known
-        .iter()
-        .filter(|name| !is_section(name))
-        .map(|name| &**name)
-        .collect();
+    let keys: BTreeSet<&str> =
+        known.iter().filter(|name| !is_section(name)).map(|name| &**name).collect();
     let entries = config.entries();
     let rows: BTreeSet<&str> = entries.iter().map(|entry| entry.key).collect();
     assert_eq!(rows, keys);
@@ -153,10 +136,7 @@ fn a_reload_says_what_it_changes_and_what_waits_for_a_restart() {
             "log.level",
         ]
     );
-    assert_eq!(
-        plan.needs_restart,
-        ["listen.address", "robots.cache.origins", "log.stdout",]
-    );
+    assert_eq!(plan.needs_restart, ["listen.address", "robots.cache.origins", "log.stdout",]);
 }
 
 #[test]

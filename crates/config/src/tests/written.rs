@@ -25,10 +25,7 @@ fn what_is_read_is_written() {
     let written = other.to_toml().replace(&marked, &token.reveal());
     assert_eq!(parse(&written).expect("what is written is right"), other);
 
-    let default = Config {
-        source: other.source.clone(),
-        ..Config::default()
-    };
+    let default = Config { source: other.source.clone(), ..Config::default() };
     assert_eq!(parse(&default.to_toml()).expect("right"), default);
 }
 
@@ -36,18 +33,10 @@ fn what_is_read_is_written() {
 fn the_password_of_an_upstream_proxy_is_not_shown() {
     let table = "[[upstream.proxy]]\nhosts = ['*']\nurl = ";
     let config = parse(&format!("{table}'http://u:sesame@proxy.example:3128'")).expect("right");
-    let [
-        Route {
-            via: Via::Proxy(proxy),
-            ..
-        },
-    ] = config.upstream.routes.as_slice()
-    else {
+    let [Route { via: Via::Proxy(proxy), .. }] = config.upstream.routes.as_slice() else {
         panic!("one proxy")
     };
-    let Credentials::Inline { password, .. } = &proxy.credentials else {
-        panic!("credentials")
-    };
+    let Credentials::Inline { password, .. } = &proxy.credentials else { panic!("credentials") };
     assert_eq!(password.reveal(), "sesame");
     let wrong = parse(&format!("{table}'https://u:sesame@proxy.example'")).expect_err("https");
     for shown in [config.to_toml(), format!("{config:?}"), wrong.to_string()] {
@@ -61,10 +50,7 @@ fn the_hash_of_a_password_is_not_shown_but_its_change_is_reported() {
     let hash = |salt: &str| {
         format!("$argon2id$v=19$m=19456,t=2,p=1${salt}$MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY")
     };
-    let (one, other) = (
-        hash("c29tZXNhbHRzb21lc2FsdA"),
-        hash("b3RoZXJzYWx0b3RoZXJzYQ"),
-    );
+    let (one, other) = (hash("c29tZXNhbHRzb21lc2FsdA"), hash("b3RoZXJzYWx0b3RoZXJzYQ"));
     let config = |hash: &str| {
         parse(&format!("[[client]]\nname = 'news'\npassword = '{hash}'")).expect("right")
     };
@@ -76,10 +62,7 @@ fn the_hash_of_a_password_is_not_shown_but_its_change_is_reported() {
     let wrong = wrong.to_string();
     assert!(wrong.contains("crawlgate client add"), "{wrong}");
     for shown in [before.to_toml(), format!("{before:?}"), wrong] {
-        assert!(
-            !shown.contains("argon2id$v") && !shown.contains("sesame"),
-            "{shown}"
-        );
+        assert!(!shown.contains("argon2id$v") && !shown.contains("sesame"), "{shown}");
     }
     assert_eq!(before.reload_diff(&after).applied, ["client"]);
     assert_eq!(before.reloaded(&after).0.clients, after.clients);
@@ -94,19 +77,12 @@ fn the_secrets_of_admin_users_are_not_shown_but_their_change_is_reported() {
     let after = parse(&user(&format!("token = '{other}'"))).expect("right");
     assert_eq!(before.reload_diff(&after).applied, ["admin.user"]);
     let mut shown = vec![before.to_toml(), format!("{before:?}")];
-    for wrong in [
-        "token = 'sesame'",
-        "password = 'sesame'",
-        "passwort = 'sesame'",
-    ] {
+    for wrong in ["token = 'sesame'", "password = 'sesame'", "passwort = 'sesame'"] {
         shown.push(parse(&user(wrong)).expect_err(wrong).to_string());
     }
     for shown in shown {
         assert!(!shown.contains("sesame"), "{shown}");
-        assert!(
-            !shown.contains(&one) && !shown.contains(&one["sha256:".len()..]),
-            "{shown}"
-        );
+        assert!(!shown.contains(&one) && !shown.contains(&one["sha256:".len()..]), "{shown}");
     }
 }
 
@@ -121,10 +97,7 @@ fn keys() -> BTreeSet<&'static str> {
 #[test]
 fn the_shipped_file_holds_the_defaults() {
     let shipped = parse(SHIPPED).expect("the shipped file is right");
-    let want = Config {
-        source: shipped.source.clone(),
-        ..Config::default()
-    };
+    let want = Config { source: shipped.source.clone(), ..Config::default() };
     assert_eq!(shipped, want);
 }
 

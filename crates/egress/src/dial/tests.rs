@@ -52,10 +52,7 @@ async fn only_the_addresses_behind_no_wall_are_dialled() {
         dialler.asks(Names::scripted(move |_| Ok(answer.clone())));
         let found = dialler.find("site.test", 80).await;
         let want = want.map(|open| {
-            addresses(open)
-                .into_iter()
-                .map(|open| SocketAddr::new(open, 80))
-                .collect()
+            addresses(open).into_iter().map(|open| SocketAddr::new(open, 80)).collect()
         });
         assert_eq!(found.map_err(prohibited), want.map_err(Some), "{name}");
     }
@@ -81,10 +78,7 @@ async fn a_name_is_looked_up_once_and_what_was_judged_is_what_is_dialled() {
     assert_eq!(asked.load(Ordering::SeqCst), 1);
     // The next connection judges the new answer of the name server.
     let failure = dialler.dial(&origin, None).await.unwrap_err();
-    assert_eq!(
-        prohibited(failure),
-        Some(ProhibitedBy::Class(Class::Loopback))
-    );
+    assert_eq!(prohibited(failure), Some(ProhibitedBy::Class(Class::Loopback)));
     assert_eq!(asked.load(Ordering::SeqCst), 2);
 }
 
@@ -114,16 +108,9 @@ async fn a_new_address_policy_holds_for_the_next_connection_and_knows_the_listen
     let own = listener.local_addr().unwrap();
     let origin = origin("127.0.0.1", own.port());
     let dialler = dialler("");
-    let refusal_of = |dialler: &Dialler| {
-        dialler
-            .address_policy()
-            .check_origin(&origin, is_local)
-            .err()
-    };
-    assert_eq!(
-        refusal_of(&dialler).unwrap().by,
-        ProhibitedBy::Class(Class::Loopback)
-    );
+    let refusal_of =
+        |dialler: &Dialler| dialler.address_policy().check_origin(&origin, is_local).err();
+    assert_eq!(refusal_of(&dialler).unwrap().by, ProhibitedBy::Class(Class::Loopback));
     dialler.reconfigure(&config("egress.allow = ['127.0.0.0/8']"));
     assert!(refusal_of(&dialler).is_none());
     assert!(dialler.dial(&origin, None).await.is_ok());
@@ -131,11 +118,7 @@ async fn a_new_address_policy_holds_for_the_next_connection_and_knows_the_listen
     assert_eq!(refusal_of(&dialler).unwrap().by, ProhibitedBy::Own);
     dialler.reconfigure(&config("egress.allow = ['127.0.0.0/8', '::1']"));
     let failure = dialler.dial(&origin, None).await.unwrap_err();
-    assert_eq!(
-        prohibited(failure),
-        Some(ProhibitedBy::Own),
-        "forgotten at a reload"
-    );
+    assert_eq!(prohibited(failure), Some(ProhibitedBy::Own), "forgotten at a reload");
 }
 
 #[tokio::test]
@@ -145,10 +128,7 @@ async fn a_black_hole_beside_an_address_that_answers_costs_a_moment() {
     let dialler = dialler("egress.allow = ['127.0.0.0/8', '::1']");
     // No socket listens at ::1.
     dialler.asks(Names::scripted(|_| Ok(addresses(&["::1", "127.0.0.1"]))));
-    let stream = dialler
-        .dial(&origin("site.test", port), None)
-        .await
-        .unwrap();
+    let stream = dialler.dial(&origin("site.test", port), None).await.unwrap();
     assert_eq!(stream.peer_addr().unwrap(), listener.local_addr().unwrap());
 }
 
@@ -166,9 +146,7 @@ async fn the_first_route_that_names_a_host_decides() {
         ("x.onion", Some("127.0.0.1")),
         ("192.0.2.1", Some("proxy.test")),
     ] {
-        let found = dialler
-            .proxy_for(&origin(host, 80))
-            .map(|proxy| &*proxy.host);
+        let found = dialler.proxy_for(&origin(host, 80)).map(|proxy| &*proxy.host);
         assert_eq!(found, proxy, "{host}");
     }
 }
@@ -214,9 +192,7 @@ async fn an_upstream_proxy_may_be_private_but_neither_denied_nor_ourselves() {
         let mut octets = [0; 64];
         let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut octets).await;
         let answer = b"HTTP/1.1 200 OK\r\n\r\n";
-        tokio::io::AsyncWriteExt::write_all(&mut stream, answer)
-            .await
-            .unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await.unwrap();
         stream
     };
     let (stream, _theirs) = tokio::join!(open.dial(&site, None), answers);
@@ -228,16 +204,10 @@ async fn an_upstream_proxy_may_be_private_but_neither_denied_nor_ourselves() {
         Some(ProhibitedBy::Denied)
     );
     open.listens_on(&[address]);
-    assert_eq!(
-        open.dial(&site, None).await.err().and_then(prohibited),
-        Some(ProhibitedBy::Own)
-    );
+    assert_eq!(open.dial(&site, None).await.err().and_then(prohibited), Some(ProhibitedBy::Own));
     drop(listener);
     let unreachable = dialler(&way);
-    assert_eq!(
-        unreachable.dial(&site, None).await.err(),
-        Some(Failure::ProxyUnreachable)
-    );
+    assert_eq!(unreachable.dial(&site, None).await.err(), Some(Failure::ProxyUnreachable));
 }
 
 #[test]
@@ -248,10 +218,7 @@ fn credentials_come_from_a_file_and_are_not_shown() {
         "[[upstream.proxy]]\nhosts = '*'\nurl = 'http://proxy.test:3128'\ncredentials_file = {path:?}"
     ));
     let error = Dialler::new(&config).unwrap_err().to_string();
-    assert!(
-        error.starts_with("[[upstream.proxy]] credentials_file = "),
-        "{error}"
-    );
+    assert!(error.starts_with("[[upstream.proxy]] credentials_file = "), "{error}");
     for (name, text, faulty) in [
         ("a line", "ada:se:same\n", false),
         ("no colon", "adasesame", true),
@@ -262,22 +229,15 @@ fn credentials_come_from_a_file_and_are_not_shown() {
         match Dialler::new(&config) {
             Ok(dialler) => {
                 assert!(!faulty, "{name}");
-                let login = dialler
-                    .proxy_for(&origin("a.test", 80))
-                    .unwrap()
-                    .login
-                    .clone()
-                    .unwrap();
+                let login =
+                    dialler.proxy_for(&origin("a.test", 80)).unwrap().login.clone().unwrap();
                 assert_eq!((&*login.user, &*login.password), ("ada", "se:same"));
                 assert!(!format!("{dialler:?}").contains("same"), "{dialler:?}");
             }
             Err(error) => {
                 assert!(faulty, "{name}: {error}");
                 let error = error.to_string();
-                assert!(
-                    error.contains("proxy.pass: ") && !error.contains("sesame"),
-                    "{error}"
-                );
+                assert!(error.contains("proxy.pass: ") && !error.contains("sesame"), "{error}");
             }
         }
     }
@@ -285,12 +245,9 @@ fn credentials_come_from_a_file_and_are_not_shown() {
 
 #[test]
 fn the_addresses_of_this_machine_are_known() {
-    for (address, want) in [
-        ("127.0.0.1", true),
-        ("127.9.9.9", true),
-        ("192.0.2.1", false),
-        ("8.8.8.8", false),
-    ] {
+    for (address, want) in
+        [("127.0.0.1", true), ("127.9.9.9", true), ("192.0.2.1", false), ("8.8.8.8", false)]
+    {
         assert_eq!(is_local(address.parse().unwrap()), want, "{address}");
     }
 }

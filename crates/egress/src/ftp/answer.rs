@@ -74,11 +74,7 @@ impl Facts<'_> {
     pub(super) fn unsatisfiable(&self) -> Response {
         let mut response = of_body(StatusCode::RANGE_NOT_SATISFIABLE, Body::none());
         if let Some(size) = self.size {
-            insert(
-                response.headers_mut(),
-                CONTENT_RANGE,
-                &format!("bytes */{size}"),
-            );
+            insert(response.headers_mut(), CONTENT_RANGE, &format!("bytes */{size}"));
         }
         response
     }

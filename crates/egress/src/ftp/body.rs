@@ -118,15 +118,7 @@ impl Transfer {
         begun: TransferStart,
         page: Page,
     ) -> Transfer {
-        Transfer::new(
-            data,
-            control,
-            begun,
-            Payload::Listing {
-                page,
-                has_read: false,
-            },
-        )
+        Transfer::new(data, control, begun, Payload::Listing { page, has_read: false })
     }
 
     fn new(data: TcpStream, control: Control, begun: TransferStart, payload: Payload) -> Transfer {
@@ -134,12 +126,7 @@ impl Transfer {
             TransferStart::AndEnded => State::OpenConfirmed(data, control),
             TransferStart::Now | TransferStart::Refused(_) => State::Open(data, control),
         };
-        Transfer {
-            state,
-            payload,
-            room: BytesMut::new(),
-            held: None,
-        }
+        Transfer { state, payload, room: BytesMut::new(), held: None }
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
@@ -187,11 +174,7 @@ impl Transfer {
                     continue;
                 }
             };
-            let taken = if piece.is_empty() {
-                self.close()
-            } else {
-                self.take(piece)
-            };
+            let taken = if piece.is_empty() { self.close() } else { self.take(piece) };
             match taken {
                 Ok(None) => {}
                 Ok(Some(piece)) => return Poll::Ready(Some(Ok(piece))),

@@ -51,9 +51,7 @@ impl<H> Body<H> {
         connection: Arc<Connection>,
         (held, is_whole): (H, bool),
     ) -> Response<Body<H>> {
-        let Opened {
-            response, upload, ..
-        } = opened;
+        let Opened { response, upload, .. } = opened;
         let has_none = response.status() == StatusCode::NO_CONTENT;
         let is_empty = *method == Method::HEAD
             || response.status() == StatusCode::NOT_MODIFIED
@@ -66,10 +64,7 @@ impl<H> Body<H> {
         };
         response.map(|stream| {
             if is_empty || stream.is_end_stream() {
-                return Body {
-                    open: None,
-                    left: Some(0),
-                };
+                return Body { open: None, left: Some(0) };
             }
             let upload = upload.map(|mut upload| {
                 let upload = tokio::spawn(async move {
@@ -79,15 +74,7 @@ impl<H> Body<H> {
                 });
                 Aborted(upload.abort_handle())
             });
-            Body {
-                open: Some(Open {
-                    stream,
-                    connection,
-                    _upload: upload,
-                    _held: held,
-                }),
-                left,
-            }
+            Body { open: Some(Open { stream, connection, _upload: upload, _held: held }), left }
         })
     }
 }
@@ -155,8 +142,7 @@ impl<H: Unpin> http_body::Body for Body<H> {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.left
-            .map_or_else(SizeHint::default, SizeHint::with_exact)
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 

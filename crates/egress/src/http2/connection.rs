@@ -118,12 +118,7 @@ impl Connection {
             changed.notify_waiters();
             drop(held);
         });
-        Ok(Connection {
-            sender,
-            authority,
-            peer,
-            status,
-        })
+        Ok(Connection { sender, authority, peer, status })
     }
 
     /// Returns the number of streams that the origin permits at present.

@@ -93,10 +93,7 @@ pub(in super::super) async fn open(
     };
     let accept = websocket::translate(&mut head, request.headers());
     let is_whole = request.body().is_end_stream();
-    let sent = connection
-        .sender
-        .clone()
-        .send_request(head, is_whole && accept.is_none());
+    let sent = connection.sender.clone().send_request(head, is_whole && accept.is_none());
     let (mut response, stream) = match sent {
         Ok(sent) => sent,
         Err(error) => {
@@ -135,11 +132,7 @@ pub(in super::super) async fn open(
         Ok(response) => {
             let has_answered = &connection.status.has_answered;
             has_answered.store(true, Ordering::Release);
-            Ok(Opened {
-                response,
-                upload,
-                websocket,
-            })
+            Ok(Opened { response, upload, websocket })
         }
         Err(NoResponse::Failed(failure)) => Err(Rejected::Failed(failure)),
         Err(NoResponse::Origin(error)) => {

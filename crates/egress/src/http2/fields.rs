@@ -59,9 +59,7 @@ pub(in super::super) const TOO_LONG: io::ErrorKind = io::ErrorKind::FileTooLarge
 
 /// Tells whether fields have more than [`FIELDS`] octets.
 pub(super) fn are_too_long(fields: &HeaderMap) -> bool {
-    let sizes = fields
-        .iter()
-        .map(|(name, value)| name.as_str().len() + value.len() + 32);
+    let sizes = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 32);
     sizes.sum::<usize>() > FIELDS
 }
 
@@ -86,36 +84,20 @@ mod tests {
             .expect("a request");
         let head = head(&request, &Authority::from_static("site.example:8443")).expect("a head");
         assert_eq!(head.uri(), "https://site.example:8443/a?b=1");
-        assert_eq!(
-            (head.method().as_str(), head.version()),
-            ("POST", Version::HTTP_2)
-        );
+        assert_eq!((head.method().as_str(), head.version()), ("POST", Version::HTTP_2));
         let fields: Vec<_> = head.headers().iter().collect();
-        let fields: Vec<_> = fields
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_bytes()))
-            .collect();
-        let kept: [(&str, &[u8]); 4] = [
-            ("te", b"trailers"),
-            ("cookie", b"a=1; b=2"),
-            ("x-one", b"1"),
-            ("x-one", b"2"),
-        ];
+        let fields: Vec<_> =
+            fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        let kept: [(&str, &[u8]); 4] =
+            [("te", b"trailers"), ("cookie", b"a=1; b=2"), ("x-one", b"1"), ("x-one", b"2")];
         assert_eq!(fields, kept);
         assert_eq!(request.headers().len(), 10, "the request stays whole");
     }
 
     #[test]
     fn te_passes_only_as_trailers() {
-        for (te, passes) in [
-            ("trailers", true),
-            ("gzip", false),
-            ("trailers, deflate", false),
-        ] {
-            let request = Request::get("/")
-                .header("te", te)
-                .body(())
-                .expect("a request");
+        for (te, passes) in [("trailers", true), ("gzip", false), ("trailers, deflate", false)] {
+            let request = Request::get("/").header("te", te).body(()).expect("a request");
             let head = head(&request, &Authority::from_static("a.example")).expect("a head");
             assert_eq!(head.headers().contains_key(TE), passes, "{te}");
         }

@@ -39,10 +39,7 @@ pub(super) struct Sections {
 impl Sections {
     /// Begins with the first octet of a connection, for its status.
     pub(super) fn of(status: &Arc<Status>) -> Sections {
-        Sections {
-            status: Arc::clone(status),
-            ..Sections::default()
-        }
+        Sections { status: Arc::clone(status), ..Sections::default() }
     }
 
     /// Reads the last stream that a GOAWAY names off its first octets.

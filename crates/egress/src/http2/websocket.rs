@@ -23,8 +23,7 @@ pub(super) fn translate(head: &mut Request<()>, fields: &HeaderMap) -> Option<He
     }
     let key = head.headers_mut().remove(SEC_WEBSOCKET_KEY)?;
     *head.method_mut() = Method::CONNECT;
-    head.extensions_mut()
-        .insert(Protocol::from_static("websocket"));
+    head.extensions_mut().insert(Protocol::from_static("websocket"));
     HeaderValue::try_from(accept(key.as_bytes())).ok()
 }
 
@@ -49,10 +48,7 @@ impl<H> Switched<H> {
         fields.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         fields.insert(UPGRADE, HeaderValue::from_static("websocket"));
         fields.insert(SEC_WEBSOCKET_ACCEPT, accept);
-        let body = Switched {
-            octets: Tunnel::new(receiving, sending),
-            _held: held,
-        };
+        let body = Switched { octets: Tunnel::new(receiving, sending), _held: held };
         Response::from_parts(head, body)
     }
 }

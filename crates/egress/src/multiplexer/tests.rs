@@ -57,10 +57,7 @@ async fn requests_wait_for_the_connection_that_one_of_them_makes() {
     assert!(poll(waiting.as_mut()).is_pending());
     let _used = adopt(&multiplexer, &key, 10, true).await;
     drop(first);
-    assert!(matches!(
-        poll(waiting.as_mut()),
-        Poll::Ready(Ok((Turn::Place(_), _)))
-    ));
+    assert!(matches!(poll(waiting.as_mut()), Poll::Ready(Ok((Turn::Place(_), _)))));
 }
 
 #[tokio::test]
@@ -71,10 +68,7 @@ async fn a_failure_counts_for_the_requests_that_waited_for_it() {
     let mut waiting = pin!(multiplexer.turn(&key, WITHIN));
     assert!(poll(waiting.as_mut()).is_pending());
     first.fail(Failure::Refused);
-    assert!(matches!(
-        poll(waiting.as_mut()),
-        Poll::Ready(Err(Failure::Refused))
-    ));
+    assert!(matches!(poll(waiting.as_mut()), Poll::Ready(Err(Failure::Refused))));
     // A later request tries anew.
     dial(&multiplexer, &key).await;
 }
@@ -87,10 +81,7 @@ async fn the_next_request_makes_the_connection_if_the_first_has_left() {
     let mut waiting = pin!(multiplexer.turn(&key, WITHIN));
     assert!(poll(waiting.as_mut()).is_pending());
     drop(first);
-    assert!(matches!(
-        poll(waiting.as_mut()),
-        Poll::Ready(Ok((Turn::Dial(_), _)))
-    ));
+    assert!(matches!(poll(waiting.as_mut()), Poll::Ready(Ok((Turn::Dial(_), _)))));
 }
 
 #[tokio::test]
@@ -102,14 +93,8 @@ async fn each_request_makes_its_own_connection_to_an_origin_with_http1() {
     assert!(poll(waiting.as_mut()).is_pending());
     multiplexer.remember(key.origin(), Protocol::Http1);
     drop(first);
-    assert!(matches!(
-        poll(waiting.as_mut()),
-        Poll::Ready(Ok((Turn::Alone, _)))
-    ));
-    assert!(matches!(
-        multiplexer.turn(&key, WITHIN).await,
-        Ok((Turn::Alone, _))
-    ));
+    assert!(matches!(poll(waiting.as_mut()), Poll::Ready(Ok((Turn::Alone, _)))));
+    assert!(matches!(multiplexer.turn(&key, WITHIN).await, Ok((Turn::Alone, _))));
 }
 
 #[tokio::test]
@@ -129,10 +114,7 @@ async fn streams_and_connections_are_bounded() {
         let mut waiting = pin!(multiplexer.turn(&key, WITHIN));
         assert!(poll(waiting.as_mut()).is_pending(), "no third connection");
         drop(places.pop());
-        assert!(matches!(
-            poll(waiting.as_mut()),
-            Poll::Ready(Ok((Turn::Place(_), _)))
-        ));
+        assert!(matches!(poll(waiting.as_mut()), Poll::Ready(Ok((Turn::Place(_), _)))));
     }
 }
 
@@ -145,10 +127,7 @@ async fn an_idle_connection_is_kept_for_its_time_and_counted() {
     clock.advance(IDLE / 2);
     multiplexer.sweep();
     let place = multiplexer.take(&key, |_| true).expect("it is kept");
-    assert_eq!(
-        (idle.count(), place.idle_for, place.past),
-        (0, IDLE / 2, UseCount::Once)
-    );
+    assert_eq!((idle.count(), place.idle_for, place.past), (0, IDLE / 2, UseCount::Once));
     clock.advance(IDLE * 2);
     multiplexer.sweep();
     drop(place);
@@ -170,10 +149,7 @@ async fn idle_connections_make_room() {
     assert_eq!((multiplexer.close_idle(), idle.count()), (1, 0));
     idle.keep_at_most(0);
     drop(adopt(&multiplexer, &key, 10, true).await);
-    assert!(
-        multiplexer.take(&key, |_| true).is_none(),
-        "there is no room for it"
-    );
+    assert!(multiplexer.take(&key, |_| true).is_none(), "there is no room for it");
 }
 
 #[tokio::test]
@@ -207,10 +183,7 @@ async fn connections_made_before_a_change_take_no_further_request() {
     let connection = connect(origin(10), &group.changed()).await;
     drop(group.adopt(connection, generation, true));
     assert!(multiplexer.take(&key, |_| true).is_none());
-    assert_eq!(
-        (idle.count(), multiplexer.protocol(key.origin())),
-        (0, None)
-    );
+    assert_eq!((idle.count(), multiplexer.protocol(key.origin())), (0, None));
 }
 
 #[tokio::test]

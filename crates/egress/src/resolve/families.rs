@@ -63,11 +63,7 @@ async fn first_of(
     match timeout(delay, &mut other).await {
         Ok(Ok(lookup)) => {
             let second = addresses(&lookup);
-            Ok(if is_six {
-                [now, second].concat().into()
-            } else {
-                [second, now].concat().into()
-            })
+            Ok(if is_six { [now, second].concat().into() } else { [second, now].concat().into() })
         }
         Ok(Err(_)) => Ok(now.into()),
         Err(_) => {
@@ -75,10 +71,7 @@ async fn first_of(
                 let lookup = other.await;
                 lookup.map_or_else(|_| Vec::new(), |lookup| addresses(&lookup))
             };
-            Ok(Found {
-                now,
-                later: Some(Box::pin(later)),
-            })
+            Ok(Found { now, later: Some(Box::pin(later)) })
         }
     }
 }
@@ -191,11 +184,7 @@ pub(crate) mod tests {
         ];
         for (name, six, four, expected, is_more_to_come) in cases {
             // A family that comes a little later is waited for, however slow this machine is.
-            let delay = if is_more_to_come {
-                RESOLUTION_DELAY
-            } else {
-                Duration::from_secs(60)
-            };
+            let delay = if is_more_to_come { RESOLUTION_DELAY } else { Duration::from_secs(60) };
             let names = name_server_with(six, four, delay).await;
             let began = Instant::now();
             let found = names.resolve("site.test").await;
@@ -222,10 +211,7 @@ pub(crate) mod tests {
             Answer::Is(text.parse().unwrap(), Duration::from_millis(after))
         };
         let names = name_server(at("2001:db8::1", 400), at("192.0.2.1", 0)).await;
-        let found = names
-            .resolve("site.test")
-            .await
-            .unwrap_or_else(|error| panic!("{error}"));
+        let found = names.resolve("site.test").await.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(found.now, ["192.0.2.1".parse::<IpAddr>().unwrap()]);
         let later = found.later.expect("more to come").await;
         assert_eq!(later, ["2001:db8::1".parse::<IpAddr>().unwrap()]);

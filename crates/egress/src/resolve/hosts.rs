@@ -33,10 +33,7 @@ type Stamp = (u64, u64, i64, i64);
 impl HostsFile {
     /// Uses the file at `path`. It need not exist.
     pub(super) fn at(path: impl Into<PathBuf>) -> HostsFile {
-        HostsFile {
-            path: path.into(),
-            kept: Mutex::default(),
-        }
+        HostsFile { path: path.into(), kept: Mutex::default() }
     }
 
     /// Returns the addresses that the file gives `host`, a canonical host; none if it does not name it.
@@ -134,19 +131,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("hosts");
         let file = HostsFile::at(&path);
-        assert!(
-            file.addresses("a.test").unwrap().is_empty(),
-            "there is no file yet"
-        );
+        assert!(file.addresses("a.test").unwrap().is_empty(), "there is no file yet");
         std::fs::write(&path, "192.0.2.1 a.test").unwrap();
         assert_eq!(file.addresses("a.test").unwrap(), addresses(&["192.0.2.1"]));
         let same = Arc::as_ptr(&file.entries().unwrap());
         assert_eq!(Arc::as_ptr(&file.entries().unwrap()), same, "read twice");
         std::fs::write(&path, "192.0.2.22 a.test").unwrap();
-        assert_eq!(
-            file.addresses("a.test").unwrap(),
-            addresses(&["192.0.2.22"])
-        );
+        assert_eq!(file.addresses("a.test").unwrap(), addresses(&["192.0.2.22"]));
         std::fs::remove_file(&path).unwrap();
         assert!(file.addresses("a.test").unwrap().is_empty());
     }

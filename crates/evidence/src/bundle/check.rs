@@ -113,11 +113,7 @@ impl<R: Read> Checker<R> {
     pub fn by(file: R, mut log: Keys, witnesses: Vec<VerifierKey>) -> Result<Self, Malformed> {
         let reader = Reader::new(file)?;
         log.follow(&reader.header().rotations);
-        Ok(Self {
-            reader,
-            log,
-            witnesses,
-        })
+        Ok(Self { reader, log, witnesses })
     }
 
     /// Returns what the file says about itself.
@@ -202,10 +198,7 @@ impl<R: Read> Checker<R> {
         }
         let bodies = &self.reader.bodies;
         let body = |what, sha256: &Digest| {
-            let missing = Broken::Missing {
-                what,
-                sha256: *sha256,
-            };
+            let missing = Broken::Missing { what, sha256: *sha256 };
             bodies.get(sha256).ok_or(missing)
         };
         for (kind, digest) in &named {
@@ -248,10 +241,7 @@ impl<R: Read> Checker<R> {
             Some(replay::snapshot(text, terms, truncated))
         };
         let (robots, tdmrep) = (read(robots, truncated), read(tdmrep, is_cut));
-        let files = Files {
-            robots: robots.as_ref(),
-            tdmrep: tdmrep.as_ref(),
-        };
+        let files = Files { robots: robots.as_ref(), tdmrep: tdmrep.as_ref() };
         let outcome = replay::replay(&told, terms.as_ref(), files);
         (terms, Some(outcome))
     }

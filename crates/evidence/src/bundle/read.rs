@@ -71,17 +71,8 @@ impl<R: Read> Reader<R> {
             let names = [
                 "format", "log", "vkey", "made_by", "record", "entry", "proof", "objects", "robots",
             ];
-            let [
-                format,
-                log,
-                vkey,
-                made_by,
-                record,
-                entry,
-                proof,
-                objects,
-                robots,
-            ] = first.fields(names)?;
+            let [format, log, vkey, made_by, record, entry, proof, objects, robots] =
+                first.fields(names)?;
             let rest = EXHIBIT.map(str::to_owned);
             let only = [record, entry, proof, objects, robots];
             let only = rest.into_iter().zip(only);
@@ -94,20 +85,14 @@ impl<R: Read> Reader<R> {
             return Err(form("another format, or a version that is unknown here"));
         }
         let vkey = vkey.text("vkey")?;
-        let vkey: VerifierKey = vkey
-            .parse()
-            .map_err(|error| form(&format!("vkey: {error}")))?;
+        let vkey: VerifierKey = vkey.parse().map_err(|error| form(&format!("vkey: {error}")))?;
         if log.text("log")? != vkey.name().as_str() {
             return Err(form("log and vkey have different names"));
         }
         let made_by = made_by.text("made_by")?;
         Ok(Self {
             values,
-            header: Header {
-                vkey,
-                made_by,
-                rotations,
-            },
+            header: Header { vkey, made_by, rotations },
             only,
             is_lines,
             bodies: HashMap::new(),
@@ -161,14 +146,7 @@ impl<R: Read> Reader<R> {
             None => None,
             Some(tdmrep) => Some(self.take(tdmrep, false)?.1),
         };
-        Ok(Some(Claimed {
-            record,
-            entry,
-            proof,
-            objects: kinds,
-            robots,
-            tdmrep,
-        }))
+        Ok(Some(Claimed { record, entry, proof, objects: kinds, robots, tdmrep }))
     }
 
     /// Takes the body of an object if it has the digest that the file says. Returns the kind and the digest.
@@ -182,11 +160,7 @@ impl<R: Read> Reader<R> {
             let [sha256, body] = object.fields(["sha256", name])?;
             (String::new(), sha256, body)
         };
-        let body = if is_text {
-            body.text(name)?.into_bytes()
-        } else {
-            octets(body, name)?
-        };
+        let body = if is_text { body.text(name)?.into_bytes() } else { octets(body, name)? };
         let (named, digest) = (sha256.text("sha256")?, super::sha256(&body));
         if hex(digest) != named {
             return Err(form(&format!("a body has another SHA-256 than {named}")));
@@ -198,9 +172,7 @@ impl<R: Read> Reader<R> {
 
 impl<R: Read> fmt::Debug for Reader<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader")
-            .field("header", &self.header)
-            .finish_non_exhaustive()
+        f.debug_struct("Reader").field("header", &self.header).finish_non_exhaustive()
     }
 }
 
@@ -224,9 +196,7 @@ fn rotations(all: Option<Json>) -> Result<Vec<Rotation>, Malformed> {
         let read = Rotation::read(entry_of(entry)?, proof.text("proof")?);
         let read = read.ok_or_else(|| form("the proof of a new key does not hold"))?;
         if rotations.last().is_some_and(|last| last.new != read.old) {
-            return Err(form(
-                "a new key replaces another one than the key before it",
-            ));
+            return Err(form("a new key replaces another one than the key before it"));
         }
         rotations.push(read);
     }
@@ -235,18 +205,12 @@ fn rotations(all: Option<Json>) -> Result<Vec<Rotation>, Malformed> {
 
 fn entry_of(json: Json) -> Result<Vec<u8>, Malformed> {
     let entry = octets(json, "entry")?;
-    if entry.len() > entry::MAX {
-        Err(form("an entry is too long"))
-    } else {
-        Ok(entry)
-    }
+    if entry.len() > entry::MAX { Err(form("an entry is too long")) } else { Ok(entry) }
 }
 
 fn octets(json: Json, what: &str) -> Result<Vec<u8>, Malformed> {
     let text = json.text(what)?;
-    STANDARD
-        .decode(text)
-        .map_err(|_| form(&format!("{what} is no base64")))
+    STANDARD.decode(text).map_err(|_| form(&format!("{what} is no base64")))
 }
 
 fn form(what: &str) -> Malformed {

@@ -13,17 +13,10 @@ use crawlgate_text::hex;
 
 /// Appends the file of one record, indented for people.
 pub fn write(header: &Header, exhibit: &Exhibit, out: &mut Vec<u8>) {
-    let all = Fields {
-        out,
-        space: "\n  ",
-        count: 0,
-    };
+    let all = Fields { out, space: "\n  ", count: 0 };
     let all = all.header(header);
     let texts = [exhibit.robots.as_deref(), exhibit.tdmrep.as_deref()];
-    let bodies = exhibit
-        .objects
-        .iter()
-        .map(|object| (object.kind.name(), &object.body[..]));
+    let bodies = exhibit.objects.iter().map(|object| (object.kind.name(), &object.body[..]));
     all.exhibit(exhibit, bodies, texts).end("\n}\n");
 }
 
@@ -38,9 +31,7 @@ impl LinesWriter {
     /// Begins a file: appends its header.
     pub fn new(header: &Header, out: &mut Vec<u8>) -> Self {
         Fields::on_a_line(out).header(header).end("}\n");
-        Self {
-            given: HashSet::new(),
-        }
+        Self { given: HashSet::new() }
     }
 
     /// Appends the line of a record.
@@ -53,9 +44,7 @@ impl LinesWriter {
             .iter()
             .filter(|object| is_new(&object.body))
             .map(|object| (object.kind.name(), &object.body[..]));
-        Fields::on_a_line(out)
-            .exhibit(exhibit, bodies, texts)
-            .end("}\n");
+        Fields::on_a_line(out).exhibit(exhibit, bodies, texts).end("}\n");
     }
 }
 
@@ -69,11 +58,7 @@ struct Fields<'b> {
 
 impl<'b> Fields<'b> {
     fn on_a_line(out: &'b mut Vec<u8>) -> Self {
-        Self {
-            out,
-            space: "",
-            count: 0,
-        }
+        Self { out, space: "", count: 0 }
     }
 
     /// Writes a field; `value` is JSON.
@@ -81,9 +66,7 @@ impl<'b> Fields<'b> {
         let begin = if self.count == 0 { "{" } else { "," };
         self.count += 1;
         let field = [begin, self.space, "\"", name, "\":", value];
-        field
-            .iter()
-            .for_each(|part| self.out.extend_from_slice(part.as_bytes()));
+        field.iter().for_each(|part| self.out.extend_from_slice(part.as_bytes()));
         self
     }
 
@@ -118,11 +101,7 @@ impl<'b> Fields<'b> {
         objects: impl Iterator<Item = (&'static str, &'o [u8])>,
         [robots, tdmrep]: [Option<&[u8]>; 2],
     ) -> Self {
-        let between = if self.space.is_empty() {
-            ","
-        } else {
-            ",\n    "
-        };
+        let between = if self.space.is_empty() { "," } else { ",\n    " };
         let object = |(kind, body)| {
             let (kind, content) = (quoted(kind), content(body));
             format!("{{\"kind\":{kind},{content}}}")

@@ -130,10 +130,6 @@ pub enum FolderFault {
 impl FolderFault {
     pub(super) fn other_log(theirs: String, ours: &Checkpoint, named: &'static str) -> Self {
         let ours = ours.origin.clone();
-        Self::OtherLog {
-            theirs,
-            ours,
-            named,
-        }
+        Self::OtherLog { theirs, ours, named }
     }
 }

@@ -52,11 +52,7 @@ impl Gap {
         }
         let count = subtrees(first, end).count();
         let hashes = self.hashes.get(from..from + count)?.to_vec();
-        if first == at {
-            Self::new((at, end), hashes)
-        } else {
-            None
-        }
+        if first == at { Self::new((at, end), hashes) } else { None }
     }
 
     /// Appends the gap to the tree over the entries before it. Returns the roots of the bundles that it completes.
@@ -129,13 +125,7 @@ mod tests {
         assert_eq!(whole.part(300, u64::MAX), Some(whole.clone()));
         assert_eq!(whole.part(300, 600), Some(gap(300, 512)));
         assert_eq!(whole.part(512, 1_000), Some(gap(512, 768)));
-        for (at, until) in [
-            (301, 1_024),
-            (256, 1_024),
-            (300, 511),
-            (768, 700),
-            (1_024, 2_000),
-        ] {
+        for (at, until) in [(301, 1_024), (256, 1_024), (300, 511), (768, 700), (1_024, 2_000)] {
             assert_eq!(whole.part(at, until), None, "{at}, {until}");
         }
     }

@@ -115,10 +115,7 @@ pub fn import_in_parts(
     (log, witnesses): (&[VerifierKey], &[VerifierKey]),
     progress: impl FnMut(u64, u64),
 ) -> Result<Imported, ImportError> {
-    let mut keys = Trusted {
-        log: log.to_vec().into(),
-        witnesses,
-    };
+    let mut keys = Trusted { log: log.to_vec().into(), witnesses };
     keys.log.follow(&copy.rotations()?);
     let (known, _) = copy.end();
     let newest = *export.checkpoints.last().ok_or(ImportError::NoCheckpoint)?;
@@ -143,11 +140,7 @@ pub fn import_in_parts(
         start,
         ground,
         is_trusted: false,
-        imported: Imported {
-            size: known,
-            exported: newest,
-            ..Imported::default()
-        },
+        imported: Imported { size: known, exported: newest, ..Imported::default() },
     };
     // The first checkpoints, if no trusted key has signed them: a later record may prove that their key is an earlier one
     // of the log.
@@ -166,12 +159,7 @@ pub fn import_in_parts(
     }
     let Import { copy, imported, .. } = import;
     let filled = fill(export, copy)?;
-    Ok(Imported {
-        filled,
-        missing: copy.missing()?,
-        kept: copy.kept()?,
-        ..imported
-    })
+    Ok(Imported { filled, missing: copy.missing()?, kept: copy.kept()?, ..imported })
 }
 
 /// The filing of an export's records, checkpoint by checkpoint.
@@ -211,19 +199,9 @@ impl<P: FnMut(u64, u64)> Import<'_, P> {
         let report = since(&mut self.progress, known, self.imported.exported);
         let state = (self.time, self.past_gaps);
         let step = Step::of(self.export, self.copy.begin()?, self.ground.take(), state);
-        let Step {
-            mut filing,
-            rotation,
-            time,
-            lost,
-            given_up,
-            ..
-        } = step.file(self.start..end, report)?;
-        let root = if size < end {
-            filing.root(size)?
-        } else {
-            filing.end().1
-        };
+        let Step { mut filing, rotation, time, lost, given_up, .. } =
+            step.file(self.start..end, report)?;
+        let root = if size < end { filing.root(size)? } else { filing.end().1 };
         if root != checkpoint.root {
             return Err(ImportError::Root { size, known });
         }
@@ -270,13 +248,7 @@ impl<P: FnMut(u64, u64)> Import<'_, P> {
             let report = since(&mut self.progress, known, exported);
             let state = (self.time, self.past_gaps);
             let step = Step::of(self.export, self.copy.begin()?, self.ground.take(), state);
-            let Step {
-                filing,
-                time,
-                lost,
-                given_up,
-                ..
-            } = step.file(self.start..end, report)?;
+            let Step { filing, time, lost, given_up, .. } = step.file(self.start..end, report)?;
             if filing.end() != (end, root) {
                 return Err(ImportError::Root { size, known });
             }
@@ -383,11 +355,7 @@ fn require_continued(
         return Ok(());
     };
     let signed = open(export, size, keys)?;
-    let ours = if size == known {
-        Some(root)
-    } else {
-        copy.root(size)?
-    };
+    let ours = if size == known { Some(root) } else { copy.root(size)? };
     if ours.is_none_or(|ours| ours == signed.checkpoint.root) {
         Ok(())
     } else {
@@ -407,10 +375,7 @@ fn beginning(
     // Files that came in part may end at an earlier checkpoint.
     let mut sizes = export.checkpoints.iter().rev();
     match sizes.find_map(|size| export.start(*size)) {
-        None => Err(ImportError::Gap {
-            first: newest,
-            last: newest,
-        }),
+        None => Err(ImportError::Gap { first: newest, last: newest }),
         Some(0) => Ok((0, None)),
         Some(start) => Ok((start, Some(export.ground(start)?))),
     }

@@ -35,10 +35,7 @@ pub struct Faulty {
 
 impl Faulty {
     fn of(path: &Path, why: &dyn Display) -> Self {
-        Self {
-            path: path.display().to_string(),
-            why: why.to_string(),
-        }
+        Self { path: path.display().to_string(), why: why.to_string() }
     }
 }
 
@@ -181,11 +178,7 @@ impl Exported {
     #[must_use]
     pub fn next_behind(&self, index: u64) -> Option<u64> {
         let block = self.blocks.range(index..).next().map(|(first, _)| *first);
-        let gap = self
-            .gaps
-            .range((index, 0)..)
-            .next()
-            .map(|(first, _)| *first);
+        let gap = self.gaps.range((index, 0)..).next().map(|(first, _)| *first);
         block.into_iter().chain(gap).min()
     }
 
@@ -225,9 +218,7 @@ impl Exported {
         if block.len() as u64 != end - first {
             return Err(faulty(&"another number of records than its name says"));
         }
-        visit_entries(&block, faulty, |place, entry| {
-            visit(first + place as u64, entry)
-        })
+        visit_entries(&block, faulty, |place, entry| visit(first + place as u64, entry))
     }
 
     /// Returns a body. `None` if it is not there.

@@ -42,13 +42,8 @@ pub async fn write(
     (checkpoint, note): (&Checkpoint, &Note),
     listener: &mut dyn Listener,
 ) -> Result<bool, WriteError> {
-    let mut export = Export {
-        store,
-        destination,
-        written: HashSet::new(),
-        gaps: Vec::new(),
-        listener,
-    };
+    let mut export =
+        Export { store, destination, written: HashSet::new(), gaps: Vec::new(), listener };
     if !export.entries(first, checkpoint).await? {
         return Ok(false);
     }
@@ -135,15 +130,12 @@ impl Export<'_> {
         if first > 0 && dropped > first {
             let records = Records::new(first + 1, dropped);
             let were = records.verb();
-            self.listener.fault(&format!(
-                "{records} {were} dropped before they were exported"
-            ));
+            self.listener.fault(&format!("{records} {were} dropped before they were exported"));
         }
         if dropped < next {
             let records = Records::new(dropped + 1, next);
             self.listener.missing(next - dropped);
-            self.listener
-                .fault(&told(records, "the export goes without them"));
+            self.listener.fault(&told(records, "the export goes without them"));
         }
         Ok(())
     }
@@ -165,9 +157,7 @@ impl Export<'_> {
         let whole = whole.unwrap_or_default();
         let gap = Gap::new((first, end), [to_bundle, whole].concat());
         let gap = gap.ok_or(WriteError::NoPlace(records))?;
-        self.destination
-            .put(&gap_file(first, end), &gap.to_bytes())
-            .await?;
+        self.destination.put(&gap_file(first, end), &gap.to_bytes()).await?;
         self.gaps.push((first, end));
         let are = records.are();
         self.listener.missing(end - first);
@@ -198,9 +188,7 @@ impl Export<'_> {
         let known = checkpoints.iter().find(|one| one.size == first);
         let known = known.and_then(|one| one.content());
         let known = known.ok_or_else(|| failed(NoProof::NoCheckpoint))?;
-        let root = roots
-            .root(start, end)
-            .ok_or_else(|| failed(NoProof::NoRoot))?;
+        let root = roots.root(start, end).ok_or_else(|| failed(NoProof::NoRoot))?;
         let proven = proof.verify(&known.root, &root);
         proven.map_err(|error| failed(error.into()))?;
         Ok(proof.behind())
@@ -214,8 +202,7 @@ impl Export<'_> {
     ) -> Result<(), WriteError> {
         self.bodies(&record.entry).await?;
         if !block.push(&record.entry)? {
-            self.put(std::mem::replace(block, PendingFile::at(record.seq - 1)?))
-                .await?;
+            self.put(std::mem::replace(block, PendingFile::at(record.seq - 1)?)).await?;
             block.push(&record.entry)?;
         }
         Ok(())
@@ -227,11 +214,7 @@ impl Export<'_> {
         let rotations = self.store.rotations().await?;
         for one in rotations.iter().filter(|one| one.seq <= size) {
             // Without the entry, a reader cannot follow to the new key.
-            if self
-                .gaps
-                .iter()
-                .any(|(first, end)| (*first..*end).contains(&(one.seq - 1)))
-            {
+            if self.gaps.iter().any(|(first, end)| (*first..*end).contains(&(one.seq - 1))) {
                 continue;
             }
             let note = EntryProof::parse(one.proof.as_bytes())?.checkpoint;
@@ -239,9 +222,7 @@ impl Export<'_> {
             if self.destination.has(&name) {
                 continue;
             }
-            self.destination
-                .put(&name, note.to_string().as_bytes())
-                .await?;
+            self.destination.put(&name, note.to_string().as_bytes()).await?;
         }
         Ok(())
     }
@@ -273,8 +254,7 @@ impl Export<'_> {
                 && self.written.insert(*robots)
             {
                 let body = self.store.snapshot(*robots).await;
-                self.body("robots.txt", (ExportDir::Robots, robots), body)
-                    .await?;
+                self.body("robots.txt", (ExportDir::Robots, robots), body).await?;
             }
         }
         Ok(())

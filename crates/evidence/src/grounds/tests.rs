@@ -40,10 +40,7 @@ fn known() -> Known {
         },
         state: State::Successful {
             snapshot: snapshot("https://www.site.example/robots.txt"),
-            fresh: Fresh {
-                refresh_from: NOON,
-                until: later(60),
-            },
+            fresh: Fresh { refresh_from: NOON, until: later(60) },
             outage: Some(outage()),
         },
         fetched_as: FetchedAs::new(Identity::default(), "ExampleBot crawlgate/0.1".into()),
@@ -51,16 +48,8 @@ fn known() -> Known {
 }
 
 fn snapshot(final_url: &str) -> Arc<Snapshot> {
-    let robots = Robots::parse(
-        b"User-agent: *\nDisallow: /private\n",
-        ParseOptions::default(),
-    );
-    Arc::new(Snapshot::new(
-        robots,
-        NOON - Duration::from_secs(90),
-        200,
-        final_url,
-    ))
+    let robots = Robots::parse(b"User-agent: *\nDisallow: /private\n", ParseOptions::default());
+    Arc::new(Snapshot::new(robots, NOON - Duration::from_secs(90), 200, final_url))
 }
 
 fn outage() -> Outage {
@@ -76,10 +65,7 @@ fn outage() -> Outage {
 
 /// Returns the state of an origin that has not answered.
 pub(crate) fn unreachable() -> State {
-    State::Unreachable {
-        outage: outage(),
-        last_good: None,
-    }
+    State::Unreachable { outage: outage(), last_good: None }
 }
 
 impl Known {
@@ -157,22 +143,10 @@ fn a_line_has_the_grounds_of_its_decision() {
 
 #[test]
 fn a_state_says_what_is_known_of_its_fetch() {
-    let fresh = Fresh {
-        refresh_from: NOON,
-        until: NOON,
-    };
-    let unavailable = |why| State::Unavailable {
-        why,
-        fetched: NOON,
-        fresh,
-        outage: None,
-    };
+    let fresh = Fresh { refresh_from: NOON, until: NOON };
+    let unavailable = |why| State::Unavailable { why, fetched: NOON, fresh, outage: None };
     let dns = State::Unreachable {
-        outage: Outage {
-            cause: Cause::Dns,
-            last_failure: None,
-            ..outage()
-        },
+        outage: Outage { cause: Cause::Dns, last_failure: None, ..outage() },
         last_good: None,
     };
     for (state, status, has_fetch, last_failure) in [
@@ -180,17 +154,9 @@ fn a_state_says_what_is_known_of_its_fetch() {
         (unavailable(Absence::Status(404)), 404.into(), true, None),
         (unavailable(Absence::RedirectLoop), Value::Null, true, None),
         (dns, Value::Null, false, Some(Value::Null)),
-        (
-            unreachable(),
-            503.into(),
-            false,
-            Some("2026-11-20T11:59:40.123Z".into()),
-        ),
+        (unreachable(), 503.into(), false, Some("2026-11-20T11:59:40.123Z".into())),
     ] {
-        let grounds = Grounds {
-            robots: Some((&state, None)),
-            ..Grounds::default()
-        };
+        let grounds = Grounds { robots: Some((&state, None)), ..Grounds::default() };
         let value: Value = serde_json::from_str(&line(Decision::sample(), &grounds)).unwrap();
         let robots = &value["robots"];
         assert_eq!(robots["state"], state.name());
@@ -213,10 +179,7 @@ fn secrets_in_urls_stay_out_of_the_record() {
         let origin = Some("https://site.example");
         Url::public(octets, origin, redact_query, Bounds::CLIENTS)
     };
-    let with = |redact_query| Decision {
-        url: url(redact_query),
-        ..Decision::sample()
-    };
+    let with = |redact_query| Decision { url: url(redact_query), ..Decision::sample() };
     let whole = "https://site.example/x?token=secret";
     assert_eq!(parsed(with(false))["url"], whole);
     let mut known = known();
@@ -225,14 +188,8 @@ fn secrets_in_urls_stay_out_of_the_record() {
     }
     let text = line(with(true), &known.grounds());
     assert!(!text.contains("secret"), "{text}");
-    assert!(
-        text.contains("\"https://site.example/x?…redacted\""),
-        "{text}"
-    );
-    assert!(
-        text.contains("\"https://www.site.example/robots.txt\""),
-        "{text}"
-    );
+    assert!(text.contains("\"https://site.example/x?…redacted\""), "{text}");
+    assert!(text.contains("\"https://www.site.example/robots.txt\""), "{text}");
 }
 
 #[test]
@@ -247,21 +204,13 @@ fn the_most_hostile_exchange_is_one_valid_line_of_bounded_length() {
         method: (&*text).into(),
         url: Url::public(&octets, Some(&text), false, Bounds::CLIENTS),
         origin: Some(&text),
-        rule: Some(Rule {
-            group: (&*text).into(),
-            text: text.as_bytes().into(),
-            line: u32::MAX,
-        }),
+        rule: Some(Rule { group: (&*text).into(), text: text.as_bytes().into(), line: u32::MAX }),
         error: Some((&*text).into()),
         ..Decision::sample()
     };
     let mut known = known();
     let asserted = &mut known.overridden;
-    for words in [
-        &mut asserted.pattern,
-        &mut asserted.by,
-        &mut asserted.reason,
-    ] {
+    for words in [&mut asserted.pattern, &mut asserted.by, &mut asserted.reason] {
         *words = text.to_string();
     }
     if let State::Successful { snapshot: kept, .. } = &mut known.state {
@@ -271,16 +220,10 @@ fn the_most_hostile_exchange_is_one_valid_line_of_bounded_length() {
     assert_eq!(line.find('\n'), Some(line.len() - 1));
     assert!(line.len() <= PIECE, "{}", line.len());
     let value: Value = serde_json::from_str(&line).unwrap();
-    assert_eq!(
-        value["agent"]["chain"].as_array().unwrap().len(),
-        most::TOKENS + 1
-    );
+    assert_eq!(value["agent"]["chain"].as_array().unwrap().len(), most::TOKENS + 1);
     assert_eq!(value["agent"]["chain"][most::TOKENS], "…[+68]");
     assert_eq!(
-        parsed(Decision {
-            chain: Texts::default(),
-            ..Decision::sample()
-        })["agent"]["chain"],
+        parsed(Decision { chain: Texts::default(), ..Decision::sample() })["agent"]["chain"],
         json!([])
     );
 }
@@ -304,9 +247,6 @@ fn unidentified_clients_get_short_records() {
     assert_eq!(agent_of_a_client, 1_000);
     for reason in ["unauthenticated", "unknown_client"] {
         let (url, agent, is_cut) = length(reason);
-        assert!(
-            url <= 540 && agent <= 540 && is_cut,
-            "{reason}: {url}, {agent}"
-        );
+        assert!(url <= 540 && agent <= 540 && is_cut, "{reason}: {url}, {agent}");
     }
 }

@@ -21,10 +21,8 @@ impl Settings {
     pub(super) fn of(config: &Config) -> Self {
         let policy = &config.policy;
         let networks = policy.report_clients.iter().map(ToString::to_string);
-        let named = config
-            .clients
-            .iter()
-            .filter(|client| client.mode == Some(config::Mode::Report));
+        let named =
+            config.clients.iter().filter(|client| client.mode == Some(config::Mode::Report));
         let named = named.map(|client| client.name.to_string());
         let exempt = config.clients.iter().filter_map(|client| {
             let reason = client.exempt.as_ref()?;
@@ -33,11 +31,7 @@ impl Settings {
         Self {
             policy: PolicyDigest::of(&config.robots.policy_settings().text()),
             mode: policy.mode,
-            report_origins: policy
-                .report_origins
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
+            report_origins: policy.report_origins.iter().map(ToString::to_string).collect(),
             report_clients: networks.chain(named).collect(),
             exempt_clients: exempt.collect(),
         }

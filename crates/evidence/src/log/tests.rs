@@ -110,10 +110,7 @@ fn config(on_failure: OnFailure) -> Config {
 }
 
 fn start(on_failure: OnFailure, bounds: Bounds, sinks: Vec<Box<dyn Sink>>) -> Log {
-    let pace = WriterDelays {
-        gather: Duration::from_millis(1),
-        retry: Duration::from_millis(1),
-    };
+    let pace = WriterDelays { gather: Duration::from_millis(1), retry: Duration::from_millis(1) };
     let clock = Clock::manual(Moment::from_millis(1_795_176_000_000));
     Log::start(&config(on_failure), None, sinks, &clock, bounds, pace).unwrap()
 }
@@ -138,12 +135,7 @@ fn record(log: &Log, reason: &'static str) {
 
 /// Records a denial.
 fn record_of(log: &Log, decision: &Decision<'_>) {
-    let least = Recorded::least(
-        decision.reason,
-        decision.verdict.as_str(),
-        false,
-        Purposes::NONE,
-    );
+    let least = Recorded::least(decision.reason, decision.verdict.as_str(), false, Purposes::NONE);
     log.record(decision, &Grounds::default(), least, Exceeds::Nothing);
 }
 
@@ -154,9 +146,7 @@ async fn recovered(log: &Log) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), attempts)
-        .await
-        .unwrap();
+    tokio::time::timeout(Duration::from_secs(20), attempts).await.unwrap();
 }
 
 async fn is_pending<T>(future: impl Future<Output = T>) -> bool {
@@ -178,11 +168,7 @@ async fn records_are_written_in_order() {
     assert_eq!(sink.reasons(), ["a", "b", "c"]);
     record(&log, "d");
     drop(log);
-    assert_eq!(
-        sink.reasons(),
-        ["a", "b", "c", "d"],
-        "dropping it writes the rest"
-    );
+    assert_eq!(sink.reasons(), ["a", "b", "c", "d"], "dropping it writes the rest");
 }
 
 #[tokio::test]
@@ -199,45 +185,21 @@ async fn a_process_tells_its_start_its_settings_what_it_forwarded_and_its_end() 
     log.forwarded(Some(&name), [127, 0, 0, 1].into(), Moment::from_millis(1));
     log.close().unwrap();
     let (events, lines): (Vec<_>, Vec<_>) = sink.named().into_iter().unzip();
-    assert_eq!(
-        events,
-        [
-            "started",
-            "settings",
-            "a decision",
-            "settings",
-            "forwarded",
-            "stopped"
-        ]
-    );
+    assert_eq!(events, ["started", "settings", "a decision", "settings", "forwarded", "stopped"]);
     for part in ["process", "release", "configuration"] {
         assert!(!lines[0][part].is_null(), "{}", lines[0]);
         assert_eq!(lines[0][part], lines[5][part]);
     }
-    assert_eq!(
-        (&lines[1]["mode"], &lines[3]["mode"]),
-        (&"enforce".into(), &"report".into())
-    );
+    assert_eq!((&lines[1]["mode"], &lines[3]["mode"]), (&"enforce".into(), &"report".into()));
     assert_eq!(lines[1]["policy"].as_str().unwrap().len(), 64);
-    assert_eq!(
-        lines[4]["clients"],
-        serde_json::json!([{"name": "news", "count": 1}])
-    );
+    assert_eq!(lines[4]["clients"], serde_json::json!([{"name": "news", "count": 1}]));
 }
 
 #[tokio::test]
 async fn requests_wait_while_the_writer_is_behind() {
-    let bounds = Bounds {
-        write: 1,
-        wait: 1,
-        lose: usize::MAX,
-    };
+    let bounds = Bounds { write: 1, wait: 1, lose: usize::MAX };
     let (open, valve) = mpsc::channel();
-    let log = start(
-        OnFailure::Continue,
-        bounds,
-        vec![Box::new(GatedSink(valve))],
-    );
+    let log = start(OnFailure::Continue, bounds, vec![Box::new(GatedSink(valve))]);
     log.ready().await.unwrap();
     record(&log, "a");
     assert!(is_pending(log.ready()).await);
@@ -247,11 +209,7 @@ async fn requests_wait_while_the_writer_is_behind() {
 
 #[tokio::test]
 async fn memory_is_bounded_even_if_no_record_may_be_lost() {
-    let bounds = Bounds {
-        write: 1,
-        wait: 1,
-        lose: 2,
-    };
+    let bounds = Bounds { write: 1, wait: 1, lose: 2 };
     let sink = LimitedSink::default();
     let log = start(OnFailure::Deny, bounds, vec![Box::new(sink.clone())]);
     for reason in ["a", "b", "c"] {
@@ -262,12 +220,7 @@ async fn memory_is_bounded_even_if_no_record_may_be_lost() {
     drop(log);
     let reasons = sink.reasons();
     assert_eq!(reasons.len(), 2, "{reasons:?}");
-    assert!(
-        reasons
-            .concat()
-            .contains(r#""event":"records_lost","count":2"#),
-        "{reasons:?}"
-    );
+    assert!(reasons.concat().contains(r#""event":"records_lost","count":2"#), "{reasons:?}");
 }
 
 #[tokio::test]

@@ -155,11 +155,7 @@ impl Inner {
             self.known.insert(*sha256);
             let mut body = Vec::new();
             grounds.encode(ground, decision.origin, &mut body);
-            self.put_object(Object {
-                sha256: *sha256,
-                kind: ground.kind(),
-                body: body.into(),
-            });
+            self.put_object(Object { sha256: *sha256, kind: ground.kind(), body: body.into() });
         }
     }
 
@@ -172,8 +168,7 @@ impl Inner {
     pub(super) fn tell_repeats(&mut self, now: Moment) {
         let is_last = self.life != WriterState::Running;
         let mut entries = Vec::new();
-        self.repeats
-            .drain(now, is_last, |entry| entries.push(entry));
+        self.repeats.drain(now, is_last, |entry| entries.push(entry));
         for entry in entries {
             self.put_repeats(&entry);
             self.put += 1;
@@ -209,11 +204,7 @@ impl Inner {
             release: env!("CARGO_PKG_VERSION"),
             configuration: &configuration,
         };
-        let kind = if is_end {
-            EventKind::Stopped(process)
-        } else {
-            EventKind::Started(process)
-        };
+        let kind = if is_end { EventKind::Stopped(process) } else { EventKind::Started(process) };
         self.tell(kind, now);
     }
 
@@ -229,10 +220,7 @@ impl Inner {
             self.tell(event, now);
             self.put += 1;
         }
-        Unrecorded {
-            lost: lost.count,
-            refused: refused.count,
-        }
+        Unrecorded { lost: lost.count, refused: refused.count }
     }
 
     /// Queues the entry that says which record has another answer than the request got.

@@ -12,34 +12,22 @@ use crawlgate_store::Entries;
 
 /// Returns a queue with the same room for all.
 fn queue(room: usize, clock: &Clock) -> Queue {
-    let bounds = Bounds {
-        write: room,
-        wait: room,
-        lose: room,
-    };
+    let bounds = Bounds { write: room, wait: room, lose: room };
     Queue::new(bounds, true, clock.clone())
 }
 
 fn take(queue: &Queue) -> Batch {
     let clock = Clock::manual(Moment::default());
-    queue
-        .take(Entries::default(), Duration::ZERO, &clock)
-        .unwrap()
+    queue.take(Entries::default(), Duration::ZERO, &clock).unwrap()
 }
 
 fn grounds_of(state: &OriginState) -> Grounds<'_> {
-    Grounds {
-        robots: Some((state, None)),
-        ..Grounds::default()
-    }
+    Grounds { robots: Some((state, None)), ..Grounds::default() }
 }
 
 /// Queues a denial with these grounds, and returns their digests.
 fn put_with(queue: &Queue, id: DecisionId, grounds: &Grounds<'_>) -> GroundDigests {
-    let decision = Decision {
-        id: id.octets(),
-        ..Decision::sample()
-    };
+    let decision = Decision { id: id.octets(), ..Decision::sample() };
     let digests = grounds.digests(decision.origin);
     let decision = digests.named_by(decision);
     let mut entry = Vec::new();
@@ -56,10 +44,7 @@ fn put(queue: &Queue) -> bool {
 }
 
 /// The end of a failure during which each request found its record.
-const NOTHING: Option<Unrecorded> = Some(Unrecorded {
-    lost: 0,
-    refused: 0,
-});
+const NOTHING: Option<Unrecorded> = Some(Unrecorded { lost: 0, refused: 0 });
 
 #[test]
 fn a_failure_and_its_end_are_reported_once() {
@@ -90,45 +75,26 @@ fn requests_refused_during_a_failure_are_one_event_after_it() {
     assert!(ready());
     put(&queue);
     let batch = take(&queue);
-    queue.failed(LogFailed::new(
-        "log",
-        &io::Error::from(io::ErrorKind::StorageFull),
-    ));
+    queue.failed(LogFailed::new("log", &io::Error::from(io::ErrorKind::StorageFull)));
     for _ in 0..3 {
         assert!(!ready());
         clock.advance(Duration::from_secs(1));
     }
-    let unrecorded = Unrecorded {
-        lost: 0,
-        refused: 3,
-    };
+    let unrecorded = Unrecorded { lost: 0, refused: 3 };
     assert_eq!(queue.wrote(&batch, clock.now()), Some(unrecorded));
     assert!(ready());
     let batch = take(&queue);
     let entries: Vec<_> = batch.content.entries.iter().map(Entry::read).collect();
-    let [
-        Ok(Entry::Event(Event {
-            kind: EventKind::Repeated(told),
-            ..
-        })),
-    ] = entries[..]
-    else {
+    let [Ok(Entry::Event(Event { kind: EventKind::Repeated(told), .. }))] = entries[..] else {
         panic!("{entries:?}");
     };
-    assert_eq!(
-        (told.reason, told.count, told.first, told.last),
-        ("log_failed", 3, 5_000, 7_000)
-    );
+    assert_eq!((told.reason, told.count, told.first, told.last), ("log_failed", 3, 5_000, 7_000));
     assert_eq!(queue.wrote(&batch, clock.now()), None, "once");
 }
 
 #[test]
 fn unwritten_lines_still_fill_the_queue() {
-    let bounds = Bounds {
-        write: 3,
-        wait: 3,
-        lose: 6,
-    };
+    let bounds = Bounds { write: 3, wait: 3, lose: 6 };
     let queue = Queue::new(bounds, true, Clock::manual(Moment::default()));
     let put = || put(&queue);
     let state = || queue.state.load(Ordering::Relaxed);
@@ -140,10 +106,7 @@ fn unwritten_lines_still_fill_the_queue() {
     assert!(!put(), "a lost record is no record to wait for");
     assert_eq!(
         queue.wrote(&batch, Moment::default()),
-        Some(Unrecorded {
-            lost: 1,
-            refused: 0
-        }),
+        Some(Unrecorded { lost: 1, refused: 0 }),
         "one found no room"
     );
     assert_eq!(state(), State::Full as u8, "the second is there still");
@@ -215,18 +178,12 @@ fn a_withdrawn_record_is_dropped_or_contradicted_by_an_event() {
     assert_eq!(queue.wrote(&batch, Moment::default()), None);
     let batch = take(&queue);
     let entries: Vec<_> = batch.content.entries.iter().map(Entry::read).collect();
-    let [
-        Ok(Entry::Decision(kept)),
-        Ok(Entry::Event(event)),
-        Ok(Entry::Event(counted)),
-    ] = entries[..]
+    let [Ok(Entry::Decision(kept)), Ok(Entry::Event(event)), Ok(Entry::Event(counted))] =
+        entries[..]
     else {
         panic!("{entries:?}");
     };
-    assert!(
-        matches!(counted.kind, EventKind::Repeated(told) if told.count == 1),
-        "{counted:?}"
-    );
+    assert!(matches!(counted.kind, EventKind::Repeated(told) if told.count == 1), "{counted:?}");
     assert_eq!(kept.id, ids[2].octets());
     let decision = ids[0].octets();
     assert!(

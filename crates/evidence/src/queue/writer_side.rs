@@ -53,12 +53,7 @@ impl Batch {
 
     /// Tells whether there is nothing to write: the store has appended events meanwhile, which sinks have not.
     pub(crate) fn is_empty(&self) -> bool {
-        let store::Batch {
-            updates,
-            objects,
-            entries,
-            is_durable: _,
-        } = &self.content;
+        let store::Batch { updates, objects, entries, is_durable: _ } = &self.content;
         updates.is_empty() && objects.is_empty() && entries.is_empty()
     }
 }
@@ -95,9 +90,7 @@ impl Queue {
         }
         let enough = inner.hurry || inner.held() >= self.bounds.write;
         // The first entry may have waited for the last write already.
-        let waited = inner
-            .since
-            .map_or(Duration::ZERO, |since| clock.uptime().since(since));
+        let waited = inner.since.map_or(Duration::ZERO, |since| clock.uptime().since(since));
         let gather = gather.saturating_sub(waited);
         if inner.life == WriterState::Running && !enough && !gather.is_zero() {
             self.wake.wait_for(&mut inner, gather);
@@ -107,10 +100,7 @@ impl Queue {
         let taken = clock.uptime();
         let since = inner.since.take().unwrap_or(taken);
         inner.weight = 0;
-        let next = store::Batch {
-            entries: spare,
-            ..store::Batch::default()
-        };
+        let next = store::Batch { entries: spare, ..store::Batch::default() };
         Some(Batch {
             forgotten: inner.forgotten.take(),
             content: store::Batch {
@@ -133,10 +123,7 @@ impl Queue {
         }
         let writing = now.since(batch.taken);
         if writing >= STUCK {
-            let error = format!(
-                "the disk has not taken the last write for {} s",
-                STUCK.as_secs()
-            );
+            let error = format!("the disk has not taken the last write for {} s", STUCK.as_secs());
             if self.failed(LogFailed::new("the store", &error)) {
                 error!(%error, "decisions cannot be recorded; requests wait no longer for it");
             }
@@ -160,11 +147,7 @@ impl Queue {
                 "decisions reach the store late, and requests wait for them: the disk is slow"
             );
         }
-        Some(if age < BEHIND {
-            BEHIND - age
-        } else {
-            STUCK - writing
-        })
+        Some(if age < BEHIND { BEHIND - age } else { STUCK - writing })
     }
 
     /// Takes the lines of events that the store has appended before the current batch, or of all if it has not written

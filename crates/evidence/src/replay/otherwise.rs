@@ -44,10 +44,7 @@ impl OtherFile {
     /// Parses a file both ways that the settings of a decision know.
     #[must_use]
     pub fn of(file: &Snapshot) -> Self {
-        Self {
-            lenient: Arc::new(file.reparsed(true)),
-            strict: Arc::new(file.reparsed(false)),
-        }
+        Self { lenient: Arc::new(file.reparsed(true)), strict: Arc::new(file.reparsed(false)) }
     }
 
     fn under(&self, terms: &PolicySettings) -> &Arc<Snapshot> {
@@ -153,10 +150,7 @@ pub fn otherwise(
     let until = question.decided + Duration::from_secs(1);
     let state = State::Successful {
         snapshot: Arc::clone(file.under(terms)),
-        fresh: Fresh {
-            refresh_from: until,
-            until,
-        },
+        fresh: Fresh { refresh_from: until, until },
         outage: None,
     };
     let decision = by_robots(one, question, terms, Arc::new(state), tdmrep)?;

@@ -101,10 +101,7 @@ pub(super) fn state(
         let until = Moment::from_millis(until.ok_or_else(|| lacks("robots.fresh_until"))?);
         // A decision does not depend on the time of the next fetch.
         let refresh_from = until;
-        Ok(Fresh {
-            refresh_from,
-            until,
-        })
+        Ok(Fresh { refresh_from, until })
     };
     let outage = robots.outage.as_ref().map(outage_of);
     let outage = outage.transpose()?;
@@ -157,19 +154,11 @@ pub(super) fn reservations(
 
 fn outage_of(outage: &crawlgate_record::Outage<'_>) -> Result<Outage, NoDecision> {
     let cause = Cause::from_code(outage.cause).ok_or_else(|| {
-        contradiction(
-            "robots.unreachable.cause",
-            outage.cause,
-            "a cause".to_owned(),
-        )
+        contradiction("robots.unreachable.cause", outage.cause, "a cause".to_owned())
     })?;
     if cause.is_answer() != outage.answers {
         let (recorded, replayed) = (outage.answers.to_string(), cause.is_answer().to_string());
-        return Err(contradiction(
-            "robots.unreachable.answers",
-            &recorded,
-            replayed,
-        ));
+        return Err(contradiction("robots.unreachable.answers", &recorded, replayed));
     }
     let since = Moment::from_millis(outage.since);
     let last_failure = outage.last_failure.map(Moment::from_millis);
@@ -185,11 +174,7 @@ fn outage_of(outage: &crawlgate_record::Outage<'_>) -> Result<Outage, NoDecision
 }
 
 pub(super) fn contradiction(what: &'static str, recorded: &str, replayed: String) -> NoDecision {
-    NoDecision::Contradiction(Difference {
-        what,
-        recorded: recorded.to_owned(),
-        replayed,
-    })
+    NoDecision::Contradiction(Difference { what, recorded: recorded.to_owned(), replayed })
 }
 
 pub(super) fn asserted(named: &Asserted<'_>) -> Result<Override, NoDecision> {

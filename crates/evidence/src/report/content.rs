@@ -574,9 +574,6 @@ impl Verification {
     /// Returns the result of a verification that could not be ended.
     #[must_use]
     pub fn failed(why: String) -> Self {
-        Self {
-            faults: vec![why],
-            ..Self::default()
-        }
+        Self { faults: vec![why], ..Self::default() }
     }
 }

@@ -12,10 +12,7 @@ use crawlgate_text::hex;
 
 /// Tells whether an event is the start or the end of a process.
 pub(super) fn is_of_a_process(event: &Noted) -> bool {
-    matches!(
-        event.kind,
-        NotedKind::Started { .. } | NotedKind::Stopped { .. }
-    )
+    matches!(event.kind, NotedKind::Started { .. } | NotedKind::Stopped { .. })
 }
 
 /// Returns the exceptions. `names` are those of the logs, without a name if there is only one.
@@ -26,10 +23,8 @@ pub(super) fn exceptions(figures: &Figures, names: &[Option<String>], limit: usi
             *reported.entry(reason).or_default() += of.sum.requests();
         }
     }
-    let reported = reported.into_iter().map(|(name, count)| NamedCount {
-        name: name.to_owned(),
-        count,
-    });
+    let reported =
+        reported.into_iter().map(|(name, count)| NamedCount { name: name.to_owned(), count });
     let mut all = Exceptions {
         reported: reported.collect(),
         reported_origins: most_asked(&figures.reported, limit, true),
@@ -58,32 +53,23 @@ pub(super) fn exceptions(figures: &Figures, names: &[Option<String>], limit: usi
 fn note(event: &Noted, log: Option<&String>, all: &mut Exceptions) {
     let (at, log) = (time(event.time), log.cloned());
     match &event.kind {
-        NotedKind::Lost { count, first, last } => all.lost.push(LostRow {
-            log,
-            count: *count,
-            first: time(*first),
-            last: time(*last),
-        }),
-        NotedKind::Started { release, .. } => all.started.push(StartRow {
-            log,
-            time: at,
-            release: release.clone(),
-        }),
-        NotedKind::Settings {
-            policy,
-            mode,
-            origins,
-            clients,
-            exempt,
-        } => all.settings.push(SettingsChange {
-            log,
-            time: at,
-            sha256: hex(policy),
-            mode: mode.as_str(),
-            report_origins: origins.clone(),
-            report_clients: clients.clone(),
-            exempt_clients: exempt.clone(),
-        }),
+        NotedKind::Lost { count, first, last } => {
+            all.lost.push(LostRow { log, count: *count, first: time(*first), last: time(*last) });
+        }
+        NotedKind::Started { release, .. } => {
+            all.started.push(StartRow { log, time: at, release: release.clone() });
+        }
+        NotedKind::Settings { policy, mode, origins, clients, exempt } => {
+            all.settings.push(SettingsChange {
+                log,
+                time: at,
+                sha256: hex(policy),
+                mode: mode.as_str(),
+                report_origins: origins.clone(),
+                report_clients: clients.clone(),
+                exempt_clients: exempt.clone(),
+            });
+        }
         NotedKind::Dropped { index, cause } => {
             let is_it = |row: &DropRow| row.cause == cause.as_str() && row.log == log;
             let known = all.dropped.iter().position(is_it);
@@ -102,21 +88,12 @@ fn note(event: &Noted, log: Option<&String>, all: &mut Exceptions) {
                 }),
             }
         }
-        NotedKind::KeyRotated {
-            old,
-            new,
-            by,
-            reason,
-        } => all.log_changes.push(LogChange {
+        NotedKind::KeyRotated { old, new, by, reason } => all.log_changes.push(LogChange {
             log,
             time: at,
             change: format!("{by} replaced the key {old} by {new}: {reason}"),
         }),
-        NotedKind::Forked {
-            log: other,
-            size,
-            reason,
-        } => all.log_changes.push(LogChange {
+        NotedKind::Forked { log: other, size, reason } => all.log_changes.push(LogChange {
             log,
             time: at,
             change: format!("continues the log {other} of {size} records: {reason}"),

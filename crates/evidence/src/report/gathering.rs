@@ -42,18 +42,10 @@ impl Gathering {
             parts.push(match part.await {
                 Ok(part) => part,
                 Err(error) if logs.only().is_some() => return Err(error),
-                Err(error) => Part {
-                    fault: Some(error),
-                    ..Part::of(log)
-                },
+                Err(error) => Part { fault: Some(error), ..Part::of(log) },
             });
         }
-        Ok(Self {
-            question,
-            parts,
-            figures: Figures::default(),
-            at: 0,
-        })
+        Ok(Self { question, parts, figures: Figures::default(), at: 0 })
     }
 
     /// Returns the number of entries that the steps pass.
@@ -87,22 +79,14 @@ impl Gathering {
                 part.before = (!is_alone).then(|| Box::new(self.figures.clone()));
             }
             let end = ((first / SEGMENT + 1) * SEGMENT).min(size);
-            let query = DecisionQuery {
-                from: Some(first + 1),
-                to: Some(end),
-                ..query
-            };
+            let query = DecisionQuery { from: Some(first + 1), to: Some(end), ..query };
             let figures = std::mem::take(&mut self.figures);
             let counted = async { logs.open(log).await?.figures(query, figures).await };
             match counted.await {
                 Ok(figures) => self.figures = figures,
                 Err(error) if is_alone => return Err(error),
                 Err(error) => {
-                    self.figures = part
-                        .before
-                        .take()
-                        .map(|figures| *figures)
-                        .unwrap_or_default();
+                    self.figures = part.before.take().map(|figures| *figures).unwrap_or_default();
                     part.fault = Some(error);
                     continue;
                 }

@@ -59,11 +59,7 @@ impl Report {
     /// When the JSON inside or the page cannot be written.
     pub fn html(&self) -> Result<String, askama::Error> {
         let json = self.json().map_err(askama::Error::custom)?;
-        let file = File {
-            r: self,
-            f: Form,
-            json: STANDARD.encode(json),
-        };
+        let file = File { r: self, f: Form, json: STANDARD.encode(json) };
         file.render()
     }
 

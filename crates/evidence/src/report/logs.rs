@@ -27,10 +27,7 @@ impl<'l> Readable<'l> {
     pub(super) fn of(gathering: &Gathering, logs: &'l Logs) -> Self {
         let parts = logs.iter().zip(&gathering.parts);
         let counted = parts.filter(|(_, part)| part.fault.is_none());
-        Self {
-            logs,
-            counted: counted.map(|(log, _)| log).collect(),
-        }
+        Self { logs, counted: counted.map(|(log, _)| log).collect() }
     }
 
     /// Returns the bodies of objects, each from a store that has it.
@@ -38,8 +35,7 @@ impl<'l> Readable<'l> {
         &self,
         digests: &[Digest],
     ) -> Result<HashMap<Digest, Vec<u8>>, StoreError> {
-        self.look_up(digests, |store, digest| Box::pin(store.object(digest)))
-            .await
+        self.look_up(digests, |store, digest| Box::pin(store.object(digest))).await
     }
 
     /// Returns the texts of settings, each from a store that has it.
@@ -47,8 +43,7 @@ impl<'l> Readable<'l> {
         &self,
         digests: &[Digest],
     ) -> Result<HashMap<Digest, String>, StoreError> {
-        self.look_up(digests, |store, digest| Box::pin(store.policy(digest)))
-            .await
+        self.look_up(digests, |store, digest| Box::pin(store.policy(digest))).await
     }
 
     /// Returns the present and the removed overrides of all stores.
@@ -113,9 +108,7 @@ pub(super) async fn facts_of(
             first_kept: part.extent.first + 1,
             kept_since: part.kept_since.map(time_text),
             is_cut_off: part.extent.first > 0
-                && part
-                    .kept_since
-                    .is_none_or(|kept| gathering.question.since < kept),
+                && part.kept_since.is_none_or(|kept| gathering.question.since < kept),
             unread: part.fault.as_ref().map(ToString::to_string),
             checkpoint: None,
             verification: None,

@@ -71,12 +71,7 @@ pub(super) async fn overrides(
 }
 
 fn add(rows: &mut BTreeMap<Key, OverrideRow>, row: OverrideRow) -> &mut OverrideRow {
-    let key = (
-        row.id.clone(),
-        row.origin.clone(),
-        row.pattern.clone(),
-        row.created.clone(),
-    );
+    let key = (row.id.clone(), row.origin.clone(), row.pattern.clone(), row.created.clone());
     rows.entry(key).or_insert(row)
 }
 

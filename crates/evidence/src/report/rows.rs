@@ -51,10 +51,8 @@ pub(super) fn summary(figures: &Figures) -> Summary {
 /// Returns all rows with their numbers, the most frequent first.
 fn counts(table: &Table<String>) -> Vec<NamedCount> {
     let rows = table.largest(TOP, Sum::requests).into_iter();
-    let named = |(name, sum): (&String, &Sum)| NamedCount {
-        name: name.clone(),
-        count: sum.requests(),
-    };
+    let named =
+        |(name, sum): (&String, &Sum)| NamedCount { name: name.clone(), count: sum.requests() };
     rows.map(named).collect()
 }
 
@@ -62,14 +60,9 @@ fn counts(table: &Table<String>) -> Vec<NamedCount> {
 pub(super) fn usage(figures: &Figures) -> UsageFacts {
     let refused = Purpose::ALL.iter().zip(figures.usage.refused);
     let refused = refused.filter(|(_, count)| *count > 0);
-    let named = |(purpose, count): (&Purpose, u64)| NamedCount {
-        name: purpose.as_str().to_owned(),
-        count,
-    };
-    UsageFacts {
-        decisions: figures.usage.decisions,
-        refused: refused.map(named).collect(),
-    }
+    let named =
+        |(purpose, count): (&Purpose, u64)| NamedCount { name: purpose.as_str().to_owned(), count };
+    UsageFacts { decisions: figures.usage.decisions, refused: refused.map(named).collect() }
 }
 
 /// Returns the requests of each month or day: of all days with the same first `length` characters.
@@ -80,10 +73,8 @@ pub(super) fn periods(figures: &Figures, length: usize) -> Vec<Period> {
         period.truncate(length);
         periods.entry(period).or_default().add(sum);
     }
-    let period = |(period, sum)| Period {
-        period,
-        outcomes: outcomes(&sum, figures.knows_forwarded()),
-    };
+    let period =
+        |(period, sum)| Period { period, outcomes: outcomes(&sum, figures.knows_forwarded()) };
     periods.into_iter().map(period).collect()
 }
 
@@ -103,15 +94,10 @@ pub(super) fn listed(
     is_whole: bool,
     purpose: impl Fn(&String) -> Option<String>,
 ) -> Listed {
-    let rows = most_asked(table, TOP, is_whole).into_iter().map(|row| Row {
-        purpose: purpose(&row.name),
-        ..row
-    });
-    Listed {
-        count: super::named(table),
-        rows: rows.collect(),
-        others: table.others.requests(),
-    }
+    let rows = most_asked(table, TOP, is_whole)
+        .into_iter()
+        .map(|row| Row { purpose: purpose(&row.name), ..row });
+    Listed { count: super::named(table), rows: rows.collect(), others: table.others.requests() }
 }
 
 pub(super) fn most_asked(table: &Table<String>, limit: usize, is_whole: bool) -> Vec<Row> {
@@ -126,9 +112,7 @@ pub(super) fn most_refused(table: &Table<String>, limit: usize, is_whole: bool) 
 
 /// Returns the number of refused requests, those of report mode included.
 fn refused(sum: &Sum) -> u64 {
-    sum.denied()
-        .saturating_add(sum.deferred)
-        .saturating_add(sum.reported)
+    sum.denied().saturating_add(sum.deferred).saturating_add(sum.reported)
 }
 
 pub(super) fn rules(table: &Table<(String, String)>, limit: usize) -> Vec<RuleRow> {
@@ -169,10 +153,8 @@ pub(super) fn reasons(figures: &Figures) -> Vec<ReasonRow> {
 pub(super) fn robots(robots: &Robots, fetches: Option<FetchCounts>, limit: usize) -> RobotsFacts {
     let (origins, changed) = robots.changed();
     let states = robots.states.iter();
-    let states = states.map(|(name, sum)| NamedCount {
-        name: (*name).to_owned(),
-        count: sum.requests(),
-    });
+    let states =
+        states.map(|(name, sum)| NamedCount { name: (*name).to_owned(), count: sum.requests() });
     let mut outages: Vec<_> = robots.outages.iter().collect();
     // One that no counted request met is no part of the span.
     outages.retain(|outage| outage.last > 0);
@@ -184,9 +166,7 @@ pub(super) fn robots(robots: &Robots, fetches: Option<FetchCounts>, limit: usize
         let key = |outage: &crawlgate_store::figures::OutageFigures| {
             (outage.origin.clone(), outage.since)
         };
-        requests(b)
-            .cmp(&requests(a))
-            .then_with(|| key(a).cmp(&key(b)))
+        requests(b).cmp(&requests(a)).then_with(|| key(a).cmp(&key(b)))
     });
     outages.truncate(limit);
     let row = |outage: &crawlgate_store::figures::OutageFigures| OutageRow {
@@ -225,9 +205,7 @@ pub(super) async fn settings(
         count: sum.requests(),
         first: time(sum.first),
         last: time(sum.last),
-        settings: texts
-            .get(digest)
-            .and_then(|text| serde_json::from_str(text).ok()),
+        settings: texts.get(digest).and_then(|text| serde_json::from_str(text).ok()),
     };
     let mut rows: Vec<SettingsRow> = named.into_iter().map(row).collect();
     rows.sort_by(|a, b| a.first.cmp(&b.first));

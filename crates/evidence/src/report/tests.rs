@@ -55,10 +55,7 @@ async fn report_of(logs: &Logs, question: ReportQuery, keys: Vec<VerifierKey>) -
     while gathering.step(logs).await.unwrap().is_some() {}
     let clients = "[[client]]\nname = \"fleet\"\nnetworks = [\"192.0.2.1/32\"]\npurpose = 'news \"search\"'\n";
     let config = Config::parse(clients, std::path::Path::new("crawlgate.toml")).unwrap();
-    let trusted = Trusted {
-        keys: keys.into(),
-        from: String::new(),
-    };
+    let trusted = Trusted { keys: keys.into(), from: String::new() };
     let trusted = vec![trusted; logs.len()];
     let now = Moment::from_millis(NOON + 72 * HOUR);
     let report = Report::of(&gathering, logs, &config, &trusted, now);
@@ -76,10 +73,7 @@ async fn the_log_has_the_name_that_its_newest_checkpoint_has() {
         assert_eq!(unsigned.logs[0].log, Some(keys[0].name().to_string()));
     }
     let now = Moment::from_millis(NOON + 72 * HOUR);
-    store
-        .checkpoint(std::sync::Arc::clone(&present), now)
-        .await
-        .unwrap();
+    store.checkpoint(std::sync::Arc::clone(&present), now).await.unwrap();
     for keys in [[&earlier, &present], [&present, &earlier]] {
         let keys = keys.map(|key| key.vkey()).to_vec();
         let signed = report_by(&store, question(), keys).await;
@@ -108,11 +102,7 @@ fn outcomes(numbers: [u64; 5], denied: Denied) -> Outcomes {
 
 /// The same where the log does not tell which of the forwarded requests belong there.
 fn unknown(outcomes: Outcomes) -> Outcomes {
-    Outcomes {
-        requests: None,
-        forwarded: None,
-        ..outcomes
-    }
+    Outcomes { requests: None, forwarded: None, ..outcomes }
 }
 
 fn of_rows(rows: &[Row]) -> Vec<(&str, Outcomes)> {
@@ -126,26 +116,16 @@ fn compare(report: &Report, times: u64) {
         outcomes(numbers.map(times), denied.map(times))
     };
     let u = |numbers, denied| unknown(o(numbers, denied));
-    let named = |name: &str, count: u64| NamedCount {
-        name: name.to_owned(),
-        count: count * times,
-    };
+    let named = |name: &str, count: u64| NamedCount { name: name.to_owned(), count: count * times };
     let summary = &report.summary;
     // 12 records of the span, 10 requests without a record, 5 refusals without one.
     assert_eq!(summary.outcomes, o([27, 15, 1, 1, 1], [3, 1, 6]));
     assert_eq!(summary.forwarded_without_record, 10 * times);
     assert_eq!(summary.refused_without_record, 5 * times);
     // Not fresh: an outage with a copy of thirty hours, and a fetch of twenty-five. An outage without any judges nothing.
-    assert_eq!(
-        (summary.judged, summary.judged_within_24h),
-        (8 * times, 6 * times)
-    );
+    assert_eq!((summary.judged, summary.judged_within_24h), (8 * times, 6 * times));
     assert_eq!(summary.errors, [named("connection_refused", 1)]);
-    let days: Vec<_> = report
-        .days
-        .iter()
-        .map(|day| (&*day.period, day.outcomes))
-        .collect();
+    let days: Vec<_> = report.days.iter().map(|day| (&*day.period, day.outcomes)).collect();
     assert_eq!(
         days,
         [
@@ -153,11 +133,7 @@ fn compare(report: &Report, times: u64) {
             ("2026-11-21", o([8, 1, 1, 0, 0], [0, 0, 6]))
         ]
     );
-    let months: Vec<_> = report
-        .months
-        .iter()
-        .map(|one| (&*one.period, one.outcomes))
-        .collect();
+    let months: Vec<_> = report.months.iter().map(|one| (&*one.period, one.outcomes)).collect();
     assert_eq!(months, [("2026-11", o([27, 15, 1, 1, 1], [3, 1, 6]))]);
     assert_eq!(
         of_rows(&report.clients.rows),
@@ -168,19 +144,10 @@ fn compare(report: &Report, times: u64) {
         ]
     );
     let purposes = report.clients.rows.iter().map(|row| row.purpose.as_deref());
-    assert_eq!(
-        purposes.collect::<Vec<_>>(),
-        [Some("news \"search\""), None, None]
-    );
-    assert_eq!(
-        of_rows(&report.product_tokens.rows),
-        [("NewsBot", u([12, 5, 1, 1, 1], [3, 1, 1]))]
-    );
+    assert_eq!(purposes.collect::<Vec<_>>(), [Some("news \"search\""), None, None]);
+    assert_eq!(of_rows(&report.product_tokens.rows), [("NewsBot", u([12, 5, 1, 1, 1], [3, 1, 1]))]);
     let agent = "NewsBot/1 <script>alert(1)</script>";
-    assert_eq!(
-        of_rows(&report.user_agents.rows),
-        [(agent, u([12, 5, 1, 1, 1], [3, 1, 1]))]
-    );
+    assert_eq!(of_rows(&report.user_agents.rows), [(agent, u([12, 5, 1, 1, 1], [3, 1, 1]))]);
     assert_eq!(report.origins.count, 3, "an unreadable target is none");
     assert_eq!(
         of_rows(&report.origins.most_asked),
@@ -194,12 +161,7 @@ fn compare(report: &Report, times: u64) {
     let refused = of_rows(&report.origins.most_refused).into_iter();
     assert_eq!(
         refused.map(|(name, _)| name).collect::<Vec<_>>(),
-        [
-            "https://a.example",
-            "https://c.example",
-            "",
-            "https://b.example"
-        ]
+        ["https://a.example", "https://c.example", "", "https://b.example"]
     );
     let rules = report.rules.iter();
     let rules = rules.map(|row| (&*row.origin, &*row.rule, row.count, row.reported));
@@ -228,53 +190,22 @@ fn compare(report: &Report, times: u64) {
         ]
     );
     assert_eq!(report.usage.decisions, 3 * times);
-    assert_eq!(
-        report.usage.refused,
-        [named("train-ai", 2), named("tdm", 1)]
-    );
+    assert_eq!(report.usage.refused, [named("train-ai", 2), named("tdm", 1)]);
     let first = DecisionId::from_octets(id(NOON + 1, 2)).to_string();
-    let example = report
-        .reasons
-        .iter()
-        .find(|row| row.reason == "robots_disallow");
+    let example = report.reasons.iter().find(|row| row.reason == "robots_disallow");
     assert_eq!(example.unwrap().example.as_deref(), Some(&*first));
     let robots = &report.robots;
-    assert_eq!(
-        robots.states,
-        [named("successful", 7), named("unreachable", 2)]
-    );
-    assert_eq!(
-        (
-            robots.different,
-            robots.origins,
-            robots.changed,
-            robots.lost
-        ),
-        (5, 3, 1, 0)
-    );
+    assert_eq!(robots.states, [named("successful", 7), named("unreachable", 2)]);
+    assert_eq!((robots.different, robots.origins, robots.changed, robots.lost), (5, 3, 1, 0));
     let [outage] = &robots.outages[..] else {
         panic!("{:?}", robots.outages);
     };
     assert_eq!(
-        (
-            &*outage.origin,
-            &*outage.since,
-            &*outage.cause,
-            outage.attempts
-        ),
-        (
-            "https://b.example",
-            "2026-11-20T10:00:00.000Z",
-            "connection_refused",
-            4
-        )
+        (&*outage.origin, &*outage.since, &*outage.cause, outage.attempts),
+        ("https://b.example", "2026-11-20T10:00:00.000Z", "connection_refused", 4)
     );
     assert_eq!(
-        (
-            outage.disallowed,
-            outage.by_last_good_copy,
-            outage.without_rules
-        ),
+        (outage.disallowed, outage.by_last_good_copy, outage.without_rules),
         (times, times, 0)
     );
     let [settings] = &report.settings[..] else {
@@ -284,10 +215,7 @@ fn compare(report: &Report, times: u64) {
     let [asserted] = &report.overrides[..] else {
         panic!("{:?}", report.overrides);
     };
-    assert_eq!(
-        (&*asserted.id, &*asserted.by, asserted.decisions),
-        ("1", "Ada", times)
-    );
+    assert_eq!((&*asserted.id, &*asserted.by, asserted.decisions), ("1", "Ada", times));
     let exceptions = &report.exceptions;
     assert_eq!(exceptions.reported, [named("robots_disallow", 1)]);
     assert_eq!(
@@ -354,14 +282,9 @@ async fn a_report_on_one_client_or_origin_holds_its_requests_alone() {
                 ..question()
             };
             let report = report(&store, question).await;
-            let found = report
-                .not_recorded
-                .iter()
-                .any(|one| one.contains("this origin"));
+            let found = report.not_recorded.iter().any(|one| one.contains("this origin"));
             let of = &report.summary.outcomes;
-            let requests = of
-                .requests
-                .map(|requests| (requests / copies, requests % copies));
+            let requests = of.requests.map(|requests| (requests / copies, requests % copies));
             assert_eq!(of.forwarded.is_some(), requests.is_some());
             (requests, report.overrides.len(), found)
         };
@@ -401,10 +324,7 @@ async fn what_retention_has_dropped_is_told() {
     let first = store.extent().await.unwrap().first;
     assert_eq!(first, 0);
     assert!(!report(&store, question()).await.logs[0].is_cut_off);
-    let retention = crawlgate_store::Retention {
-        keep: None,
-        max_size: Some(1),
-    };
+    let retention = crawlgate_store::Retention { keep: None, max_size: Some(1) };
     let now = Moment::from_millis(NOON + 240 * HOUR);
     while store.prune(retention, now).await.unwrap().more {}
     let first = store.extent().await.unwrap().first;
@@ -413,8 +333,5 @@ async fn what_retention_has_dropped_is_told() {
     assert!(report.logs[0].is_cut_off);
     assert_eq!(report.logs[0].first_kept, first + 1);
     let page = report.html().unwrap();
-    assert!(
-        page.contains("Retention has dropped the records before"),
-        "{page}"
-    );
+    assert!(page.contains("Retention has dropped the records before"), "{page}");
 }

@@ -59,11 +59,7 @@ impl Shipper {
             }
             Err(Uncovered::Keyless(fault)) => return Err(Failure::Keyless(fault)),
         };
-        let log = Log {
-            checkpoints: &checkpoints,
-            trusted: &trusted,
-            newest: &newest,
-        };
+        let log = Log { checkpoints: &checkpoints, trusted: &trusted, newest: &newest };
         let passed = match &self.to {
             Target::Folder(path) => self.to_folder(path, &log).await,
             Target::Service(client, url) => self.to_service(client, url, &log).await,
@@ -150,10 +146,8 @@ impl Shipper {
         if known.is_some_and(|known| is_same(&name, known.note.as_bytes(), &found)) {
             return Ok(true);
         }
-        let wrong = |fault: CheckpointFault| Failure::Checkpoint {
-            url: service.shown(&name),
-            fault,
-        };
+        let wrong =
+            |fault: CheckpointFault| Failure::Checkpoint { url: service.shown(&name), fault };
         let note = Note::parse(&found).map_err(|error| wrong(error.into()))?;
         let keys = log.trusted.keys.at(size);
         let opened = Checkpoint::open(&note, &keys);
@@ -161,11 +155,7 @@ impl Shipper {
         let ours = &log.newest.checkpoint;
         let proof = self.store.consistency(size, ours.size).await?;
         let continues = theirs.size == size && proof.verify(&theirs.root, &ours.root).is_ok();
-        if continues {
-            Ok(true)
-        } else {
-            Err(wrong(CheckpointFault::NotContinued))
-        }
+        if continues { Ok(true) } else { Err(wrong(CheckpointFault::NotContinued)) }
     }
 
     /// Writes the entries from `first` on up to a checkpoint behind `shipped` records.
@@ -177,9 +167,7 @@ impl Shipper {
     ) -> Result<PassResult, Failure> {
         let kept = self.store.extent().await?.first;
         let mut next = log.next(shipped.max(kept).saturating_add(STEP));
-        let mut faults = Faults {
-            status: &self.status,
-        };
+        let mut faults = Faults { status: &self.status };
         loop {
             let signed = (&next.checkpoint, &next.note);
             if write::write(&self.store, place, first, signed, &mut faults).await? {

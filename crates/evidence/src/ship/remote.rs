@@ -105,11 +105,7 @@ pub(super) struct Client {
 impl Client {
     /// Returns a client that trusts these roots.
     pub(super) fn new(tls: rustls::ClientConfig, token_file: Option<PathBuf>) -> Self {
-        Self {
-            hyper: direct(tls),
-            token_file,
-            put: Mutex::default(),
-        }
+        Self { hyper: direct(tls), token_file, put: Mutex::default() }
     }
 
     /// Returns the service at the URL of a log, with the token that the file has now.
@@ -117,11 +113,7 @@ impl Client {
     /// # Errors
     /// When the token cannot be read.
     pub(super) fn open<'c>(&'c self, url: &'c str) -> Result<Service<'c>, TokenError> {
-        Ok(Service {
-            client: self,
-            url,
-            token: self.token_file.as_deref().map(token).transpose()?,
-        })
+        Ok(Service { client: self, url, token: self.token_file.as_deref().map(token).transpose()? })
     }
 
     /// Forgets what is there.
@@ -135,10 +127,8 @@ impl Client {
 /// # Errors
 /// When the file cannot be read, or holds no token.
 pub(super) fn token(path: &Path) -> Result<HeaderValue, TokenError> {
-    let text = fs::read_to_string(path).map_err(|error| TokenError::Unreadable {
-        path: path.to_owned(),
-        error,
-    })?;
+    let text = fs::read_to_string(path)
+        .map_err(|error| TokenError::Unreadable { path: path.to_owned(), error })?;
     let token = HeaderValue::try_from(format!("Bearer {}", text.trim_end()));
     let mut token = token.map_err(|_| TokenError::Malformed(path.to_owned()))?;
     token.set_sensitive(true);
@@ -240,10 +230,7 @@ impl Service<'_> {
         }
         let text = String::from_utf8_lossy(body);
         let line = text.lines().next().unwrap_or_default().chars();
-        let line = line
-            .filter(|one| !one.is_control())
-            .take(MAX_SHOWN)
-            .collect();
+        let line = line.filter(|one| !one.is_control()).take(MAX_SHOWN).collect();
         self.failed(name, ServiceFault::Status { status, line })
     }
 

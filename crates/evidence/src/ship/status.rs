@@ -64,11 +64,7 @@ struct State {
 impl StatusCell {
     pub(super) fn new(to: String, shipped: u64) -> Self {
         let state = State {
-            status: Status {
-                to: to.clone(),
-                shipped,
-                ..Status::default()
-            },
+            status: Status { to: to.clone(), shipped, ..Status::default() },
             newest: 0,
             waits_since: None,
             failures: 0,

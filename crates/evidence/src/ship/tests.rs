@@ -30,12 +30,7 @@ impl ShippedStore {
         config.ship.every = Duration::from_millis(10);
         let store = store::open(&config, Access::Write).unwrap();
         let key = store::log_key(&config).unwrap();
-        Self {
-            folder,
-            config: Arc::new(config),
-            store,
-            key,
-        }
+        Self { folder, config: Arc::new(config), store, key }
     }
 
     /// The same, with the directory.
@@ -57,10 +52,8 @@ impl ShippedStore {
 
     /// Lets all records expire.
     async fn expire(&self) -> crawlgate_store::Pruned {
-        let retention = crawlgate_store::Retention {
-            keep: Some(Duration::from_secs(1)),
-            max_size: None,
-        };
+        let retention =
+            crawlgate_store::Retention { keep: Some(Duration::from_secs(1)), max_size: None };
         let later = NOON + Duration::from_secs(100 * 86_400);
         self.store.prune(retention, later).await.unwrap()
     }
@@ -97,11 +90,7 @@ fn exported(path: &Path) -> (Vec<u64>, Option<u64>) {
 async fn each_checkpoint_is_shipped_with_what_it_covers_and_the_place_is_noted() {
     let gate = ShippedStore::new();
     let shipper = gate.shipper().await;
-    assert_eq!(
-        passed(&shipper).await,
-        Ok(PassResult::Whole(0)),
-        "nothing is signed"
-    );
+    assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(0)), "nothing is signed");
     assert_eq!(gate.signed(600).await, 600);
     assert!(
         fault_of(shipper.pass().await).contains("no such directory"),
@@ -170,10 +159,7 @@ async fn a_place_that_is_not_right_is_told_and_left_as_it_is() {
     fs::rename(&there, &away).unwrap();
     fs::create_dir(&there).unwrap();
     let why = fault_of(shipper.pass().await);
-    assert!(
-        why.contains("it is empty, and 600 records were shipped"),
-        "{why}"
-    );
+    assert!(why.contains("it is empty, and 600 records were shipped"), "{why}");
     assert_eq!(fs::read_dir(&there).unwrap().count(), 0);
     assert_eq!(shipper.status().failure, Some(why));
     assert_eq!(gate.store.shipped().await.unwrap(), Some(600));
@@ -229,18 +215,12 @@ async fn damage_before_the_shipping_holds_back_neither_what_follows_nor_retentio
     assert!(first < 700 && end > 1_024, "{first}, {end}");
     assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(3_700)));
     let status = shipper.status();
-    assert_eq!(
-        (status.shipped, status.behind, status.missing),
-        (3_700, 0, end - 700)
-    );
+    assert_eq!((status.shipped, status.behind, status.missing), (3_700, 0, end - 700));
     assert_eq!(exported(&gate.there()), (vec![700, 3_700], Some(0)));
     let export = Exported::open(&gate.there()).unwrap();
     assert_eq!(export.gaps_with(end - 1), [(700, end)]);
     let dropped = gate.expire().await;
-    assert_eq!(
-        dropped.decisions, 3_584,
-        "every whole bundle goes: {dropped:?}"
-    );
+    assert_eq!(dropped.decisions, 3_584, "every whole bundle goes: {dropped:?}");
 }
 
 #[tokio::test]
@@ -266,21 +246,11 @@ async fn a_witness_that_keeps_the_log_from_being_signed_is_told() {
     let gate = ShippedStore::with_place();
     gate.signed(10).await;
     let log = gate.key.name();
-    gate.store
-        .note_ahead("notary", log, Some(99))
-        .await
-        .unwrap();
+    gate.store.note_ahead("notary", log, Some(99)).await.unwrap();
     let shipper = gate.shipper().await;
     let why = fault_of(shipper.pass().await);
-    assert!(
-        why.contains("the witness notary knows one of 99 records"),
-        "{why}"
-    );
-    assert_eq!(
-        gate.store.shipped().await.unwrap(),
-        Some(10),
-        "what is signed is shipped"
-    );
+    assert!(why.contains("the witness notary knows one of 99 records"), "{why}");
+    assert_eq!(gate.store.shipped().await.unwrap(), Some(10), "what is signed is shipped");
     assert_eq!(shipper.status().failure, Some(why));
     gate.store.note_ahead("notary", log, None).await.unwrap();
     assert_eq!(passed(&shipper).await, Ok(PassResult::Whole(10)));

@@ -44,18 +44,11 @@ impl EndedSessions {
         let kind = if all.len() < KINDS {
             kind
         } else {
-            EndedSession {
-                origin: None,
-                server_name: None,
-                ..kind
-            }
+            EndedSession { origin: None, server_name: None, ..kind }
         };
         let is_of_kind = |one: &&mut EndedSession| {
             let EndedSession { count, .. } = **one;
-            EndedSession {
-                count,
-                ..kind.clone()
-            } == **one
+            EndedSession { count, ..kind.clone() } == **one
         };
         match all.iter_mut().find(is_of_kind) {
             Some(known) => known.count += 1,
@@ -89,12 +82,7 @@ impl fmt::Display for Line<'_> {
 
 impl fmt::Display for EndedSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let EndedSession {
-            origin,
-            server_name,
-            alert,
-            count,
-        } = self;
+        let EndedSession { origin, server_name, alert, count } = self;
         f.write_str(origin.as_deref().unwrap_or("further hosts"))?;
         let authority = origin.as_deref().and_then(|origin| origin.split_once("//"));
         let is_of_origin = |name: &str| {
@@ -136,10 +124,6 @@ mod tests {
         assert_eq!(all.len(), KINDS + 1);
         let sum: u64 = all.iter().map(|one| one.count).sum();
         assert_eq!(sum, 4 + 2 * KINDS as u64);
-        assert!(
-            Line(&all)
-                .to_string()
-                .contains("further hosts alert unknown_ca 103, ")
-        );
+        assert!(Line(&all).to_string().contains("further hosts alert unknown_ca 103, "));
     }
 }

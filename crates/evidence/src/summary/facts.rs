@@ -164,10 +164,7 @@ impl Summary {
 
 impl Codes {
     fn of(codes: Vec<(String, u64)>) -> Self {
-        Self {
-            count: super::sum(&codes),
-            codes: codes.into_iter().collect(),
-        }
+        Self { count: super::sum(&codes), codes: codes.into_iter().collect() }
     }
 }
 
@@ -202,33 +199,21 @@ mod tests {
         summary.count_forwarded();
         let facts = summary.facts(true);
         assert_eq!((facts.requests, facts.forwarded), (3, 2));
-        let one = Codes {
-            count: 1,
-            codes: [("robots_disallow".to_owned(), 1)].into(),
-        };
+        let one = Codes { count: 1, codes: [("robots_disallow".to_owned(), 1)].into() };
         assert_eq!((&facts.denied, &facts.reported), (&one, &one));
         assert_eq!(facts.deferred, Codes::default());
         let [origin] = &facts.origins[..] else {
             panic!("{facts:?}");
         };
-        assert_eq!(
-            (&*origin.origin, origin.denied),
-            ("https://site.example", 2)
-        );
-        assert_eq!(
-            origin.grounds,
-            [("Disallow: /private".to_owned(), 2)].into()
-        );
+        assert_eq!((&*origin.origin, origin.denied), ("https://site.example", 2));
+        assert_eq!(origin.grounds, [("Disallow: /private".to_owned(), 2)].into());
         let [first, second] = &facts.first_denials[..] else {
             panic!("{facts:?}");
         };
         assert_eq!((first.enforced, second.enforced), (true, false));
         assert_eq!(first.rule.as_deref(), Some("Disallow: /private"));
         assert_eq!(first.id, DecisionId::from_octets(record.id).to_string());
-        assert!(
-            !first.url.contains("secret") && !first.url.contains("token"),
-            "{first:?}"
-        );
+        assert!(!first.url.contains("secret") && !first.url.contains("token"), "{first:?}");
         let whole = &summary.facts(false).first_denials[0].url;
         assert_eq!(whole, "https://site.example/private?token=1");
     }
@@ -245,18 +230,12 @@ mod tests {
         let mut record = Decision::sample();
         (record.reason, record.rule) = ("robots_unreachable", None);
         let state = unreachable();
-        let grounds = Grounds {
-            robots: Some((&state, None)),
-            ..Grounds::default()
-        };
+        let grounds = Grounds { robots: Some((&state, None)), ..Grounds::default() };
         summary.count(&record, &grounds);
         let facts = summary.facts(false);
         let last = facts.first_denials.last().map(|one| one.outcome);
         assert_eq!(last, Some("unreachable"));
-        assert_eq!(
-            facts.unreachable.codes,
-            [("status_503".to_owned(), 1)].into()
-        );
+        assert_eq!(facts.unreachable.codes, [("status_503".to_owned(), 1)].into());
         let counts = [&facts.disallowed, &facts.unreachable, &facts.refused_here];
         assert_eq!(counts.map(|codes| codes.count), [25, 1, 0]);
     }

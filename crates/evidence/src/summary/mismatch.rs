@@ -66,11 +66,7 @@ impl fmt::Display for Mismatched {
     /// Writes the line of a summary.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tokens = self.judged_as.join(", ");
-        write!(
-            f,
-            "mismatch  {:>10}  judged as {tokens}, but sent ",
-            self.count
-        )?;
+        write!(f, "mismatch  {:>10}  judged as {tokens}, but sent ", self.count)?;
         match &self.user_agent {
             Some(user_agent) => {
                 f.write_str("User-Agent: ")?;

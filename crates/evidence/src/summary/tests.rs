@@ -3,20 +3,13 @@ use crate::grounds::tests::unreachable;
 use crawlgate_record::Rule;
 
 fn rule(text: &str) -> Rule<'_> {
-    Rule {
-        group: "*".into(),
-        text: text.as_bytes().into(),
-        line: 3,
-    }
+    Rule { group: "*".into(), text: text.as_bytes().into(), line: 3 }
 }
 
 /// Counts a decision about an origin that is unreachable.
 fn count(summary: &Summary, decision: &Decision<'_>) {
     let state = unreachable();
-    let grounds = Grounds {
-        robots: Some((&state, None)),
-        ..Grounds::default()
-    };
+    let grounds = Grounds { robots: Some((&state, None)), ..Grounds::default() };
     summary.count(decision, &grounds);
 }
 
@@ -82,10 +75,7 @@ fn requests_let_out_in_report_mode_are_counted_apart_and_by_outcome() {
     let mut record = Decision::sample();
     (record.mode, record.status) = (Mode::Report, Some(200));
     count(&summary, &record);
-    assert!(
-        summary.has_denials(),
-        "what would have been denied is worth a look"
-    );
+    assert!(summary.has_denials(), "what would have been denied is worth a look");
     record.error = Some("connection_refused".into());
     count(&summary, &record);
     (record.verdict, record.reason, record.error) = (Verdict::Defer, "paced", None);
@@ -108,10 +98,7 @@ fn requests_let_out_in_report_mode_are_counted_apart_and_by_outcome() {
 
     count(&summary, &Decision::sample());
     let text = summary.to_string();
-    assert!(
-        text.contains("most disallowed origins, had all of it been enforced"),
-        "{text}"
-    );
+    assert!(text.contains("most disallowed origins, had all of it been enforced"), "{text}");
 }
 
 #[test]
@@ -144,10 +131,11 @@ fn origins_and_rules_are_bounded() {
     assert_eq!(rest.origins.len(), ORIGINS);
     assert_eq!(rest.denied_elsewhere, 6);
     assert!(
-        rest.origins
-            .values()
-            .flat_map(|Denials(kinds)| kinds)
-            .all(|denials| denials.grounds.0.len() <= RULES)
+        rest.origins.values().flat_map(|Denials(kinds)| kinds).all(|denials| denials
+            .grounds
+            .0
+            .len()
+            <= RULES)
     );
     drop(rest);
     let text = summary.to_string();

@@ -39,12 +39,7 @@ impl<'e> Told<'e> {
             return None;
         };
         let time = event.time();
-        Some(Self {
-            index,
-            time,
-            by,
-            note,
-        })
+        Some(Self { index, time, by, note })
     }
 
     /// Tells whether the store shows this one.

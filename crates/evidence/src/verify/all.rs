@@ -137,9 +137,7 @@ pub async fn examine(
         keys: trusted.keys.clone(),
         checkpoints: &checkpoints,
         kept,
-        written: state
-            .map(|state| state.written)
-            .filter(|(size, _)| *size > 0),
+        written: state.map(|state| state.written).filter(|(size, _)| *size > 0),
     };
     let signed = state.map_or(0, |state| state.signed.0);
     if checkpoints.last().map_or(0, |last| last.size) < signed {
@@ -154,18 +152,11 @@ pub async fn examine(
     let verification = verifier.end(&mut faults);
     let dropped = store.extent().await?.first;
     let acknowledged = std::mem::take(&mut counts.acknowledged);
-    acknowledged
-        .end(store.as_ref(), dropped, &mut faults)
-        .await?;
+    acknowledged.end(store.as_ref(), dropped, &mut faults).await?;
     let counted = store.miscounted().await?;
     faults.extend(counted.map(LogFault::Counted));
     counts.doubt(&faults);
-    Ok(LogResult {
-        counts,
-        verification,
-        faults,
-        last: checkpoints.last().cloned(),
-    })
+    Ok(LogResult { counts, verification, faults, last: checkpoints.last().cloned() })
 }
 
 /// Steps through all records of the store.
@@ -299,10 +290,7 @@ fn fork(record: &StoredDecision) -> Option<String> {
     let Ok(Entry::Event(event)) = Entry::read(&record.entry) else {
         return None;
     };
-    let EventKind::Forked {
-        log, size, reason, ..
-    } = event.kind
-    else {
+    let EventKind::Forked { log, size, reason, .. } = event.kind else {
         return None;
     };
     let seq = record.seq;

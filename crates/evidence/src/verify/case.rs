@@ -140,15 +140,7 @@ impl<'a> Case<'a> {
                 terms = text.and_then(|text| PolicySettings::read(&text).ok());
             }
         }
-        Ok(Case {
-            decision,
-            told,
-            finding,
-            in_log,
-            file,
-            terms,
-            fetch,
-        })
+        Ok(Case { decision, told, finding, in_log, file, terms, fetch })
     }
 }
 
@@ -204,10 +196,9 @@ impl Case<'_> {
                 CaseVerdict::Proven,
                 "proven: the same decision follows from what was kept".to_owned(),
             ),
-            (_, Finding::Replayed(Outcome::Attested(why))) => (
-                CaseVerdict::Attested,
-                format!("attested, not proven: {why}"),
-            ),
+            (_, Finding::Replayed(Outcome::Attested(why))) => {
+                (CaseVerdict::Attested, format!("attested, not proven: {why}"))
+            }
             (_, Finding::Event(event)) => (CaseVerdict::Attested, format!("no decision: {event}")),
             (_, finding) => (CaseVerdict::Broken, format!("not proven: {finding}")),
         }
@@ -296,10 +287,7 @@ impl Trusted {
                 } else {
                     collected_keys_file(store).display().to_string()
                 };
-                Ok(Trusted {
-                    keys: keys.into(),
-                    from,
-                })
+                Ok(Trusted { keys: keys.into(), from })
             }
             Err(error) => Err(error.into()),
         }
@@ -322,10 +310,7 @@ impl Trusted {
     /// Returns no key, for one of several logs of which the keys cannot be read.
     #[must_use]
     pub fn unread(error: &KeyError) -> Trusted {
-        Trusted {
-            keys: Keys::default(),
-            from: error.to_string(),
-        }
+        Trusted { keys: Keys::default(), from: error.to_string() }
     }
 
     /// Returns the newest checkpoint that covers the entry `index` and that a trusted key has signed.
@@ -340,11 +325,7 @@ impl Trusted {
         let covering = CoveringCheckpoint::of(index, checkpoints, &self.keys);
         let is_covered = checkpoints.iter().any(|one| one.size > index);
         covering.ok_or_else(|| {
-            if is_covered {
-                Uncovered::Keyless(self.fault())
-            } else {
-                Uncovered::Unsigned
-            }
+            if is_covered { Uncovered::Keyless(self.fault()) } else { Uncovered::Unsigned }
         })
     }
 
@@ -380,10 +361,7 @@ impl Trusted {
 fn with_lost(present: VerifierKey, earlier: Vec<VerifierKey>) -> Vec<VerifierKey> {
     let mut keys = vec![present];
     for one in earlier {
-        if keys
-            .first()
-            .is_some_and(|present| present.name() != one.name())
-            && !keys.contains(&one)
+        if keys.first().is_some_and(|present| present.name() != one.name()) && !keys.contains(&one)
         {
             keys.push(one);
         }
@@ -402,10 +380,7 @@ mod tests {
             from: "crawlgate.log.key, which is not there".to_owned(),
         };
         let fault = trusted(Vec::new()).fault();
-        assert!(
-            fault.ends_with("which is not there; name the public key with --key"),
-            "{fault}"
-        );
+        assert!(fault.ends_with("which is not there; name the public key with --key"), "{fault}");
         let other = LogKey::generate(None).expect("a key").vkey();
         let fault = trusted(vec![other.clone()]).fault();
         assert!(fault.contains(&other.to_string()), "{fault}");

@@ -168,9 +168,7 @@ mod tests {
         Settings {
             seq: 0,
             from,
-            clients: clients
-                .map(|(text, cut)| ((*text).to_owned(), *cut))
-                .collect(),
+            clients: clients.map(|(text, cut)| ((*text).to_owned(), *cut)).collect(),
             is_cut,
         }
     }
@@ -243,10 +241,7 @@ mod tests {
                 panic!("no decision");
             };
             decision.id = id(NOON, is_other);
-            decision.exempt = reason.map(|reason| Exempt {
-                from: "robots_disallow",
-                reason,
-            });
+            decision.exempt = reason.map(|reason| Exempt { from: "robots_disallow", reason });
             let mut entry = Vec::new();
             decision.encode(Bounds::CLIENTS, &mut entry);
             entry

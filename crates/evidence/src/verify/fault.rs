@@ -195,11 +195,7 @@ impl fmt::Display for LogFault {
                 write!(f, "{records} {} missing or cannot be read", records.are())
             }
             Self::Order { index } => {
-                write!(
-                    f,
-                    "{} is there more than once, or out of order",
-                    Records::at(index, index)
-                )
+                write!(f, "{} is there more than once, or out of order", Records::at(index, index))
             }
             Self::Front { first } => write!(
                 f,
@@ -240,22 +236,12 @@ impl fmt::Display for LogFault {
                 f,
                 "the signature of {by}, of {size} records, is not valid: the checkpoint was altered"
             ),
-            Self::Key {
-                ref name,
-                size,
-                count,
-                is_renamed: false,
-            } => write!(
+            Self::Key { ref name, size, count, is_renamed: false } => write!(
                 f,
                 "{count} checkpoints, the first of {size} records, are signed by no trusted key but by {name}; if that \
                  is an earlier key of this log, name it beside the present one (--key, more than once)"
             ),
-            Self::Key {
-                ref name,
-                size,
-                count,
-                is_renamed: true,
-            } => write!(
+            Self::Key { ref name, size, count, is_renamed: true } => write!(
                 f,
                 "{count} checkpoints, the first of {size} records, are signed by the trusted key, but under the name {name}; \
                  the configuration gives the log another one, or none: set [audit] log_name = \"{name}\" there, or name the \

@@ -31,10 +31,7 @@ impl ReplacedKey {
 
 impl From<Vec<VerifierKey>> for Keys {
     fn from(all: Vec<VerifierKey>) -> Self {
-        Self {
-            all,
-            replaced: Vec::new(),
-        }
+        Self { all, replaced: Vec::new() }
     }
 }
 
@@ -77,8 +74,7 @@ impl Keys {
     /// Lets no key count longer than its successor. False if none does.
     fn shorten(&mut self) -> bool {
         let limit = |one: &ReplacedKey| {
-            self.limit(&one.new)
-                .map_or(one.limit, |limit| limit.min(one.limit))
+            self.limit(&one.new).map_or(one.limit, |limit| limit.min(one.limit))
         };
         let limits: Vec<u64> = self.replaced.iter().map(limit).collect();
         let mut is_shorter = false;
@@ -141,9 +137,7 @@ impl CoveringCheckpoint {
     /// vouch for it as the log by itself cannot.
     #[must_use]
     pub fn witnessed(index: u64, checkpoints: &[StoredCheckpoint], keys: &Keys) -> Option<Self> {
-        Self::first_by(index, checkpoints, keys, |one| {
-            (one.is_cosigned(), one.size)
-        })
+        Self::first_by(index, checkpoints, keys, |one| (one.is_cosigned(), one.size))
     }
 
     fn first_by(
@@ -167,10 +161,7 @@ impl CoveringCheckpoint {
     /// When the path does not lead from the entry to the root of the checkpoint.
     pub fn verify(&self, entry: &[u8], proof: &InclusionProof) -> Result<(), ProofError> {
         // The path says nothing about the size: the signed one counts.
-        let proof = InclusionProof {
-            size: self.checkpoint.size,
-            ..proof.clone()
-        };
+        let proof = InclusionProof { size: self.checkpoint.size, ..proof.clone() };
         proof.verify(&leaf_hash(entry), &self.checkpoint.root)
     }
 }
@@ -217,11 +208,8 @@ mod tests {
         assert_eq!(keys.at(30), std::slice::from_ref(&stranger));
 
         // A person who has only a replaced key signs rotations of it, to another key of that person and from one.
-        let forged = [
-            rotation(5, &a, &stranger),
-            rotation(90, &stranger, &a),
-            rotation(91, &a, &stranger),
-        ];
+        let forged =
+            [rotation(5, &a, &stranger), rotation(90, &stranger, &a), rotation(91, &a, &stranger)];
         for known in [vec![&c], vec![&b, &c], vec![&a, &c]] {
             // At once, in the worst order.
             let mut keys: Keys = known.iter().copied().cloned().collect::<Vec<_>>().into();

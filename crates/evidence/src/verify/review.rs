@@ -174,10 +174,7 @@ impl<'s> Replayer<'s> {
         }
         if let Finding::Replayed(Outcome::Missing(missing)) = finding {
             // Retention may have dropped both since the record was read.
-            let page = self
-                .store
-                .records(decision.seq.saturating_sub(1), 1)
-                .await?;
+            let page = self.store.records(decision.seq.saturating_sub(1), 1).await?;
             if page.first().is_none_or(|found| found.seq != decision.seq) {
                 return Ok(Finding::Dropped);
             }
@@ -214,10 +211,7 @@ impl<'s> Replayer<'s> {
                 Some(StoredObject::Missing) | None => None,
             };
         }
-        let files = Files {
-            robots: robots.as_ref(),
-            tdmrep: tdmrep.as_ref(),
-        };
+        let files = Files { robots: robots.as_ref(), tdmrep: tdmrep.as_ref() };
         let outcome = replay::replay(one, terms.as_deref(), files);
         Ok(Finding::Replayed(outcome))
     }
@@ -283,9 +277,8 @@ impl<'s> Replayer<'s> {
         let held = match self.store.policy(digest).await? {
             None => StoredObject::Missing,
             Some(text) if PolicyDigest::of(&text).0 != digest => StoredObject::Altered,
-            Some(text) => PolicySettings::read(&text).map_or(StoredObject::Altered, |terms| {
-                StoredObject::Whole(Arc::new(terms))
-            }),
+            Some(text) => PolicySettings::read(&text)
+                .map_or(StoredObject::Altered, |terms| StoredObject::Whole(Arc::new(terms))),
         };
         self.policies.insert(digest, held);
         Ok(())

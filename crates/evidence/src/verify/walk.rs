@@ -130,11 +130,9 @@ impl LogVerifier {
         self.first.get_or_insert(index);
         match event_of(entry) {
             Some(EventKind::Dropped { index, .. }) => self.dropped = self.dropped.max(index),
-            Some(EventKind::Lost {
-                count,
-                size: Some(size),
-                ..
-            }) => faults.push(LogFault::Lost { index, count, size }),
+            Some(EventKind::Lost { count, size: Some(size), .. }) => {
+                faults.push(LogFault::Lost { index, count, size });
+            }
             Some(EventKind::KeyRotated { old, new, .. }) => {
                 let seq = index + 1;
                 let fault = LogFault::Rotation { seq };

@@ -59,11 +59,8 @@ pub(crate) fn direct<B>(tls: rustls::ClientConfig) -> HyperClient<HttpsConnector
 where
     B: http_body::Body<Data: Send> + Send,
 {
-    let connector = HttpsConnectorBuilder::new()
-        .with_tls_config(tls)
-        .https_or_http()
-        .enable_http1()
-        .build();
+    let connector =
+        HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
     HyperClient::builder(TokioExecutor::new())
         .pool_idle_timeout(IDLE)
         .pool_timer(TokioTimer::new())

@@ -82,9 +82,7 @@ struct OfferedCheckpoint {
 
 impl fmt::Debug for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Witness")
-            .field("config", &self.config)
-            .finish_non_exhaustive()
+        f.debug_struct("Witness").field("config", &self.config).finish_non_exhaustive()
     }
 }
 
@@ -98,10 +96,7 @@ impl Witness {
     ) -> Result<Self, WitnessError> {
         let url = format!("{}/add-checkpoint", config.url).parse::<Uri>();
         Ok(Self {
-            url: url.map_err(|error| WitnessError::Url {
-                url: config.url.clone(),
-                error,
-            })?,
+            url: url.map_err(|error| WitnessError::Url { url: config.url.clone(), error })?,
             config: config.clone(),
             status: Arc::default(),
             client,
@@ -158,9 +153,7 @@ impl Witness {
             Err(failure) => {
                 self.status.count(failure.outcome());
                 let said = failure.to_string();
-                let before = self
-                    .status
-                    .change(|state| state.failure.replace(said.clone()));
+                let before = self.status.change(|state| state.failure.replace(said.clone()));
                 match failure {
                     Failure::Ahead(size) => self.note_ahead(size).await,
                     _ if before.as_ref() != Some(&said) => warn!(
@@ -286,18 +279,10 @@ impl Witness {
         let Some(newest) = checkpoints.last() else {
             let note = self.key.checkpoint(0, EMPTY_ROOT);
             let text = note.to_string();
-            return Ok(OfferedCheckpoint {
-                size: 0,
-                note,
-                text,
-            });
+            return Ok(OfferedCheckpoint { size: 0, note, text });
         };
         let note = Note::parse(newest.note.as_bytes()).map_err(|_| Failure::Damaged)?;
-        Ok(OfferedCheckpoint {
-            size: newest.size,
-            note,
-            text: newest.note.clone(),
-        })
+        Ok(OfferedCheckpoint { size: newest.size, note, text: newest.note.clone() })
     }
 
     /// Keeps the line of the witness with the checkpoint.

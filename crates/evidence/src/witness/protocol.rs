@@ -111,14 +111,8 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// The words for metrics, in the order of the values.
-    pub(super) const WORDS: [&'static str; 6] = [
-        "cosigned",
-        "ahead",
-        "refused",
-        "false",
-        "unreachable",
-        "store",
-    ];
+    pub(super) const WORDS: [&'static str; 6] =
+        ["cosigned", "ahead", "refused", "false", "unreachable", "store"];
 
     /// Returns the place in [`Outcome::WORDS`].
     pub(super) const fn place(self) -> usize {
@@ -197,11 +191,7 @@ impl Received {
         let line = text.lines().next().unwrap_or_default();
         let line: String = line.chars().filter(|one| !one.is_control()).collect();
         let short: String = line.chars().take(MAX_SHOWN).collect();
-        if short.is_empty() {
-            short
-        } else {
-            format!(": {short}")
-        }
+        if short.is_empty() { short } else { format!(": {short}") }
     }
 }
 
@@ -221,21 +211,13 @@ mod tests {
     #[test]
     fn the_question_is_that_of_the_specification() {
         let note = "log\n3\nAAAA\n\n— log AAAA\n";
-        let request = AddCheckpoint {
-            old: 2,
-            path: vec![[0; 32], [1; 32]],
-            checkpoint: note,
-        };
+        let request = AddCheckpoint { old: 2, path: vec![[0; 32], [1; 32]], checkpoint: note };
         let text = format!(
             "old 2\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\
              AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=\n\n{note}"
         );
         assert_eq!(request.to_string(), text);
-        let none = AddCheckpoint {
-            old: 0,
-            path: Vec::new(),
-            checkpoint: note,
-        };
+        let none = AddCheckpoint { old: 0, path: Vec::new(), checkpoint: note };
         assert_eq!(none.to_string(), format!("old 0\n\n{note}"));
     }
 
@@ -254,10 +236,7 @@ mod tests {
         let zero = of("witness", 3, 0).1;
         let cosigned = Ok(Answer::Cosigned(right.clone()));
         let status = |code: u16, text: &str| {
-            Err(Refusal::Status(
-                StatusCode::from_u16(code).unwrap(),
-                text.to_owned(),
-            ))
+            Err(Refusal::Status(StatusCode::from_u16(code).unwrap(), text.to_owned()))
         };
         let time = |text: &str| Err(Refusal::Time(text.to_owned()));
         let size = "text/x.tlog.size";

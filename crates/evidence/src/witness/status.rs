@@ -85,11 +85,7 @@ pub(super) struct Quorum {
 
 impl Quorum {
     pub(super) fn of(config: &AuditConfig) -> Self {
-        Self {
-            count: config.quorum,
-            keys: config.witness_keys(),
-            last: Mutex::default(),
-        }
+        Self { count: config.quorum, keys: config.witness_keys(), last: Mutex::default() }
     }
 
     /// Finds the newest of these checkpoints that enough witnesses have cosigned.
@@ -108,17 +104,12 @@ pub(super) struct Instruments(pub(super) Vec<(String, Arc<StatusCell>)>);
 
 impl Collector for Instruments {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let states: Vec<(&str, State)> = self
-            .0
-            .iter()
-            .map(|(name, status)| (name.as_str(), status.now()))
-            .collect();
+        let states: Vec<(&str, State)> =
+            self.0.iter().map(|(name, status)| (name.as_str(), status.now())).collect();
         let mut gauge = |name: &str, help: &str, value: fn(&State) -> u64| {
             let mut encoder = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             states.iter().try_for_each(|(witness, state)| {
-                encoder
-                    .encode_family(&[("witness", *witness)])?
-                    .encode_gauge(&value(state))
+                encoder.encode_family(&[("witness", *witness)])?.encode_gauge(&value(state))
             })
         };
         gauge(

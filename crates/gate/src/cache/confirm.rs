@@ -116,9 +116,7 @@ impl Shared {
 
 /// Tells whether the state of `*` can confirm a new answer without a fetch.
 fn is_recent(state: &State, now: Moment) -> bool {
-    let is_waited_for = state
-        .outage()
-        .is_some_and(|outage| now < outage.next_attempt);
+    let is_waited_for = state.outage().is_some_and(|outage| now < outage.next_attempt);
     let learnt = match state {
         State::Successful { snapshot, .. } => Some(snapshot.fetched),
         State::Unavailable { fetched, .. } => Some(*fetched),
@@ -146,9 +144,7 @@ impl FetchTask {
         match (is_as_common, signed) {
             (true, None) => return (result, fetch),
             (true, Some(_)) => {
-                return self
-                    .compare_unsigned(settings, result, refusal, fetch)
-                    .await;
+                return self.compare_unsigned(settings, result, refusal, fetch).await;
             }
             // Another User-Agent, or another signature.
             (false, _) => {}
@@ -157,17 +153,13 @@ impl FetchTask {
         let document = self.subject.identity.document();
         let common = Identity::common(document);
         if document == Document::TdmRep
-            && !self
-                .shared
-                .allows(&self.subject.origin, &common, document.path())
+            && !self.shared.allows(&self.subject.origin, &common, document.path())
         {
             return (result, fetch);
         }
         let config = &settings.ours.config;
         let patience = config.fetch_timeout.saturating_sub(fetch.duration);
-        let common = self
-            .shared
-            .common(&self.entry, &self.subject, config, patience);
+        let common = self.shared.common(&self.entry, &self.subject, config, patience);
         let (state, fetched_as, failure) = match common.await {
             Some(common) => (Some(common.state), common.fetched_as, common.failure),
             None => (None, None, Some(Cause::Timeout)),
@@ -179,16 +171,13 @@ impl FetchTask {
                 Some(fetched_as) => fetched_as.user_agent.to_string(),
                 None => own.to_owned(),
             },
-            refused: OtherAnswer {
-                user_agent: fetch.user_agent.clone(),
-                code: refusal.code(),
-            },
+            refused: OtherAnswer { user_agent: fetch.user_agent.clone(), code: refusal.code() },
             fetch,
         };
         match state.as_deref() {
-            Some(State::Successful {
-                snapshot, fresh, ..
-            }) if now < fresh.until => compared.successful(snapshot, fresh),
+            Some(State::Successful { snapshot, fresh, .. }) if now < fresh.until => {
+                compared.successful(snapshot, fresh)
+            }
             Some(State::Unavailable { why, fresh, .. }) if now < fresh.until => {
                 (result, compared.unavailable(*why))
             }
@@ -208,23 +197,14 @@ impl FetchTask {
         refusal: Absence,
         fetch: store::Fetch,
     ) -> (AccessResult, store::Fetch) {
-        let asked = FetchRequest {
-            signed_as: None,
-            ..self.asked(settings)
-        };
+        let asked = FetchRequest { signed_as: None, ..self.asked(settings) };
         let (unsigned, second) = (self.shared.fetch)(asked).await;
         if let AccessResult::Unavailable { why, .. } = unsigned {
-            let other = OtherAnswer {
-                user_agent: second.user_agent,
-                code: why.code(),
-            };
+            let other = OtherAnswer { user_agent: second.user_agent, code: why.code() };
             let other = Some(other);
             return (result, store::Fetch { other, ..fetch });
         }
-        let other = OtherAnswer {
-            user_agent: fetch.user_agent,
-            code: refusal.code(),
-        };
+        let other = OtherAnswer { user_agent: fetch.user_agent, code: refusal.code() };
         let stricter = store::Fetch {
             other: Some(other),
             duration: fetch.duration + second.time.since(fetch.time),
@@ -270,22 +250,13 @@ impl Compared {
 
     /// Returns the record of the refusal where `*` is refused, too.
     fn unavailable(self, why: Absence) -> store::Fetch {
-        let other = OtherAnswer {
-            user_agent: self.user_agent,
-            code: why.code(),
-        };
-        store::Fetch {
-            other: Some(other),
-            ..self.fetch
-        }
+        let other = OtherAnswer { user_agent: self.user_agent, code: why.code() };
+        store::Fetch { other: Some(other), ..self.fetch }
     }
 
     /// Returns the answer that counts where that to `*` is unknown.
     fn unreachable(self, cause: Cause) -> (AccessResult, store::Fetch) {
-        let result = AccessResult::Unreachable {
-            cause: cause.clone(),
-            retry_after: None,
-        };
+        let result = AccessResult::Unreachable { cause: cause.clone(), retry_after: None };
         let fetch = store::Fetch {
             time: self.now,
             duration: self.duration(),

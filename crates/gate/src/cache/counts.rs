@@ -95,17 +95,8 @@ impl Counts {
 
     /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
-        let Counts {
-            fetches,
-            tdmrep_fetches,
-            durations,
-            origins,
-        } = self.clone();
-        registry.register(
-            "crawlgate_robots_fetches",
-            "Fetches of robots.txt, by result",
-            fetches,
-        );
+        let Counts { fetches, tdmrep_fetches, durations, origins } = self.clone();
+        registry.register("crawlgate_robots_fetches", "Fetches of robots.txt, by result", fetches);
         registry.register(
             "crawlgate_tdmrep_fetches",
             "Fetches of tdmrep.json, by result; unusable is an answer that is no such file",

@@ -132,12 +132,7 @@ enum Room {
 
 impl Slots {
     pub(super) fn new(recall: StoreLookup) -> Slots {
-        Slots {
-            recall,
-            recalling: None,
-            all: Vec::new(),
-            counted: 1,
-        }
+        Slots { recall, recalling: None, all: Vec::new(), counted: 1 }
     }
 
     /// Returns the slot that `crawler` has or shares, made if there is room; `None` if no slot is left for it. `change`
@@ -190,9 +185,7 @@ impl Slots {
         // A client that makes up names gets no other client judged by the file of `*`, which may permit more: it gives up
         // a state to one that has fewer. The difference of two keeps them from taking states from each other in turn.
         let held = |client: Option<&str>| {
-            own()
-                .filter(|(_, slot)| slot.identity.client() == client)
-                .count()
+            own().filter(|(_, slot)| slot.identity.client() == client).count()
         };
         let most = held(crawler.client()) + 2;
         let greedy = resting().filter(|(_, slot)| held(slot.identity.client()) >= most);

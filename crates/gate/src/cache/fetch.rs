@@ -151,10 +151,7 @@ struct RedirectChain<'a, 'b> {
 }
 
 fn unreachable(cause: Cause) -> AccessResult {
-    AccessResult::Unreachable {
-        cause,
-        retry_after: None,
-    }
+    AccessResult::Unreachable { cause, retry_after: None }
 }
 
 impl RedirectChain<'_, '_> {
@@ -200,11 +197,7 @@ impl RedirectChain<'_, '_> {
                     let cause = ftp.map_or(Cause::Status(status), Cause::Ftp);
                     let result = refused(cause, response.headers(), clock);
                     // An outage that says when it ends is one.
-                    if let AccessResult::Unreachable {
-                        retry_after: Some(_),
-                        ..
-                    } = result
-                    {
+                    if let AccessResult::Unreachable { retry_after: Some(_), .. } = result {
                         return result;
                     }
                     let freshness = freshness(response.headers(), clock).at_most(NOT_FOUND);
@@ -317,10 +310,7 @@ fn missing_page(origin: &Origin) -> Option<String> {
     aws_lc_rs::rand::fill(&mut random).ok()?;
     let name = hex(random);
     let robots = origin.robots_url();
-    Some(format!(
-        "{}/{name}.txt",
-        robots.strip_suffix("/robots.txt")?
-    ))
+    Some(format!("{}/{name}.txt", robots.strip_suffix("/robots.txt")?))
 }
 
 /// Sends one GET.
@@ -393,10 +383,7 @@ async fn successful(
         Ok(body) => body,
         Err(cause) => return unreachable(cause),
     };
-    let options = ParseOptions {
-        lenient: config.lenient,
-        limit,
-    };
+    let options = ParseOptions { lenient: config.lenient, limit };
     let robots = Robots::parse(&body, options);
     AccessResult::Successful {
         snapshot: Snapshot::new(robots, clock.now(), status, url).into(),
@@ -405,10 +392,7 @@ async fn successful(
 }
 
 fn refused(cause: Cause, headers: &HeaderMap, clock: &Clock) -> AccessResult {
-    AccessResult::Unreachable {
-        cause,
-        retry_after: retry_after(headers, clock),
-    }
+    AccessResult::Unreachable { cause, retry_after: retry_after(headers, clock) }
 }
 
 /// Reads `Retry-After` as seconds or as a date (RFC 9110 10.2.3).

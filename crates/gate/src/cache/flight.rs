@@ -119,10 +119,7 @@ impl FetchTask {
             client: self.subject.client.clone(),
             // The configuration accepts only valid values.
             user_agent: user_agent.unwrap_or(HeaderValue::from_static(OWN)),
-            signed_as: settings
-                .signed_as
-                .of(self.subject.identity.client())
-                .cloned(),
+            signed_as: settings.signed_as.of(self.subject.identity.client()).cloned(),
             config: Arc::clone(&settings.ours.config),
             judge: self.judge(),
         }
@@ -152,13 +149,7 @@ impl FetchTask {
     /// Tells whether the origin could not be judged because it stands in the middle of a chain of redirects. A fetch
     /// that begins here may judge it, so this result says nothing about it.
     fn is_cut_short(&self, result: &AccessResult) -> bool {
-        let is_chain = matches!(
-            result,
-            AccessResult::Unreachable {
-                cause: Cause::HopChain,
-                ..
-            }
-        );
+        let is_chain = matches!(result, AccessResult::Unreachable { cause: Cause::HopChain, .. });
         is_chain && self.subject.depth > 0
     }
 
@@ -171,10 +162,8 @@ impl FetchTask {
         // A slot with a flight is never removed.
         if let Some(slot) = self.entry.slots.lock().of(&self.subject.identity) {
             slot.flight = None;
-            slot.cut = Some(Cut {
-                depth: self.subject.depth,
-                until: self.shared.clock.now() + CUT,
-            });
+            slot.cut =
+                Some(Cut { depth: self.subject.depth, until: self.shared.clock.now() + CUT });
         }
         self.completion.cut();
     }
@@ -222,12 +211,8 @@ impl FetchTask {
         };
         let before = State::clone(&slot.normalize(now, config));
         let has_told = !matches!(result, AccessResult::Unreachable { .. });
-        let mut state = before.after(
-            result,
-            end,
-            &config.timing,
-            jitter(&self.subject.origin, now),
-        );
+        let mut state =
+            before.after(result, end, &config.timing, jitter(&self.subject.origin, now));
         // A long outage must not open the origin to a new name, when the rules for others are known.
         let lent = match held {
             Some((copy, user_agent)) if is_bare(&state) => {
@@ -274,23 +259,15 @@ impl FetchTask {
 
 /// Tells whether a state rests only on failures.
 fn is_bare(state: &State) -> bool {
-    matches!(
-        state,
-        State::Unreachable {
-            last_good: None,
-            ..
-        }
-    )
+    matches!(state, State::Unreachable { last_good: None, .. })
 }
 
 impl Drop for FetchTask {
     fn drop(&mut self) {
         match self.stage {
             Stage::Fetching => {
-                let result = AccessResult::Unreachable {
-                    cause: Cause::Internal,
-                    retry_after: None,
-                };
+                let result =
+                    AccessResult::Unreachable { cause: Cause::Internal, retry_after: None };
                 self.complete(result, None);
             }
             Stage::Completed => {}

@@ -56,18 +56,11 @@ impl ViewContext {
 
     /// Returns the view of a slot's state; without a slot, nothing is known.
     pub(super) fn view(self, slot: Option<&mut Slot>) -> View {
-        let ViewContext {
-            now,
-            by,
-            updates,
-            document,
-        } = self;
+        let ViewContext { now, by, updates, document } = self;
         let (state, fetched_as, is_exhausted) = match slot {
-            Some(slot) => (
-                slot.normalize(now, &by.config),
-                slot.fetched_as.clone(),
-                slot.is_exhausted(now),
-            ),
+            Some(slot) => {
+                (slot.normalize(now, &by.config), slot.fetched_as.clone(), slot.is_exhausted(now))
+            }
             None => (Arc::default(), None, false),
         };
         View {

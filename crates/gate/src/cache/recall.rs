@@ -45,11 +45,7 @@ impl PersistentStates {
     /// Returns the states that other processes keep in `store`. Nothing is written there.
     #[must_use]
     pub fn of_others(store: Arc<Store>) -> PersistentStates {
-        PersistentStates {
-            store,
-            log: None,
-            fails: Arc::default(),
-        }
+        PersistentStates { store, log: None, fails: Arc::default() }
     }
 
     /// Tells whether the states are another process's.
@@ -211,8 +207,6 @@ enum Unread {
 
 impl fmt::Debug for PersistentStates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PersistentStates")
-            .field("store", &self.store)
-            .finish_non_exhaustive()
+        f.debug_struct("PersistentStates").field("store", &self.store).finish_non_exhaustive()
     }
 }

@@ -26,10 +26,7 @@ impl Shared {
     ) -> watch::Receiver<()> {
         let recalling = slots.recalling.get_or_insert_with(|| {
             let (sender, recalling) = watch::channel(());
-            let recalled = Recalling {
-                entry: Arc::clone(entry),
-                _sender: sender,
-            };
+            let recalled = Recalling { entry: Arc::clone(entry), _sender: sender };
             tokio::spawn(recalled.ask(Arc::clone(self), origin.clone()));
             recalling
         });

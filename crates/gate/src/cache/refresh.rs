@@ -25,8 +25,7 @@ impl RobotsCache {
         origin: &Origin,
         which: Option<&Identity>,
     ) -> Result<Vec<(Identity, Arc<State>)>, StoreError> {
-        self.refresh_for(origin, which, FlightReason::FetchAnew)
-            .await
+        self.refresh_for(origin, which, FlightReason::FetchAnew).await
     }
 
     /// Does the same as [`RobotsCache::refresh`], after another instance of the fleet has: takes over its state, and fetches
@@ -57,11 +56,7 @@ impl RobotsCache {
             None => {
                 let slots = entry.slots.lock();
                 let known: Vec<_> = slots.iter().map(|slot| slot.identity.clone()).collect();
-                if known.is_empty() {
-                    vec![Identity::default()]
-                } else {
-                    known
-                }
+                if known.is_empty() { vec![Identity::default()] } else { known }
             }
         };
         let mut refreshed = Vec::new();
@@ -80,9 +75,7 @@ impl RobotsCache {
         }
         refreshed.sort_by_key(|(at, identity, _)| (identity.document(), *at));
         let refreshed = refreshed.into_iter();
-        Ok(refreshed
-            .map(|(_, identity, state)| (identity, state))
-            .collect())
+        Ok(refreshed.map(|(_, identity, state)| (identity, state)).collect())
     }
 
     /// Drops the states of `origin`, of one identity or of all, from memory and from the store; the next request treats
@@ -119,9 +112,7 @@ impl RobotsCache {
             };
             (before, recall)
         };
-        let was_known = before
-            .iter()
-            .any(|(_, state, _)| !matches!(**state, State::NeverFetched));
+        let was_known = before.iter().any(|(_, state, _)| !matches!(**state, State::NeverFetched));
         let Some(persistent) = &shared.persistent else {
             return Ok(was_known);
         };

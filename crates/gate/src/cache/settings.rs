@@ -30,11 +30,7 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) fn of(config: &Config) -> Settings {
         let robots = &config.robots;
-        let by_profile = [
-            ProfileName::Standard,
-            ProfileName::Google,
-            ProfileName::Archive,
-        ];
+        let by_profile = [ProfileName::Standard, ProfileName::Google, ProfileName::Archive];
         Settings {
             user_agents: config.user_agents(),
             signed_as: config.signed_as(),
@@ -61,9 +57,6 @@ impl Settings {
 impl EffectiveSettings {
     /// Returns these settings with their digest.
     pub fn of(config: RobotsConfig) -> EffectiveSettings {
-        EffectiveSettings {
-            policy: config.policy_settings().digest(),
-            config: Arc::new(config),
-        }
+        EffectiveSettings { policy: config.policy_settings().digest(), config: Arc::new(config) }
     }
 }

@@ -5,8 +5,6 @@
 //! fleet's key has sealed it and its text has the digest that it names; it then goes to the own store, before a record
 //! rests on it. A state that is late is refused by its token, and the newer one is adopted instead.
 //!
-//! Longer than 400 lines of code because one flight asks, fetches, adopts and publishes by the same lease.
-//!
 //! While the engine does not answer, nothing is fetched and no result comes into force: the origin stays unknown, and its
 //! requests wait for at most `[robots] hold`.
 
@@ -165,10 +163,7 @@ impl Sharing {
         let read = head::reading(settings, identity);
         let document = identity.document();
         let named = digest(identity.to_string().as_bytes());
-        StateKey {
-            origin: origin.to_string(),
-            variant: format!("{document}-{named}-{read}"),
-        }
+        StateKey { origin: origin.to_string(), variant: format!("{document}-{named}-{read}") }
     }
 
     /// Returns the content of a state; `None` if the fleet's key has not sealed it, or it is that of another identity.
@@ -351,9 +346,7 @@ impl FetchTask {
         let slot = slots.of(&self.subject.identity);
         slot.is_none_or(|slot| {
             let document = self.subject.identity.document();
-            let due = slot
-                .state
-                .due_of(document, now, &settings.ours.config.timing.profile);
+            let due = slot.state.due_of(document, now, &settings.ours.config.timing.profile);
             due != Due::No || slot.reason == FlightReason::FetchAnew
         })
     }
@@ -371,12 +364,7 @@ impl FetchTask {
         let Some(slot) = slots.of(&self.subject.identity) else {
             return true;
         };
-        let Some(Content {
-            stored,
-            fetch,
-            user_agent,
-        }) = content
-        else {
+        let Some(Content { stored, fetch, user_agent }) = content else {
             // The origin was forgotten.
             (slot.token, slot.epoch) = (token, Some(epoch));
             slot.state = Arc::default();
@@ -438,11 +426,7 @@ impl FetchTask {
         let (at, then) = lease.at;
         let elapsed = clock.uptime().since(then).as_micros();
         let at = EngineTime(at.0.saturating_add(u64::try_from(elapsed).unwrap_or(u64::MAX)));
-        let content = Content {
-            stored,
-            fetch: Some(fetch),
-            user_agent,
-        };
+        let content = Content { stored, fetch: Some(fetch), user_agent };
         let text = state.snapshot().map(|snapshot| snapshot.robots.text());
         let identity = &self.subject.identity;
         let octets = Head::of(at, now, identity, &content).to_octets(text);
@@ -454,10 +438,7 @@ impl FetchTask {
             StoredState::Unreachable { .. } => OUTAGE_KEPT,
         };
         let token = lease.token.0.to_be_bytes();
-        let sealed = sharing
-            .fleet
-            .key()
-            .seal(&place(&lease.key, &token), &octets);
+        let sealed = sharing.fleet.key().seal(&place(&lease.key, &token), &octets);
         let publish = PublishState {
             key: &lease.key,
             holder: &lease.holder,

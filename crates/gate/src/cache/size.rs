@@ -22,13 +22,11 @@ impl Shared {
     pub(super) fn count(&self, change: Change<'_>) {
         match change {
             Change::Came(slot) => {
-                self.counts
-                    .state_added(slot.identity.document(), slot.known);
+                self.counts.state_added(slot.identity.document(), slot.known);
                 self.bytes.fetch_add(slot.bytes, Ordering::Relaxed);
             }
             Change::Went(slot) => {
-                self.counts
-                    .state_removed(slot.identity.document(), slot.known);
+                self.counts.state_removed(slot.identity.document(), slot.known);
                 self.bytes.fetch_sub(slot.bytes, Ordering::Relaxed);
             }
         }
@@ -108,9 +106,7 @@ impl Shared {
                 break;
             }
             // A flight holds a second reference to its entry; so does a waiting request.
-            let gone = self
-                .entries
-                .remove_if(&origin, |_, entry| Arc::strong_count(entry) == 1);
+            let gone = self.entries.remove_if(&origin, |_, entry| Arc::strong_count(entry) == 1);
             if let Some((_, entry)) = gone {
                 // A permit from this entry would not notice an update of the entry that replaces it.
                 self.changes.origin_updated(entry.group);
@@ -122,10 +118,6 @@ impl Shared {
             }
         }
         *rests_until = over().then(|| self.clock.uptime() + REST);
-        debug!(
-            evicted,
-            held = self.entries.len(),
-            "evicted the least recently used origins"
-        );
+        debug!(evicted, held = self.entries.len(), "evicted the least recently used origins");
     }
 }

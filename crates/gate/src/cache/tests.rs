@@ -147,8 +147,7 @@ impl Harness {
         // The flight ends before its task is gone; only then may its origin be evicted.
         let is_free = |entry: &Arc<Entry>| Arc::strong_count(entry) == 1;
         let entries = &self.cache.shared.entries;
-        self.until(|_| entries.get(origin).is_none_or(|entry| is_free(&entry)))
-            .await;
+        self.until(|_| entries.get(origin).is_none_or(|entry| is_free(&entry))).await;
     }
 
     fn knows(&self, origin: &Origin) -> bool {
@@ -204,10 +203,7 @@ fn fetch_of(result: &AccessResult) -> store::Fetch {
 }
 
 fn down() -> AccessResult {
-    AccessResult::Unreachable {
-        cause: Cause::Connect,
-        retry_after: None,
-    }
+    AccessResult::Unreachable { cause: Cause::Connect, retry_after: None }
 }
 
 /// Returns the number of the deciding file.

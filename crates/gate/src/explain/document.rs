@@ -204,10 +204,7 @@ pub fn of(judged: &Judgement) -> Vec<u8> {
 
 /// Writes a URL that cannot be judged as one line of JSON.
 pub fn of_unjudged(unjudged: &Unjudged) -> Vec<u8> {
-    line(&Failure {
-        url: &unjudged.url,
-        error: &unjudged.why,
-    })
+    line(&Failure { url: &unjudged.url, error: &unjudged.why })
 }
 
 /// Writes a file as one line of JSON.
@@ -256,10 +253,9 @@ fn chain(judged: &Judgement) -> Vec<Token<'_>> {
     let all = &judged.agent.tokens;
     match &judged.explanation {
         None => all.iter().map(|it| Token::of(it, all, None)).collect(),
-        Some(Explanation { chain, .. }) => chain
-            .iter()
-            .map(|(it, role)| Token::of(it, all, Some(*role)))
-            .collect(),
+        Some(Explanation { chain, .. }) => {
+            chain.iter().map(|(it, role)| Token::of(it, all, Some(*role))).collect()
+        }
     }
 }
 

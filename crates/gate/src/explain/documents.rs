@@ -40,11 +40,7 @@ impl Documents {
         let is_due = asked.is_some_and(|asked| asked.needs_tdmrep(origin))
             && may_fetch(origin, &view.stance, agent, overrides, is_guarded, view.now)
             && allows(&view.stance, agent, path, is_guarded);
-        let tdmrep = if is_due {
-            tdmrep(cache, origin, crawler).await
-        } else {
-            None
-        };
+        let tdmrep = if is_due { tdmrep(cache, origin, crawler).await } else { None };
         Documents { view, tdmrep }
     }
 }

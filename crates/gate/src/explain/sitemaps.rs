@@ -86,12 +86,7 @@ impl Sitemaps {
     /// Returns the list for a crawler.
     #[must_use]
     pub fn new(agent: Arc<Agent>, config: Arc<Config>, now: Moment) -> Sitemaps {
-        Sitemaps {
-            identity: Crawler::named(&agent.tokens).identity(),
-            agent,
-            config,
-            now,
-        }
+        Sitemaps { identity: Crawler::named(&agent.tokens).identity(), agent, config, now }
     }
 
     /// Returns at most `limit` lines of the wanted origins after a place: an origin, or [`SitemapPage::next`].
@@ -158,10 +153,7 @@ impl Sitemaps {
         limit: usize,
         store: &Store,
     ) -> Result<SitemapPage, StoreError> {
-        let mut reading = Reading {
-            last: Some((found.place(), state)),
-            ..Reading::default()
-        };
+        let mut reading = Reading { last: Some((found.place(), state)), ..Reading::default() };
         let lines = self.lines(found, 0, limit, &mut reading, store).await?;
         let next = self.judge_lines(found, lines, 0, limit, &mut reading, store);
         let next = next.await?;
@@ -211,9 +203,7 @@ impl Sitemaps {
             others.filter(|other| other.field == Field::Sitemap && other.line > after)
         });
         let others = others.take(limit.saturating_add(1));
-        Ok(others
-            .map(|other| (other.line, other.value.to_vec()))
-            .collect())
+        Ok(others.map(|other| (other.line, other.value.to_vec())).collect())
     }
 
     /// Judges lines. Returns the place of the last one that fits if more are left.
@@ -359,10 +349,7 @@ impl Reading {
     }
 
     fn into_page(self, next: Option<String>) -> SitemapPage {
-        SitemapPage {
-            items: self.items,
-            next,
-        }
+        SitemapPage { items: self.items, next }
     }
 }
 

@@ -22,10 +22,7 @@ pub fn stance(
     match state.stance_of(document, now, profile) {
         Stance::Rules(file) if document == Document::TdmRep => match file.tdmrep() {
             Ok(_) => ("entries", "its entries decide".to_owned()),
-            Err(_) => (
-                "unset",
-                "it is no tdmrep.json, so nothing is reserved".to_owned(),
-            ),
+            Err(_) => ("unset", "it is no tdmrep.json, so nothing is reserved".to_owned()),
         },
         Stance::AllowAll if document == Document::TdmRep => {
             ("unset", "nothing is reserved".to_owned())
@@ -82,13 +79,10 @@ pub fn about(state: &StoredState) -> String {
     let mut text = match state {
         StoredState::Successful { copy, .. } => octets(copy),
         StoredState::Unavailable { why, .. } => why.to_string(),
-        StoredState::Unreachable {
-            last_good: Some(copy),
-            ..
-        } => format!("last good copy: {}", octets(copy)),
-        StoredState::Unreachable {
-            last_good: None, ..
-        } => "no copy".to_owned(),
+        StoredState::Unreachable { last_good: Some(copy), .. } => {
+            format!("last good copy: {}", octets(copy))
+        }
+        StoredState::Unreachable { last_good: None, .. } => "no copy".to_owned(),
     };
     if let Some(outage) = outage {
         let times = match outage.attempts {
@@ -101,11 +95,7 @@ pub fn about(state: &StoredState) -> String {
 }
 
 fn octets(copy: &SnapshotMeta) -> String {
-    let cut = if copy.truncated {
-        ", cut at the size limit"
-    } else {
-        ""
-    };
+    let cut = if copy.truncated { ", cut at the size limit" } else { "" };
     format!("{} octets{cut}", copy.bytes)
 }
 
@@ -116,11 +106,7 @@ pub fn ago(then: Moment, now: Moment) -> String {
 
 /// Writes the time until then: `in 3h`, or `now` if that is over.
 pub fn to_come(then: Moment, now: Moment) -> String {
-    if then <= now {
-        "now".to_owned()
-    } else {
-        format!("in {}", rough(then.since(now)))
-    }
+    if then <= now { "now".to_owned() } else { format!("in {}", rough(then.since(now))) }
 }
 
 /// Writes when a fetch comes next: it waits for a request, even when it is due.
@@ -184,9 +170,6 @@ mod tests {
         assert_eq!(to_come(then, Moment::default()), "in 5s");
         assert_eq!(ago(then, Moment::from_millis(8_000)), "3s");
         assert_eq!(at_a_request(then, then), "at the next request");
-        assert_eq!(
-            at_a_request(then, Moment::default()),
-            "in 5s at the earliest"
-        );
+        assert_eq!(at_a_request(then, Moment::default()), "in 5s at the earliest");
     }
 }

@@ -81,8 +81,7 @@ pub fn with_slashes(url: &str) -> Option<String> {
 /// Tells whether a URL begins with a scheme and one slash: written behind another scheme, that scheme would be read as a
 /// host.
 fn has_scheme(url: &str) -> bool {
-    url.split_once(":/")
-        .is_some_and(|(scheme, _)| !scheme.contains(['.', '/', ']', ':']))
+    url.split_once(":/").is_some_and(|(scheme, _)| !scheme.contains(['.', '/', ']', ':']))
 }
 
 /// Percent-encodes the characters of a path that no request can carry.
@@ -106,10 +105,7 @@ mod tests {
     #[test]
     fn an_invalid_url_is_answered_with_its_correct_form() {
         let cases = [
-            (
-                "example.com/a",
-                "write it with its scheme, as https://example.com/a",
-            ),
+            ("example.com/a", "write it with its scheme, as https://example.com/a"),
             ("//example.com/a", "a path, not a URL"),
             ("/a", "as https://example.com/a"),
             ("a b", "must begin with http://"),

@@ -112,13 +112,7 @@ impl UsageQuery {
         // No request is sent, so there is no response.
         let response = self.response.as_deref().filter(|_| refusal.is_none());
         let Some(response) = response else {
-            return Usage {
-                purposes,
-                said: before,
-                shadowed,
-                judged,
-                refusal,
-            };
+            return Usage { purposes, said: before, shadowed, judged, refusal };
         };
         let after = response.said(chain, modes);
         before.drop_superseded(&after);
@@ -156,10 +150,7 @@ impl Head {
     /// Reads a response head as `curl -D -` writes it. Of several heads, one behind another, the last counts: others are
     /// redirects and interim responses. Without a status line, the status is 200.
     pub fn parse(text: &[u8]) -> Head {
-        let mut head = Head {
-            status: 200,
-            lines: Vec::new(),
-        };
+        let mut head = Head { status: 200, lines: Vec::new() };
         let mut is_ended = false;
         for line in text.split(|octet| *octet == b'\n') {
             let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -223,9 +214,6 @@ mod tests {
         let found = purposes(&["search, train-ai", "tdm"]).expect("purposes");
         assert_eq!(found.iter().count(), 3);
         let error = purposes(&["train"]).expect_err("no purpose").to_string();
-        assert!(
-            error.contains("`train` is no purpose: write search, train-ai"),
-            "{error}"
-        );
+        assert!(error.contains("`train` is no purpose: write search, train-ai"), "{error}");
     }
 }

@@ -24,13 +24,7 @@ pub struct Tunnel {
 impl Tunnel {
     /// Reads and writes the octets of these two halves of a stream.
     pub fn new(receiving: RecvStream, sending: SendStream<Bytes>) -> Tunnel {
-        Tunnel {
-            receiving,
-            sending,
-            rest: Bytes::new(),
-            has_ended: false,
-            resets: None,
-        }
+        Tunnel { receiving, sending, rest: Bytes::new(), has_ended: false, resets: None }
     }
 
     /// Ends the stream with a reset if `resets` says so at its end.
@@ -100,11 +94,7 @@ impl Drop for Tunnel {
     fn drop(&mut self) {
         if !self.has_ended {
             // RFC 9113 8.5: the counterpart of a TCP reset.
-            let reason = if self.resets() {
-                Reason::CONNECT_ERROR
-            } else {
-                Reason::CANCEL
-            };
+            let reason = if self.resets() { Reason::CONNECT_ERROR } else { Reason::CANCEL };
             self.sending.send_reset(reason);
         }
     }
@@ -112,9 +102,7 @@ impl Drop for Tunnel {
 
 fn broken(error: h2::Error) -> io::Error {
     if error.is_io() {
-        error
-            .into_io()
-            .unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())
+        error.into_io().unwrap_or_else(|| io::ErrorKind::BrokenPipe.into())
     } else {
         io::Error::new(io::ErrorKind::ConnectionReset, error)
     }
@@ -122,8 +110,6 @@ fn broken(error: h2::Error) -> io::Error {
 
 impl std::fmt::Debug for Tunnel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tunnel")
-            .field("has_ended", &self.has_ended)
-            .finish_non_exhaustive()
+        f.debug_struct("Tunnel").field("has_ended", &self.has_ended).finish_non_exhaustive()
     }
 }

@@ -209,10 +209,7 @@ impl Cause {
 
     /// Tells whether the origin's server answered at all, even if badly.
     pub fn is_answer(&self) -> bool {
-        matches!(
-            self,
-            Cause::Status(_) | Cause::Ftp(_) | Cause::Redirect(_) | Cause::Encoding(_)
-        )
+        matches!(self, Cause::Status(_) | Cause::Ftp(_) | Cause::Redirect(_) | Cause::Encoding(_))
     }
 }
 

@@ -38,10 +38,7 @@ pub struct Codings {
 impl Codings {
     /// Keeps the beginning of a value. Octets that are no plain text become `?`.
     pub fn new(field: CodingField, value: &[u8]) -> Codings {
-        Codings {
-            field,
-            value: PlainText::new(value),
-        }
+        Codings { field, value: PlainText::new(value) }
     }
 
     /// Returns one word for records; [`Codings::from_code`] reads it.
@@ -85,10 +82,7 @@ impl<const N: usize> PlainText<N> {
             let is_plain = matches!(octet, b' '..=b'~') && !matches!(octet, b'"' | b'\\');
             *to = if is_plain { *octet } else { b'?' };
         }
-        PlainText {
-            octets,
-            length: text.len().min(N),
-        }
+        PlainText { octets, length: text.len().min(N) }
     }
 
     pub(super) fn as_str(&self) -> &str {

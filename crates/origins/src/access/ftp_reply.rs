@@ -23,10 +23,7 @@ impl FtpReply {
     }
 
     fn new(code: u16, text: &[u8]) -> FtpReply {
-        FtpReply {
-            code,
-            text: PlainText::new(text),
-        }
+        FtpReply { code, text: PlainText::new(text) }
     }
 
     /// Returns the three digits.
@@ -49,12 +46,7 @@ impl FtpReply {
 
 impl fmt::Display for FtpReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "its FTP server replied {} {}",
-            self.code,
-            self.text.as_str()
-        )
+        write!(f, "its FTP server replied {} {}", self.code, self.text.as_str())
     }
 }
 
@@ -66,10 +58,7 @@ mod tests {
     fn a_reply_is_kept_in_plain_text_within_a_bound() {
         let long = "x".repeat(KEPT + 1);
         for (text, kept) in [
-            (
-                "Anonymous sessions must use encryption.",
-                "Anonymous sessions must use encryption.",
-            ),
+            ("Anonymous sessions must use encryption.", "Anonymous sessions must use encryption."),
             (" a\x1b[1m\"b\\é: ", "a?[1m?b???:"),
             ("", ""),
             (long.as_str(), &long[1..]),

@@ -57,10 +57,7 @@ fn cache_control_is_read() {
         (&["max-age=\"60\""], secs(60)),
         (&["max-age=60", "max-age=90"], secs(60)),
         (&["max-age=x"], secs(0)),
-        (
-            &["max-age=99999999999999999999999"],
-            secs(u64::from(u32::MAX)),
-        ),
+        (&["max-age=99999999999999999999999"], secs(u64::from(u32::MAX))),
         (&["max-age=60", "no-store"], Shortest),
         (&["NO-CACHE"], Shortest),
     ] {
@@ -75,18 +72,9 @@ fn age_and_expires_are_read() {
     let secs = |s| MaxAge(Duration::from_secs(s));
     // Sun, 06 Nov 1994 08:49:37 GMT
     let now = Moment::from_millis(784_111_777_000);
-    let (then, later) = (
-        "Sun, 06 Nov 1994 08:00:00 GMT",
-        "Sun, 06 Nov 1994 09:00:00 GMT",
-    );
-    type Case<'a> = (
-        &'a str,
-        Option<&'a str>,
-        Option<&'a str>,
-        Option<&'a str>,
-        Option<&'a str>,
-        Freshness,
-    );
+    let (then, later) = ("Sun, 06 Nov 1994 08:00:00 GMT", "Sun, 06 Nov 1994 09:00:00 GMT");
+    type Case<'a> =
+        (&'a str, Option<&'a str>, Option<&'a str>, Option<&'a str>, Option<&'a str>, Freshness);
     #[rustfmt::skip] // one row, one case: Cache-Control, Expires, Date, Age
     let cases: &[Case<'_>] = &[
         ("nothing said", None, None, None, None, Unsaid),
@@ -116,10 +104,7 @@ fn age_and_expires_are_read() {
 
 #[test]
 fn codes_are_read_back() {
-    let reply = FtpReply::of(&Reply {
-        code: 530,
-        text: b"Use encryption.".to_vec(),
-    });
+    let reply = FtpReply::of(&Reply { code: 530, text: b"Use encryption.".to_vec() });
     let causes = [
         Cause::Status(503),
         Cause::Ftp(reply),
@@ -160,14 +145,7 @@ fn codes_are_read_back() {
     for absence in absences {
         assert_eq!(Absence::from_code(&absence.code()), Some(absence));
     }
-    for wrong in [
-        "",
-        "status_",
-        "status_x",
-        "status_99999",
-        "DNS",
-        "content_encoding:\u{e9}",
-    ] {
+    for wrong in ["", "status_", "status_x", "status_99999", "DNS", "content_encoding:\u{e9}"] {
         assert_eq!(Cause::from_code(wrong), None, "{wrong:?}");
         assert_eq!(Absence::from_code(wrong), None, "{wrong:?}");
     }
@@ -207,18 +185,10 @@ fn an_invalid_status_is_reported_unchanged() {
 
 #[test]
 fn an_error_page_says_that_there_is_no_such_page() {
-    let phrases = [
-        "page not found",
-        "Página no encontrada",
-        "страница не найдена",
-    ];
+    let phrases = ["page not found", "Página no encontrada", "страница не найдена"];
     let phrases = phrases.map(str::to_owned);
     let late = [vec![b' '; ERROR_PAGE], b"page not found".to_vec()].concat();
-    let cut = [
-        "page not found ".as_bytes(),
-        "ж".repeat(ERROR_PAGE).as_bytes(),
-    ]
-    .concat();
+    let cut = ["page not found ".as_bytes(), "ж".repeat(ERROR_PAGE).as_bytes()].concat();
     #[rustfmt::skip] // one row, one case
     let cases: &[(&str, &[u8], &[usize])] = &[
         ("in other letters", b"<h1>Page Not Found</h1>", &[0]),
@@ -243,10 +213,7 @@ fn an_error_page_says_that_there_is_no_such_page() {
 fn only_a_missing_file_opens_an_origin() {
     for step in [Step::Login, Step::Name, Step::MissingName, Step::Transfer] {
         for code in 100..600 {
-            let reply = Reply {
-                code,
-                text: Vec::new(),
-            };
+            let reply = Reply { code, text: Vec::new() };
             let status = Refusal { step, reply }.status();
             let reading = read_status(status, &[], false);
             let expected = match (step, code) {

@@ -41,8 +41,7 @@ fn longest_wait(timing: &Timing) -> Duration {
 impl Outage {
     /// Returns the length of the outage, as far as it was observed.
     pub fn length(&self) -> Duration {
-        self.last_failure
-            .map_or(Duration::ZERO, |last| last.since(self.since))
+        self.last_failure.map_or(Duration::ZERO, |last| last.since(self.since))
     }
 
     /// Tells whether the latest failure is one of the origin's own document: not of crawlgate, nor of a redirect that may
@@ -96,9 +95,7 @@ impl Outage {
         .max(timing.retry_min);
         let doublings = (attempts - 1).min(31);
         let back_off = || timing.retry_min.saturating_mul(1 << doublings);
-        let wait = retry_after
-            .unwrap_or_else(back_off)
-            .clamp(timing.retry_min, longest);
+        let wait = retry_after.unwrap_or_else(back_off).clamp(timing.retry_min, longest);
         // Spread later, never earlier, within the bounds and after the origin's `Retry-After`.
         let spread = wait.mul_f64((timing.jitter * jitter).clamp(0.0, 1.0));
         Outage {
@@ -152,10 +149,8 @@ impl Outage {
         last_good: Option<&Arc<Snapshot>>,
         profile: &ProfileRules,
     ) -> Stance {
-        let disallow = Stance::DisallowAll {
-            cause: self.cause.clone(),
-            next_attempt: self.next_attempt,
-        };
+        let disallow =
+            Stance::DisallowAll { cause: self.cause.clone(), next_attempt: self.next_attempt };
         let length = self.length();
         if length < profile.disallow_for {
             return disallow;

@@ -55,10 +55,7 @@ impl Script {
     fn by(profile: ProfileName) -> Script {
         Script {
             state: State::default(),
-            timing: Timing {
-                profile: ProfileRules::of(profile),
-                ..Timing::default()
-            },
+            timing: Timing { profile: ProfileRules::of(profile), ..Timing::default() },
             now: START,
             passed: Duration::ZERO,
             failed: None,
@@ -198,24 +195,15 @@ fn file_for(number: u16, freshness: Freshness) -> AccessResult {
 }
 
 fn gone() -> AccessResult {
-    AccessResult::Unavailable {
-        why: Absence::Status(404),
-        freshness: Freshness::Unsaid,
-    }
+    AccessResult::Unavailable { why: Absence::Status(404), freshness: Freshness::Unsaid }
 }
 
 fn down(cause: Cause) -> AccessResult {
-    AccessResult::Unreachable {
-        cause,
-        retry_after: None,
-    }
+    AccessResult::Unreachable { cause, retry_after: None }
 }
 
 fn come_back_in(cause: Cause, retry_after: Duration) -> AccessResult {
-    AccessResult::Unreachable {
-        cause,
-        retry_after: Some(retry_after),
-    }
+    AccessResult::Unreachable { cause, retry_after: Some(retry_after) }
 }
 
 #[test]

@@ -173,20 +173,13 @@ fn of_v6(address: Ipv6Addr) -> Kind {
 /// translator's operator chooses the length of its prefix, so every length that RFC 6052 2.2 knows within the block
 /// counts: 48, 56, 64 and 96.
 fn sent_to(address: Ipv6Addr) -> [Ipv4Addr; 4] {
-    [
-        [6, 7, 9, 10],
-        [7, 9, 10, 11],
-        [9, 10, 11, 12],
-        [12, 13, 14, 15],
-    ]
-    .map(|places| embedded(address, places))
+    [[6, 7, 9, 10], [7, 9, 10, 11], [9, 10, 11, 12], [12, 13, 14, 15]]
+        .map(|places| embedded(address, places))
 }
 
 fn embedded(address: Ipv6Addr, places: [usize; 4]) -> Ipv4Addr {
     let octets = address.octets();
-    places
-        .map(|place| octets.get(place).copied().unwrap_or_default())
-        .into()
+    places.map(|place| octets.get(place).copied().unwrap_or_default()).into()
 }
 
 #[cfg(test)]
@@ -235,20 +228,14 @@ mod tests {
             for inside in [block.network(), block.broadcast()] {
                 assert_eq!(kind(inside), Kind::Special(*class), "{name}: {inside}");
             }
-            let neighbours = [
-                (before(block.network()), below),
-                (after(block.broadcast()), above),
-            ];
+            let neighbours = [(before(block.network()), below), (after(block.broadcast()), above)];
             for (neighbour, is_global) in neighbours {
                 let Some(neighbour) = neighbour else { continue };
                 let found = kind(neighbour) == Kind::Global;
                 assert_eq!(found, *is_global, "{name}: beside it {neighbour}");
                 let is_inside = kind(neighbour) == Kind::Special(*class);
                 let may_go_on = matches!(*class, Discard | Orchid | Protocol | Reserved);
-                assert!(
-                    !is_inside || may_go_on,
-                    "{name}: {neighbour} is taken for it"
-                );
+                assert!(!is_inside || may_go_on, "{name}: {neighbour} is taken for it");
             }
         }
     }
@@ -280,11 +267,7 @@ mod tests {
             ("fd00:ec2::254", Metadata), ("fd20:ce::254", Metadata), ("fd00:c1::a9fe:a9fe", Metadata),
         ];
         for (address, class) in cases {
-            assert_eq!(
-                kind(address.parse().unwrap()),
-                Kind::Special(class),
-                "{address}"
-            );
+            assert_eq!(kind(address.parse().unwrap()), Kind::Special(class), "{address}");
         }
         #[rustfmt::skip] // one row, one case
         let public = [

@@ -91,12 +91,7 @@ fn the_operator_allows_and_denies_and_deny_wins() {
             "2002::/16",
             "[64:ff9b:1::/48]:81",
         ],
-        &[
-            "127.0.0.2",
-            "8.8.0.0/16:53",
-            "*.ads.example",
-            "2001:4860::/32",
-        ],
+        &["127.0.0.2", "8.8.0.0/16:53", "*.ads.example", "2001:4860::/32"],
         &[],
     );
     let class = |class| Some(ProhibitedBy::Class(class));
@@ -161,11 +156,7 @@ fn what_the_proxy_listens_on_is_never_dialled() {
 
 #[test]
 fn an_origin_is_judged_as_far_as_its_host_tells() {
-    let policy = policy(
-        &["127.0.0.0/8"],
-        &["*.ads.example", "127.0.0.2"],
-        &["127.0.0.1:8118"],
-    );
+    let policy = policy(&["127.0.0.0/8"], &["*.ads.example", "127.0.0.2"], &["127.0.0.1:8118"]);
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("a name", "site.example", 80, None),
@@ -189,13 +180,7 @@ fn an_origin_is_judged_as_far_as_its_host_tells() {
 #[test]
 fn a_connect_is_let_through_to_the_ports_of_the_web_and_those_that_are_allowed() {
     let policy = policy(
-        &[
-            "127.0.0.1:8443",
-            "*.site.example:8443",
-            "10.0.0.0/8",
-            "::1",
-            "intra.example",
-        ],
+        &["127.0.0.1:8443", "*.site.example:8443", "10.0.0.0/8", "::1", "intra.example"],
         &[],
         &[],
     );
@@ -212,21 +197,13 @@ fn a_connect_is_let_through_to_the_ports_of_the_web_and_those_that_are_allowed()
     ];
     for (host, port, is_open) in cases {
         let origin = Origin::new(Scheme::Https, host, Some(port)).unwrap();
-        assert_eq!(
-            policy.check_connect(&origin).is_ok(),
-            is_open,
-            "{host}:{port}"
-        );
+        assert_eq!(policy.check_connect(&origin).is_ok(), is_open, "{host}:{port}");
     }
 }
 
 #[test]
 fn a_port_is_open_where_all_addresses_are_allowed_at_it() {
-    let policy = policy(
-        &["10.0.0.0/8", "192.168.0.1:8443", "a.example:25"],
-        &[],
-        &[],
-    );
+    let policy = policy(&["10.0.0.0/8", "192.168.0.1:8443", "a.example:25"], &[], &[]);
     let opens = |addresses: &[&str], port| {
         let parse = |text: &&str| text.parse().unwrap();
         let addresses: Vec<_> = addresses.iter().map(parse).collect();
@@ -234,11 +211,9 @@ fn a_port_is_open_where_all_addresses_are_allowed_at_it() {
     };
     assert!(opens(&["10.0.0.1", "10.0.0.2"], 25));
     assert!(opens(&["10.0.0.1", "192.168.0.1"], 8443));
-    for (addresses, port) in [
-        (&["10.0.0.1", "8.8.8.8"][..], 8443),
-        (&["10.0.0.1", "192.168.0.1"], 25),
-        (&[], 8443),
-    ] {
+    for (addresses, port) in
+        [(&["10.0.0.1", "8.8.8.8"][..], 8443), (&["10.0.0.1", "192.168.0.1"], 25), (&[], 8443)]
+    {
         assert!(!opens(addresses, port), "{addresses:?} at {port}");
     }
 }
@@ -248,10 +223,7 @@ fn a_refusal_names_the_address_and_the_remedy() {
     let policy = policy(&[], &["8.8.8.8", "*.ads.example"], &["127.0.0.1:8118"]);
     let reason = |host: &str, port| {
         let origin = Origin::new(Scheme::Http, host, Some(port)).unwrap();
-        policy
-            .check_origin(&origin, is_local)
-            .unwrap_err()
-            .to_string()
+        policy.check_origin(&origin, is_local).unwrap_err().to_string()
     };
     #[rustfmt::skip] // one row, one case
     let cases = [
@@ -276,8 +248,5 @@ fn a_refusal_names_the_address_and_the_remedy() {
     }
     let mail = Origin::new(Scheme::Https, "site.example", Some(25)).unwrap();
     let port = policy.check_connect(&mail).unwrap_err().to_string();
-    assert!(
-        port.contains("port 25") && port.contains("[egress] connect_ports"),
-        "{port}"
-    );
+    assert!(port.contains("port 25") && port.contains("[egress] connect_ports"), "{port}");
 }

@@ -25,11 +25,7 @@ fn assertion(id: u64, pattern: &str, action: Action) -> Override {
 /// Parses `+/pattern` as an allow and `-/pattern` as a deny, numbered from 1.
 fn overrides(texts: &[&str]) -> Overrides {
     Overrides::new((1..).zip(texts).map(|(id, text)| {
-        let action = if text.starts_with('+') {
-            Action::Allow
-        } else {
-            Action::Deny
-        };
+        let action = if text.starts_with('+') { Action::Allow } else { Action::Deny };
         assertion(id, &text[1..], action)
     }))
 }
@@ -120,16 +116,8 @@ fn an_override_applies_to_its_origin_and_until_its_end() {
     ];
     for (name, asked, now, decides) in cases {
         let asked = origin(asked);
-        assert_eq!(
-            overrides.about(&asked, b"/", now).is_some(),
-            decides,
-            "{name}"
-        );
-        assert_eq!(
-            overrides.about_all(&asked, now).is_some(),
-            decides,
-            "{name}"
-        );
+        assert_eq!(overrides.about(&asked, b"/", now).is_some(), decides, "{name}");
+        assert_eq!(overrides.about_all(&asked, now).is_some(), decides, "{name}");
     }
 }
 

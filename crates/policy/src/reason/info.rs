@@ -467,24 +467,16 @@ mod tests {
             assert!(is_new(&mut codes, info.code), "{reason:?}");
             assert!(is_new(&mut meanings, info.meaning), "{reason:?}");
             let allows = info.outcome == Outcome::Forwarded;
-            assert!(
-                allows || is_new(&mut titles, info.answer.title),
-                "{reason:?}"
-            );
+            assert!(allows || is_new(&mut titles, info.answer.title), "{reason:?}");
         }
     }
 
     #[test]
     fn no_answer_to_a_refused_request_looks_like_success() {
         for reason in Reason::ALL {
-            let Info {
-                outcome, answer, ..
-            } = reason.info();
+            let Info { outcome, answer, .. } = reason.info();
             let status = answer.status;
-            assert!(
-                status.is_client_error() || status.is_server_error(),
-                "{reason:?}"
-            );
+            assert!(status.is_client_error() || status.is_server_error(), "{reason:?}");
             // A crawler that gets 5xx or 429 sends the request again.
             let is_for_now = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
             let refuses_for_good = matches!(outcome, Outcome::Disallowed | Outcome::RefusedHere);
@@ -493,10 +485,7 @@ mod tests {
             let error_type = answer.error_type.unwrap_or_default();
             assert!(error_type.bytes().all(is_token), "{reason:?}");
             let rest = answer.detail.replace("{origin}", "");
-            assert!(
-                rest.ends_with('.') && !rest.contains(['{', '}']),
-                "{reason:?}"
-            );
+            assert!(rest.ends_with('.') && !rest.contains(['{', '}']), "{reason:?}");
         }
     }
 }

@@ -23,11 +23,8 @@ crawlgate_text::spelled! {
 
 impl Outcome {
     /// The outcomes of requests that are denied.
-    pub const DENIALS: [Outcome; 3] = [
-        Outcome::Disallowed,
-        Outcome::Unreachable,
-        Outcome::RefusedHere,
-    ];
+    pub const DENIALS: [Outcome; 3] =
+        [Outcome::Disallowed, Outcome::Unreachable, Outcome::RefusedHere];
 
     /// Returns the outcome of a request that is denied for this reason, or would be without report mode. A reason that this
     /// version does not know counts as one of the site.

@@ -39,10 +39,7 @@ impl<S> CheckedStream<S> {
                     self.arm(TimerKind::Head, self.timeouts.header);
                 } else {
                     self.quiet = 0;
-                    self.arm(
-                        TimerKind::Quiet,
-                        self.timeouts.idle / u32::from(QUIET_PERIODS),
-                    );
+                    self.arm(TimerKind::Quiet, self.timeouts.idle / u32::from(QUIET_PERIODS));
                 }
                 continue;
             };
@@ -58,10 +55,7 @@ impl<S> CheckedStream<S> {
             if self.quiet >= QUIET_PERIODS {
                 return Poll::Ready(TimerKind::Quiet);
             }
-            self.arm(
-                TimerKind::Quiet,
-                self.timeouts.idle / u32::from(QUIET_PERIODS),
-            );
+            self.arm(TimerKind::Quiet, self.timeouts.idle / u32::from(QUIET_PERIODS));
         }
     }
 

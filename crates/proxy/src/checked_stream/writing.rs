@@ -35,9 +35,7 @@ impl<S> CheckedStream<S> {
             }
             Poll::Pending => {
                 let limit = self.timeouts.taking;
-                let stall = self
-                    .stall
-                    .get_or_insert_with(|| Box::new(StallTimer::new(limit)));
+                let stall = self.stall.get_or_insert_with(|| Box::new(StallTimer::new(limit)));
                 ready!(stall.poll_too_long(cx));
                 self.exchange.connection().stall();
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
@@ -69,9 +67,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> CheckedStream<S> {
     /// Drops the rest of the answered request, up to its end.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let total = self.timeouts.linger;
-        let linger = self
-            .linger
-            .get_or_insert_with(|| Box::new(Linger::new(total, linger::SILENCE)));
+        let linger =
+            self.linger.get_or_insert_with(|| Box::new(Linger::new(total, linger::SILENCE)));
         if self.exchange.connection().is_draining() {
             linger.end_within(linger::LAST_SILENCE);
         }

@@ -91,10 +91,7 @@ pub(super) async fn intercept(
             drop(exchange);
             let port = Some(origin.port());
             let origin = Origin::new(Scheme::Http, origin.host(), port).ok()?;
-            let scope = Scope::Inside {
-                origin,
-                stray_name: None,
-            };
+            let scope = Scope::Inside { origin, stray_name: None };
             Some(server::serve(io, connection.downstream, scope))
         }
         _ => Some(Box::pin(pass_opaque(connection, origin, io, exchange))),
@@ -117,9 +114,7 @@ fn serve(tls: Tls, downstream: Downstream, origin: Origin, stray_name: Option<Bo
         served.await;
         let is_unused = slot.last_end() == begun && !slot.is_busy();
         if is_unused && !proxy.stop.is_cancelled() {
-            proxy
-                .summary
-                .count_ended_session(tunnel.as_str(), name.as_deref(), None);
+            proxy.summary.count_ended_session(tunnel.as_str(), name.as_deref(), None);
         }
     })
 }
@@ -166,10 +161,7 @@ async fn dial_opaque(
     exchange: &mut Exchange<Suspended>,
 ) -> Result<TcpStream, Unanswered> {
     let proxy = connection.proxy();
-    proxy
-        .egress
-        .check_connect(origin)
-        .map_err(Failure::Prohibited)?;
+    proxy.egress.check_connect(origin).map_err(Failure::Prohibited)?;
     for _ in 0..MAX_JUDGEMENTS {
         // The tunnel may have been silent for long.
         if let Err(auth_error) = connection.keep_identified(exchange.gated()) {
@@ -177,10 +169,7 @@ async fn dial_opaque(
             return Err(Unanswered::Denied);
         }
         let (target, now) = (whole(origin.clone()), exchange.time());
-        let ruling = proxy
-            .gate
-            .clear_opaque(target, &exchange.requester(), now)
-            .await;
+        let ruling = proxy.gate.clear_opaque(target, &exchange.requester(), now).await;
         let permit = match ruling {
             Ruling::Refuse(decision) => {
                 exchange.decide(*decision);
@@ -192,11 +181,7 @@ async fn dial_opaque(
             }
         };
         exchange.set_opaque();
-        match proxy
-            .egress
-            .connect(permit, connection.downstream.via.as_ref())
-            .await
-        {
+        match proxy.egress.connect(permit, connection.downstream.via.as_ref()).await {
             Ok(upstream) => return Ok(upstream),
             Err(Unconnected::Failed(failure)) => return Err(failure.into()),
             Err(Unconnected::Overtaken(_)) => {}
@@ -226,9 +211,7 @@ async fn handshake(
     let has_http_2 = downstream.proxy.settings.load().listen.http2;
     if !has_http_2
         && !speaks_http_1
-        && downstream
-            .proxy
-            .should_warn(client, ConnectionFailure::Protocol)
+        && downstream.proxy.should_warn(client, ConnectionFailure::Protocol)
     {
         warn!(
             %origin,
@@ -256,9 +239,7 @@ async fn handshake(
                 Some(_) => return Err(error),
                 None => None,
             };
-            proxy
-                .summary
-                .count_ended_session(origin.as_str(), name.as_deref(), alert);
+            proxy.summary.count_ended_session(origin.as_str(), name.as_deref(), alert);
             if is_distrust(&error) && proxy.should_warn(client, ConnectionFailure::Distrust) {
                 warn!(
                     %origin,
@@ -283,8 +264,6 @@ fn is_distrust(error: &io::Error) -> bool {
     use rustls::AlertDescription::{BadCertificate, CertificateUnknown, UnknownCA};
     matches!(
         tls_error(error),
-        Some(rustls::Error::AlertReceived(
-            UnknownCA | BadCertificate | CertificateUnknown
-        ))
+        Some(rustls::Error::AlertReceived(UnknownCA | BadCertificate | CertificateUnknown))
     )
 }

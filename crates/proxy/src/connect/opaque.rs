@@ -47,15 +47,7 @@ pub(super) async fn open(
     proxy.spawn(async move {
         match client_stream.ready(&connection.downstream.slot).await {
             Ok(client_stream) => {
-                pass(
-                    &connection,
-                    origin,
-                    client_stream,
-                    upstream,
-                    exchange,
-                    changes,
-                )
-                .await;
+                pass(&connection, origin, client_stream, upstream, exchange, changes).await;
             }
             Err(_) => exchange.leave(),
         }
@@ -100,10 +92,7 @@ async fn pass(
                 "The ClientHello of this tunnel to {origin} names {}.",
                 name.as_deref().unwrap_or("no server"),
             )));
-            exchange.overrule(Decision::bare(
-                Reason::Misdirected,
-                downstream.proxy.clock.now(),
-            ));
+            exchange.overrule(Decision::bare(Reason::Misdirected, downstream.proxy.clock.now()));
             // The client may be gone, or take nothing: a stream of HTTP/2 has a window.
             let _ = timeout(patience, client_stream.write_all(&UNRECOGNIZED_NAME)).await;
             false
@@ -117,14 +106,7 @@ async fn pass(
         return;
     }
     let client_stream = Filtered::new(client_stream, Replay(octets.freeze()));
-    relay(
-        downstream,
-        None,
-        (client_stream, upstream),
-        exchange,
-        denied,
-    )
-    .await;
+    relay(downstream, None, (client_stream, upstream), exchange, denied).await;
 }
 
 /// Judges a tunnel that carries something other than TLS.
@@ -135,10 +117,7 @@ async fn may_pass_opaque(
 ) -> bool {
     let proxy = connection.proxy();
     let (target, now) = (whole(origin.clone()), proxy.clock.now());
-    let ruling = proxy
-        .gate
-        .clear_opaque(target, &exchange.requester(), now)
-        .await;
+    let ruling = proxy.gate.clear_opaque(target, &exchange.requester(), now).await;
     let passes = matches!(ruling, Ruling::Allow(..));
     exchange.overrule(ruling.into_decision());
     passes

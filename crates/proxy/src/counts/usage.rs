@@ -43,19 +43,11 @@ impl Default for UsageCounts {
             for stage in STAGES {
                 for mode in MODES {
                     let labels = [("purpose", purpose.as_str()), ("stage", stage.as_str())];
-                    refusals.push(
-                        labels
-                            .into_iter()
-                            .chain([("mode", mode.as_str())])
-                            .collect(),
-                    );
+                    refusals.push(labels.into_iter().chain([("mode", mode.as_str())]).collect());
                 }
             }
         }
-        UsageCounts {
-            statements: Counters::of(statements),
-            refusals: Counters::of(refusals),
-        }
+        UsageCounts { statements: Counters::of(statements), refusals: Counters::of(refusals) }
     }
 }
 

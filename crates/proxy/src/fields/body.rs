@@ -147,23 +147,12 @@ mod tests {
             (&[""], None),
             (&["99999999999999999999"], None),
         ] {
-            let lines: Vec<_> = lengths
-                .iter()
-                .map(|length| ("Content-Length", *length))
-                .collect();
+            let lines: Vec<_> = lengths.iter().map(|length| ("Content-Length", *length)).collect();
             let mut headers = fields(&lines);
-            assert_eq!(
-                is_framed_plainly(&headers),
-                expected.is_some(),
-                "{lengths:?}"
-            );
+            assert_eq!(is_framed_plainly(&headers), expected.is_some(), "{lengths:?}");
             if let Some(expected) = expected {
                 to_crawler(&mut headers);
-                assert_eq!(
-                    shown(&headers),
-                    [format!("content-length: {expected}")],
-                    "{lengths:?}"
-                );
+                assert_eq!(shown(&headers), [format!("content-length: {expected}")], "{lengths:?}");
             }
         }
     }

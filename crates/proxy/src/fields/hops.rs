@@ -15,12 +15,7 @@ pub fn count_forward(headers: &mut HeaderMap) -> bool {
         let is_number = !digits.is_empty() && digits.bytes().all(|octet| octet.is_ascii_digit());
         is_number.then(|| digits.parse().unwrap_or(u64::MAX))
     };
-    let Some(most) = headers
-        .get_all(MAX_FORWARDS)
-        .iter()
-        .filter_map(number)
-        .min()
-    else {
+    let Some(most) = headers.get_all(MAX_FORWARDS).iter().filter_map(number).min() else {
         return true;
     };
     let Some(left) = most.checked_sub(1) else {
@@ -56,11 +51,7 @@ impl Pseudonym {
             HeaderValue::try_from(format!("{version} {name}"))
                 .unwrap_or(HeaderValue::from_static("1.1 crawlgate"))
         };
-        Pseudonym {
-            via: [line("1.1"), line("1.0"), line("2.0")],
-            name: name.into(),
-            signs,
-        }
+        Pseudonym { via: [line("1.1"), line("1.0"), line("2.0")], name: name.into(), signs }
     }
 
     /// Returns the name.
@@ -101,9 +92,7 @@ pub fn via_chain(headers: &HeaderMap) -> Option<ViaChain> {
     let lines = headers.get_all(VIA).iter();
     let lines: Vec<_> = lines.filter_map(|line| line.to_str().ok()).collect();
     let via = lines.join(", ");
-    (1..=MAX_VIA)
-        .contains(&via.len())
-        .then(|| ViaChain::from(via))
+    (1..=MAX_VIA).contains(&via.len()).then(|| ViaChain::from(via))
 }
 
 #[cfg(test)]
@@ -119,11 +108,7 @@ mod tests {
             (&["001"], true, &["max-forwards: 0"]),
             (&["0"], false, &["max-forwards: 0"]),
             (&["3", "2"], true, &["max-forwards: 1"]),
-            (
-                &["99999999999999999999"],
-                true,
-                &["max-forwards: 18446744073709551614"],
-            ),
+            (&["99999999999999999999"], true, &["max-forwards: 18446744073709551614"]),
             (&["many"], true, &["max-forwards: many"]),
             (&["-1"], true, &["max-forwards: -1"]),
         ] {

@@ -148,10 +148,8 @@ mod tests {
             (&["a; x=\"no end, crawlgate"], &[]),
         ] {
             let lines: Vec<_> = lines.iter().map(|line| ("Proxy-Status", *line)).collect();
-            let expected: Vec<_> = expected
-                .iter()
-                .map(|line| format!("proxy-status: {line}"))
-                .collect();
+            let expected: Vec<_> =
+                expected.iter().map(|line| format!("proxy-status: {line}")).collect();
             let mut headers = fields(&lines);
             to_crawler(&mut headers);
             assert_eq!(in_order(&headers), expected, "{lines:?}");

@@ -69,29 +69,18 @@ const fn lengths() -> [u64; 26] {
 /// Tells whether a field with this name, in lower case, may name a path or a host to a server.
 pub(super) fn names_target(name: &str) -> bool {
     let name = name.as_bytes();
-    let letter = name
-        .first()
-        .map(|first| usize::from(first.wrapping_sub(b'a')));
-    let lengths = letter
-        .and_then(|letter| LENGTHS.get(letter))
-        .copied()
-        .unwrap_or_default();
+    let letter = name.first().map(|first| usize::from(first.wrapping_sub(b'a')));
+    let lengths = letter.and_then(|letter| LENGTHS.get(letter)).copied().unwrap_or_default();
     // No name is empty. Most fields end here.
     if name.len() > LONGEST || lengths >> name.len() & 1 == 0 {
         return false;
     }
     let mut folded = [0; LONGEST];
     for (to, octet) in folded.iter_mut().zip(name) {
-        *to = if octet.is_ascii_alphanumeric() {
-            *octet
-        } else {
-            b'_'
-        };
+        *to = if octet.is_ascii_alphanumeric() { *octet } else { b'_' };
     }
     let folded = folded.get(..name.len()).unwrap_or_default();
-    NAMES
-        .binary_search_by(|known| known.as_bytes().cmp(folded))
-        .is_ok()
+    NAMES.binary_search_by(|known| known.as_bytes().cmp(folded)).is_ok()
 }
 
 #[cfg(test)]
@@ -105,10 +94,7 @@ mod tests {
         for name in NAMES {
             for by in ["_", "-", ".", "!", "~", "'", "|"] {
                 assert!(names_target(&name.replace('_', by)), "{name} with {by}");
-                assert!(
-                    names_target(&name.replacen('_', by, 1)),
-                    "{name} with one {by}"
-                );
+                assert!(names_target(&name.replacen('_', by, 1)), "{name} with one {by}");
             }
         }
     }

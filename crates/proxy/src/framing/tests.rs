@@ -1,10 +1,6 @@
 use super::*;
 
-const BOUNDS: Bounds = Bounds {
-    head: 1024,
-    target: 256,
-    fields: 30,
-};
+const BOUNDS: Bounds = Bounds { head: 1024, target: 256, fields: 30 };
 
 fn scan(bytes: &str) -> Scan {
     Framer::new(BOUNDS).scan(bytes.as_bytes())
@@ -14,10 +10,7 @@ fn scan(bytes: &str) -> Scan {
 fn a_violation_is_named() {
     use Violation::*;
     let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(300));
-    let large = format!(
-        "GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n",
-        "a".repeat(1100)
-    );
+    let large = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "a".repeat(1100));
     let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: \r\n".repeat(101));
     for (bytes, violation, why) in [
         (
@@ -40,16 +33,8 @@ fn a_violation_is_named() {
             ContentLength,
             "CL with a sign",
         ),
-        (
-            "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\n",
-            ContentLength,
-            "CL list",
-        ),
-        (
-            "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: \r\n\r\n",
-            ContentLength,
-            "CL empty",
-        ),
+        ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1, 1\r\n\r\n", ContentLength, "CL list"),
+        ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: \r\n\r\n", ContentLength, "CL empty"),
         (
             "GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n",
             TransferEncoding,
@@ -65,50 +50,22 @@ fn a_violation_is_named() {
             TransferEncoding,
             "TE twice",
         ),
-        (
-            "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
-            TransferEncoding,
-            "TE in 1.0",
-        ),
-        (
-            "GET / HTTP/1.1\r\nHost: a\r\n Continued: x\r\n\r\n",
-            Syntax,
-            "obs-fold",
-        ),
-        (
-            "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
-            Syntax,
-            "space before the colon",
-        ),
+        ("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", TransferEncoding, "TE in 1.0"),
+        ("GET / HTTP/1.1\r\nHost: a\r\n Continued: x\r\n\r\n", Syntax, "obs-fold"),
+        ("GET / HTTP/1.1\r\nHost : a\r\n\r\n", Syntax, "space before the colon"),
         ("GET / HTTP/1.1\nHost: a\n\n", BareLineFeed, "LF alone"),
-        (
-            "GET / HTTP/1.1\r\nHost: a\nX: y\r\n\r\n",
-            BareLineFeed,
-            "LF alone inside",
-        ),
+        ("GET / HTTP/1.1\r\nHost: a\nX: y\r\n\r\n", BareLineFeed, "LF alone inside"),
         ("GET / HTTP/1.1\r\n\r\n", Host, "no Host"),
-        (
-            "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-            Host,
-            "two Hosts",
-        ),
+        ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", Host, "two Hosts"),
         (
             "CONNECT a:1 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n",
             ConnectBody,
             "CONNECT with a body",
         ),
         ("PRI * HTTP/2.0\r\n\r\n", Version, "HTTP/2"),
-        (
-            "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n",
-            ProxyHeader,
-            "a header of a load balancer",
-        ),
+        ("PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n", ProxyHeader, "a header of a load balancer"),
         ("\0\r\nQUIT\n!", ProxyHeader, "its second version"),
-        (
-            "GET http://[a/ HTTP/1.1\r\nHost: a\r\n\r\n",
-            Target,
-            "no host",
-        ),
+        ("GET http://[a/ HTTP/1.1\r\nHost: a\r\n\r\n", Target, "no host"),
         (&long, TargetTooLong, "long target"),
         (&large, HeadTooLarge, "large head"),
         (&many, TooManyFields, "many fields"),
@@ -196,10 +153,7 @@ fn broken_chunks_break_the_connection() {
 fn other_protocols_begin_after_connect_and_upgrade() {
     let connect = "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n";
     let mut framer = Framer::new(BOUNDS);
-    assert_eq!(
-        framer.scan(format!("{connect}\x16\x03").as_bytes()),
-        Scan::Pass(connect.len() + 2)
-    );
+    assert_eq!(framer.scan(format!("{connect}\x16\x03").as_bytes()), Scan::Pass(connect.len() + 2));
     assert!(framer.is_opaque());
 
     let upgrade = "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";

@@ -84,11 +84,7 @@ fn check_values(fields: &HeaderMap, beside: usize, bounds: Bounds) -> Result<(),
             return Err(Violation::Syntax);
         }
     }
-    if size > bounds.head {
-        Err(Violation::HeadTooLarge)
-    } else {
-        Ok(())
-    }
+    if size > bounds.head { Err(Violation::HeadTooLarge) } else { Ok(()) }
 }
 
 fn is_number(value: &HeaderValue) -> bool {
@@ -125,11 +121,7 @@ pub fn frame(headers: &mut HeaderMap, has_ended: bool) {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds {
-        head: 256,
-        target: 64,
-        fields: 8,
-    };
+    const BOUNDS: Bounds = Bounds { head: 256, target: 64, fields: 8 };
 
     fn request(method: &str, uri: &str, fields: &[(&str, &str)]) -> Request<()> {
         let mut request = Request::builder().method(method).uri(uri);
@@ -148,20 +140,8 @@ mod tests {
         for (name, method, uri, fields, expected) in [
             ("plain", "GET", url, &[][..], None),
             ("the same host", "GET", url, &[("host", "A.test:443")], None),
-            (
-                "another host",
-                "GET",
-                url,
-                &[("host", "b.test")],
-                Some(Violation::Host),
-            ),
-            (
-                "another port",
-                "GET",
-                url,
-                &[("host", "a.test:8443")],
-                Some(Violation::Host),
-            ),
+            ("another host", "GET", url, &[("host", "b.test")], Some(Violation::Host)),
+            ("another port", "GET", url, &[("host", "a.test:8443")], Some(Violation::Host)),
             (
                 "two hosts",
                 "GET",
@@ -170,57 +150,15 @@ mod tests {
                 Some(Violation::Host),
             ),
             ("no authority", "GET", "/x", &[], Some(Violation::Host)),
-            (
-                "a host alone",
-                "GET",
-                "/x",
-                &[("host", "a.test")],
-                Some(Violation::Host),
-            ),
-            (
-                "a space before a value",
-                "GET",
-                url,
-                &[("x", " y")],
-                Some(Violation::Syntax),
-            ),
-            (
-                "a tab after a value",
-                "GET",
-                url,
-                &[("x", "y\t")],
-                Some(Violation::Syntax),
-            ),
+            ("a host alone", "GET", "/x", &[("host", "a.test")], Some(Violation::Host)),
+            ("a space before a value", "GET", url, &[("x", " y")], Some(Violation::Syntax)),
+            ("a tab after a value", "GET", url, &[("x", "y\t")], Some(Violation::Syntax)),
             ("a space in a value", "GET", url, &[("x", "y z")], None),
             ("an empty value", "GET", url, &[("x", "")], None),
-            (
-                "a large field",
-                "GET",
-                url,
-                &[("x", &large)],
-                Some(Violation::HeadTooLarge),
-            ),
-            (
-                "userinfo",
-                "GET",
-                "https://u@a.test/x",
-                &[],
-                Some(Violation::Target),
-            ),
-            (
-                "a long target",
-                "GET",
-                &long,
-                &[],
-                Some(Violation::TargetTooLong),
-            ),
-            (
-                "many fields",
-                "GET",
-                url,
-                &many,
-                Some(Violation::TooManyFields),
-            ),
+            ("a large field", "GET", url, &[("x", &large)], Some(Violation::HeadTooLarge)),
+            ("userinfo", "GET", "https://u@a.test/x", &[], Some(Violation::Target)),
+            ("a long target", "GET", &long, &[], Some(Violation::TargetTooLong)),
+            ("many fields", "GET", url, &many, Some(Violation::TooManyFields)),
             ("a length", "POST", url, &[("content-length", "12")], None),
             (
                 "two lengths",
@@ -273,10 +211,7 @@ mod tests {
             let mut headers = request("GET", "/", lines).headers().clone();
             frame(&mut headers, has_ended);
             let found = headers.get(TRANSFER_ENCODING);
-            assert_eq!(
-                found.map(HeaderValue::as_bytes),
-                expected.map(str::as_bytes)
-            );
+            assert_eq!(found.map(HeaderValue::as_bytes), expected.map(str::as_bytes));
         }
     }
 

@@ -124,11 +124,7 @@ pub(super) async fn run(
     let is_websocket = accept.is_some();
     let (body, tunnel, rest) = if is_tunnel {
         let (opened, opening) = oneshot::channel();
-        (
-            CrawlerBody::Tunnel(OnTunnel { opening, accept }),
-            Some((opened, received)),
-            None,
-        )
+        (CrawlerBody::Tunnel(OnTunnel { opening, accept }), Some((opened, received)), None)
     } else {
         form::frame(&mut parts.headers, received.is_end_stream());
         let (upload, rest) = Upload::new(received, shared.bounds);

@@ -37,11 +37,7 @@ impl Upload {
     /// Takes the body that follows a head. `bounds` are those of its trailers.
     pub(super) fn new(receiving: RecvStream, bounds: Bounds) -> (Upload, Rest) {
         let (rest, left) = oneshot::channel();
-        let upload = Upload {
-            receiving: Some(receiving),
-            rest: Some(rest),
-            bounds,
-        };
+        let upload = Upload { receiving: Some(receiving), rest: Some(rest), bounds };
         (upload, Rest(left))
     }
 }
@@ -66,11 +62,8 @@ impl Rest {
             };
             let mut octets_left = linger::MAX_OCTETS;
             loop {
-                let silence = if connection.is_draining() {
-                    linger::LAST_SILENCE
-                } else {
-                    linger::SILENCE
-                };
+                let silence =
+                    if connection.is_draining() { linger::LAST_SILENCE } else { linger::SILENCE };
                 let next = poll_fn(|cx| http2_body::poll_frame(&mut receiving, cx));
                 let Ok(Some(Ok(frame))) = timeout(silence, next).await else {
                     return;
@@ -113,9 +106,7 @@ impl Body for Upload {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.receiving
-            .as_ref()
-            .is_none_or(RecvStream::is_end_stream)
+        self.receiving.as_ref().is_none_or(RecvStream::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -135,11 +126,7 @@ mod tests {
 
     use super::*;
 
-    const BOUNDS: Bounds = Bounds {
-        head: 1 << 16,
-        target: 1 << 16,
-        fields: 100,
-    };
+    const BOUNDS: Bounds = Bounds { head: 1 << 16, target: 1 << 16, fields: 100 };
 
     /// Returns both ends of the body of a request.
     async fn body() -> (SendStream<Bytes>, RecvStream) {
@@ -181,12 +168,7 @@ mod tests {
         let pause = Duration::from_secs(2);
         for (name, octets, is_draining, expected) in [
             ("silence", 0, false, linger::SILENCE),
-            (
-                "silence when the proxy stops",
-                0,
-                true,
-                linger::LAST_SILENCE,
-            ),
+            ("silence when the proxy stops", 0, true, linger::LAST_SILENCE),
             ("an octet now and then", 1, false, linger::TOTAL),
         ] {
             let (sending, receiving) = body().await;

@@ -54,14 +54,7 @@ pub(super) struct Watch {
 impl Watch {
     /// Watches a connection from which nothing was read yet.
     pub(super) fn new(patience: Duration, most_trailers: usize, abuse: Arc<Abuse>) -> Watch {
-        Watch {
-            frames: Frames::default(),
-            abuse,
-            written: 0,
-            most_trailers,
-            patience,
-            timer: None,
-        }
+        Watch { frames: Frames::default(), abuse, written: 0, most_trailers, patience, timer: None }
     }
 
     /// Returns the number of those WINDOW_UPDATEs that no written octets call for.
@@ -244,12 +237,7 @@ mod tests {
             ("nothing", vec![], false, 0),
             ("a head", frame(HEADERS, END_HEADERS, 20), false, 0),
             ("an empty head", frame(HEADERS, END_HEADERS, 0), false, 0),
-            (
-                "a part of a frame",
-                frame(HEADERS, END_HEADERS, 20)[..28].to_vec(),
-                true,
-                0,
-            ),
+            ("a part of a frame", frame(HEADERS, END_HEADERS, 20)[..28].to_vec(), true, 0),
             ("a part of a head", frame(HEADERS, END_STREAM, 20), true, 0),
             (
                 "a head of three parts",
@@ -268,12 +256,7 @@ mod tests {
                 true,
                 0,
             ),
-            (
-                "a body",
-                [frame(DATA, 0, 9), frame(DATA, END_STREAM, 0)].concat(),
-                false,
-                0,
-            ),
+            ("a body", [frame(DATA, 0, 9), frame(DATA, END_STREAM, 0)].concat(), false, 0),
             (
                 "frames that are no part of a request",
                 [
@@ -300,11 +283,7 @@ mod tests {
                 let mut frames = Frames::default();
                 let parts = octets.chunks(size).map(|part| frames.follow(part));
                 let found: u32 = parts.map(|passed| passed.others).sum();
-                assert_eq!(
-                    (frames.is_in_head, found),
-                    (is_in_head, others),
-                    "{name} by {size}"
-                );
+                assert_eq!((frames.is_in_head, found), (is_in_head, others), "{name} by {size}");
             }
         }
     }
@@ -317,40 +296,18 @@ mod tests {
             frame
         };
         for (name, sent, octets) in [
-            (
-                "heads",
-                [on(1, HEADERS, 90), on(3, HEADERS, 90)].concat(),
-                0,
-            ),
-            (
-                "a head in parts",
-                [on(1, HEADERS, 90), on(1, CONTINUATION, 90)].concat(),
-                0,
-            ),
-            (
-                "trailers",
-                [on(1, HEADERS, 90), on(1, HEADERS, 20)].concat(),
-                20,
-            ),
+            ("heads", [on(1, HEADERS, 90), on(3, HEADERS, 90)].concat(), 0),
+            ("a head in parts", [on(1, HEADERS, 90), on(1, CONTINUATION, 90)].concat(), 0),
+            ("trailers", [on(1, HEADERS, 90), on(1, HEADERS, 20)].concat(), 20),
             (
                 "trailers in parts",
-                [
-                    on(1, HEADERS, 9),
-                    on(1, HEADERS, 20),
-                    on(1, CONTINUATION, 5),
-                ]
-                .concat(),
+                [on(1, HEADERS, 9), on(1, HEADERS, 20), on(1, CONTINUATION, 5)].concat(),
                 25,
             ),
             (
                 "trailers of an earlier stream, and of the last",
-                [
-                    on(1, HEADERS, 9),
-                    on(3, HEADERS, 9),
-                    on(1, HEADERS, 20),
-                    on(3, HEADERS, 7),
-                ]
-                .concat(),
+                [on(1, HEADERS, 9), on(3, HEADERS, 9), on(1, HEADERS, 20), on(3, HEADERS, 7)]
+                    .concat(),
                 20,
             ),
         ] {

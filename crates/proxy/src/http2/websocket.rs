@@ -40,9 +40,7 @@ pub(super) fn translate(parts: &mut Parts) -> Option<Result<Box<str>, NoWebSocke
     let fields = &mut parts.headers;
     fields.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     fields.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    fields
-        .entry(SEC_WEBSOCKET_VERSION)
-        .or_insert(HeaderValue::from_static("13"));
+    fields.entry(SEC_WEBSOCKET_VERSION).or_insert(HeaderValue::from_static("13"));
     match HeaderValue::try_from(key) {
         Ok(key) => fields.insert(SEC_WEBSOCKET_KEY, key),
         Err(_) => return Some(Err(NoWebSocket::NoKey)),
@@ -69,11 +67,8 @@ mod tests {
     use super::*;
 
     fn connect(protocol: Option<&'static str>) -> Parts {
-        let mut request = Request::builder()
-            .method("CONNECT")
-            .uri("https://a.test/socket")
-            .body(())
-            .unwrap();
+        let mut request =
+            Request::builder().method("CONNECT").uri("https://a.test/socket").body(()).unwrap();
         if let Some(protocol) = protocol {
             let protocol = Protocol::from_static(protocol);
             request.extensions_mut().insert(protocol);

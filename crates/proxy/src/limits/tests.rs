@@ -16,10 +16,7 @@ fn limits(set: impl FnOnce(&mut Limits)) -> Limits {
 }
 
 fn called(name: &str) -> Client {
-    Client {
-        name: Some(name.into()),
-        ..Client::default()
-    }
+    Client { name: Some(name.into()), ..Client::default() }
 }
 
 fn named(name: &str) -> Arc<Client> {
@@ -29,9 +26,7 @@ fn named(name: &str) -> Arc<Client> {
 /// Tells whether a connection has been asked to leave.
 async fn has_to_leave(slot: &ConnectionSlot) -> bool {
     let soon = std::time::Duration::from_millis(1);
-    tokio::time::timeout(soon, slot.has_to_leave())
-        .await
-        .is_ok()
+    tokio::time::timeout(soon, slot.has_to_leave()).await.is_ok()
 }
 
 fn is_empty(limiter: &Limiter) -> bool {
@@ -105,18 +100,12 @@ async fn a_client_has_as_many_connections_as_it_may_have() {
     assert_eq!(slots[2].belongs_to(&unnamed, HERE, &limits), Ok(()));
     assert!(has_to_leave(&slots[1]).await && !has_to_leave(&slots[3]).await);
     // A connection that turns out to belong to a client counts as that client's.
-    let news = Arc::new(Client {
-        max_connections: Some(1),
-        ..called("news")
-    });
+    let news = Arc::new(Client { max_connections: Some(1), ..called("news") });
     assert!(slots[0].request(&news, HERE, &limits).is_ok());
     let other = limiter.slot(100).unwrap();
     assert_eq!(other.belongs_to(&unnamed, HERE, &limits), Ok(()));
     let too_many = other.request(&news, THERE, &limits).map(drop);
-    assert_eq!(
-        too_many,
-        Err(LimitExceeded::Connections(Reason::ClientLimit))
-    );
+    assert_eq!(too_many, Err(LimitExceeded::Connections(Reason::ClientLimit)));
     drop((slots, other));
     assert!(is_empty(&limiter));
 }
@@ -129,10 +118,7 @@ fn requests_are_counted_in_all_and_of_each_client() {
         limits.requests_per_client = Some(2);
     });
     let (one, two) = (named("one"), named("two"));
-    let many = Arc::new(Client {
-        max_requests: Some(3),
-        ..called("many")
-    });
+    let many = Arc::new(Client { max_requests: Some(3), ..called("many") });
     let slots: Vec<ConnectionSlot> = (0..5).map(|_| limiter.slot(100).unwrap()).collect();
     let place = |slot: usize, client| slots[slot].request(client, HERE, &limits);
     let mine = LimitExceeded::Requests(Reason::ClientLimit);
@@ -192,15 +178,11 @@ async fn a_tunnel_on_a_stream_makes_room_and_its_connection_does_not() {
 #[test]
 fn only_so_many_are_told_that_there_is_no_room() {
     let limiter = Arc::<Limiter>::default();
-    let found: Vec<ConnectionSlot> = std::iter::from_fn(|| limiter.spare_slot())
-        .take(10_000)
-        .collect();
+    let found: Vec<ConnectionSlot> =
+        std::iter::from_fn(|| limiter.spare_slot()).take(10_000).collect();
     assert_eq!(found.len(), SPARE_SLOTS);
     let occupied = limiter.occupied();
-    assert_eq!(
-        (occupied.turned_away, occupied.closed),
-        (found.len() as u64, 1)
-    );
+    assert_eq!((occupied.turned_away, occupied.closed), (found.len() as u64, 1));
     drop(found);
     assert!(limiter.spare_slot().is_some());
     assert!(is_empty(&limiter));

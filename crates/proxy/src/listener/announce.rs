@@ -125,29 +125,13 @@ mod tests {
                 b"PROXY TCP4 192.0.2.7 127.0.0.1 40000 80\r\n".to_vec(),
                 Some("192.0.2.7:40000"),
             ),
-            (
-                "v1, IPv6",
-                b"PROXY TCP6 2001:db8::1 ::1 7 80\r\n".to_vec(),
-                Some("[2001:db8::1]:7"),
-            ),
+            ("v1, IPv6", b"PROXY TCP6 2001:db8::1 ::1 7 80\r\n".to_vec(), Some("[2001:db8::1]:7")),
             ("v1, unknown", b"PROXY UNKNOWN\r\n".to_vec(), None),
-            (
-                "v1, unknown with addresses",
-                b"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n".to_vec(),
-                None,
-            ),
+            ("v1, unknown with addresses", b"PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n".to_vec(), None),
             ("v2, IPv4", v2(0x21, 0x11, &four), Some("192.0.2.7:40000")),
             ("v2, IPv6", v2(0x21, 0x21, &six), Some("[2001:db8::1]:7")),
-            (
-                "v2 with a TLV",
-                v2(0x21, 0x11, &with_more),
-                Some("192.0.2.7:40000"),
-            ),
-            (
-                "v2 of 4096",
-                v2(0x21, 0x11, &large),
-                Some("192.0.2.7:40000"),
-            ),
+            ("v2 with a TLV", v2(0x21, 0x11, &with_more), Some("192.0.2.7:40000")),
+            ("v2 of 4096", v2(0x21, 0x11, &large), Some("192.0.2.7:40000")),
             ("v2, local", v2(0x20, 0x00, &[]), None),
             ("v2, local with addresses", v2(0x20, 0x11, &four), None),
             ("v2, unspecified", v2(0x21, 0x00, &[]), None),
@@ -165,16 +149,10 @@ mod tests {
         let long = format!("PROXY UNKNOWN {}\r\n", "x".repeat(100));
         for (name, octets) in [
             ("a request", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
-            (
-                "a ClientHello",
-                vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0],
-            ),
+            ("a ClientHello", vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0]),
             ("v1 of another family", b"PROXY UDP4 a b 1 2\r\n".to_vec()),
             ("v1 without addresses", b"PROXY TCP4 192.0.2.7\r\n".to_vec()),
-            (
-                "v1 with a name",
-                b"PROXY TCP4 site.example 127.0.0.1 1 2\r\n".to_vec(),
-            ),
+            ("v1 with a name", b"PROXY TCP4 site.example 127.0.0.1 1 2\r\n".to_vec()),
             (
                 "v1 with a port that is none",
                 b"PROXY TCP4 192.0.2.7 127.0.0.1 70000 80\r\n".to_vec(),

@@ -55,10 +55,7 @@ pub(super) fn config(
             for name in names {
                 authority.server_config(name).map_err(TlsError::refused)?;
             }
-            Arc::new(Minted {
-                authority: Arc::clone(authority),
-                names: names.clone(),
-            })
+            Arc::new(Minted { authority: Arc::clone(authority), names: names.clone() })
         }
     };
     let mut config = builder.with_cert_resolver(resolver);
@@ -90,10 +87,7 @@ pub fn certificate_faults(cert: &Path, key: &Path) -> Vec<PemError> {
     let each = [certificates("cert", cert).err(), private_key(key).err()];
     let faults: Vec<PemError> = each.into_iter().flatten().collect();
     if faults.is_empty() {
-        certified(cert, key, &crypto::default_provider())
-            .err()
-            .into_iter()
-            .collect()
+        certified(cert, key, &crypto::default_provider()).err().into_iter().collect()
     } else {
         faults
     }
@@ -155,14 +149,8 @@ impl Minted {
     /// client that asks for no name gets the first address, if there is one.
     fn name(&self, asked: Option<&str>) -> Option<&String> {
         let found = match asked {
-            Some(asked) => self
-                .names
-                .iter()
-                .find(|name| asked.eq_ignore_ascii_case(name)),
-            None => self
-                .names
-                .iter()
-                .find(|name| name.parse::<IpAddr>().is_ok()),
+            Some(asked) => self.names.iter().find(|name| asked.eq_ignore_ascii_case(name)),
+            None => self.names.iter().find(|name| name.parse::<IpAddr>().is_ok()),
         };
         found.or(self.names.first())
     }
@@ -244,10 +232,7 @@ mod tests {
     fn an_address_reads_as_people_write_it() {
         for (octets, want) in [
             (&[192, 0, 2, 7][..], Some("192.0.2.7")),
-            (
-                &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
-                Some("2001:db8::1"),
-            ),
+            (&[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], Some("2001:db8::1")),
             (&[1, 2, 3], None),
         ] {
             let got = address(octets).map(|address| address.to_string());

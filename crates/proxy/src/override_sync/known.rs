@@ -75,10 +75,7 @@ mod tests {
         let at = |seconds| Uptime::default() + Duration::from_secs(seconds);
         let mut known = KnownMembers::default();
         known.take_in(1, set(&["a1", "a2", "a3"]), at(1), patience);
-        assert!(
-            known.missing(&set(&["a1"]), at(1)).is_empty(),
-            "a3 and a2 left"
-        );
+        assert!(known.missing(&set(&["a1"]), at(1)).is_empty(), "a3 and a2 left");
         known.take_in(2, set(&["a1"]), at(10), patience);
         assert_eq!(known.missing(&set(&["a1", "a2"]), at(11)), ["a3"]);
         // Another loss forgets none of them, and those of long ago have stopped.

@@ -58,9 +58,7 @@ impl Message {
         let mut words = text.splitn(4, ' ');
         let kind = words.next()?;
         Some(Message {
-            kind: MessageKind::ALL
-                .into_iter()
-                .find(|one| one.as_str() == kind)?,
+            kind: MessageKind::ALL.into_iter().find(|one| one.as_str() == kind)?,
             origin: Origin::parse(words.next()?).ok()?.0,
             identity: match words.next()? {
                 ALL => None,
@@ -98,10 +96,7 @@ impl OverrideSync {
     pub(super) fn take_news(&self, fleet: &Fleet, news: &News) {
         for text in &news.items {
             let Some(message) = Message::read(text) else {
-                debug!(
-                    news = text.escape_debug().to_string(),
-                    "news of another version"
-                );
+                debug!(news = text.escape_debug().to_string(), "news of another version");
                 continue;
             };
             if message.from != fleet.name() {
@@ -148,11 +143,7 @@ mod tests {
                     identity: identity.map(|named| Identity::parse(named).unwrap()),
                     from: "a1/7".to_owned(),
                 };
-                assert_eq!(
-                    Message::read(&message.to_text()),
-                    Some(message.clone()),
-                    "{message:?}"
-                );
+                assert_eq!(Message::read(&message.to_text()), Some(message.clone()), "{message:?}");
             }
         }
         for other in [

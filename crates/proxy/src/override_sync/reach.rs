@@ -117,8 +117,7 @@ impl OverrideSync {
             Ok(change) => change,
             // The next heartbeat that is answered brings it to the engine.
             Err(error) => {
-                self.has_more
-                    .store(true, std::sync::atomic::Ordering::Release);
+                self.has_more.store(true, std::sync::atomic::Ordering::Release);
                 return failed(&error);
             }
         };
@@ -127,9 +126,7 @@ impl OverrideSync {
             loop {
                 seen = fleet.coordinator().members().await;
                 let members = seen.iter().flatten().cloned().map(Member::from);
-                let is_everywhere = seen
-                    .as_ref()
-                    .is_ok_and(|rows| self.missing(rows).is_empty())
+                let is_everywhere = seen.as_ref().is_ok_and(|rows| self.missing(rows).is_empty())
                     && members.into_iter().all(|one| has(&one, change));
                 if is_everywhere {
                     return;
@@ -149,14 +146,11 @@ impl OverrideSync {
         members.sort_by(|a, b| a.name.cmp(&b.name));
         let (there, late): (Vec<Member>, Vec<Member>) =
             members.into_iter().partition(|one| has(one, change));
-        let late = late.into_iter().map(|one| LateMember {
-            name: one.name,
-            silent_ms: millis(one.silent),
-        });
-        let forgotten = missing.into_iter().map(|name| LateMember {
-            name,
-            silent_ms: millis(WAIT),
-        });
+        let late = late
+            .into_iter()
+            .map(|one| LateMember { name: one.name, silent_ms: millis(one.silent) });
+        let forgotten =
+            missing.into_iter().map(|name| LateMember { name, silent_ms: millis(WAIT) });
         Reach {
             in_force: there.into_iter().map(|one| one.name).collect(),
             late: late.chain(forgotten).collect(),
@@ -184,20 +178,14 @@ mod tests {
 
     #[test]
     fn a_reach_names_who_has_the_change_and_who_lacks_it() {
-        let late = |name: &str, silent_ms| LateMember {
-            name: name.to_owned(),
-            silent_ms,
-        };
+        let late = |name: &str, silent_ms| LateMember { name: name.to_owned(), silent_ms };
         let reach = Reach {
             in_force: vec!["a1".to_owned(), "a2".to_owned()],
             patience_ms: 15_000,
             ..Reach::default()
         };
         assert_eq!(reach.to_string(), "in force on a1, a2");
-        let some = Reach {
-            late: vec![late("a3", 4_120), late("a4", 90)],
-            ..reach.clone()
-        };
+        let some = Reach { late: vec![late("a3", 4_120), late("a4", 90)], ..reach.clone() };
         assert_eq!(
             some.to_string(),
             "in force on a1, a2; a3 has not been heard of for 4 s and forwards nothing from 15 s on; \

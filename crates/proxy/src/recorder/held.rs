@@ -28,9 +28,7 @@ impl Recorder {
     /// Hands the request to the gate until it is [released](Recorder::release).
     pub fn hold(&mut self) -> Held<'_> {
         let judgement = &mut self.judgement;
-        self.phase.enter(Phase::Held {
-            before: judgement.pace,
-        });
+        self.phase.enter(Phase::Held { before: judgement.pace });
         judgement.is_charged = true;
         let is_used = judgement.prior.is_used;
         let prior = std::mem::take(&mut judgement.prior);
@@ -39,10 +37,7 @@ impl Recorder {
             requester: self.identified.requester(self.facts.address),
             asked: self.facts.time,
             prior,
-            outcome: HeldOutcome {
-                decision: &mut judgement.decision,
-                pace: &mut judgement.pace,
-            },
+            outcome: HeldOutcome { decision: &mut judgement.decision, pace: &mut judgement.pace },
         }
     }
 

@@ -53,11 +53,7 @@ impl Recorder {
     /// Charges the octets sent to an origin and received from one to the client, if its octets are counted. The proxy's
     /// own answers cost nothing.
     pub(super) fn charge(&self) {
-        let counts = self
-            .identified
-            .client
-            .quota
-            .is_some_and(|quota| quota.bytes.is_some());
+        let counts = self.identified.client.quota.is_some_and(|quota| quota.bytes.is_some());
         if !counts {
             return;
         }
@@ -78,12 +74,7 @@ impl Recorder {
             return Exceeds::Nothing;
         }
         let now = self.proxy.clock.now();
-        match self
-            .proxy
-            .gate
-            .clients()
-            .count(&self.identified.client, now)
-        {
+        match self.proxy.gate.clients().count(&self.identified.client, now) {
             Ok(()) => Exceeds::Nothing,
             Err(_) => Exceeds::ItsAllowance,
         }
@@ -93,9 +84,7 @@ impl Recorder {
     pub(super) fn record(&self) -> bool {
         let exceeds = self.enter_account();
         let octets_in = self.sending.bytes_in.as_deref();
-        self.proxy
-            .counts
-            .exchanged(&self.judgement.decision, octets_in, self.reply.bytes_out);
+        self.proxy.counts.exchanged(&self.judgement.decision, octets_in, self.reply.bytes_out);
         if let Some(trace) = &self.trace {
             self.end_trace(trace);
         }
@@ -104,17 +93,10 @@ impl Recorder {
         let log = &self.proxy.log;
         let has_failed = has_failed(error, self.reply.status);
         let reason = self.judgement.decision.reason.as_str();
-        let least = Recorded::least(
-            reason,
-            verdict.as_str(),
-            has_failed,
-            self.identified.client.purposes,
-        );
+        let least =
+            Recorded::least(reason, verdict.as_str(), has_failed, self.identified.client.purposes);
         if !log.records(least) {
-            let (name, address) = (
-                self.identified.client.name.as_ref(),
-                self.facts.address.ip(),
-            );
+            let (name, address) = (self.identified.client.name.as_ref(), self.facts.address.ip());
             log.forwarded(name, address, self.facts.time);
         }
         if self.identified.agent.mismatch {
@@ -170,10 +152,7 @@ impl Recorder {
         let reason = decision.reason.as_str();
         let origin = self.facts.origin.as_ref().map(Origin::as_str);
         let redacts = self.proxy.log.redacts_query();
-        let waited_ms = decision
-            .at
-            .as_millis()
-            .wrapping_sub(self.facts.time.as_millis());
+        let waited_ms = decision.at.as_millis().wrapping_sub(self.facts.time.as_millis());
         let hold = match self.phase {
             Phase::Held { .. } => now.since(self.facts.time),
             _ => self.judgement.hold,
@@ -190,11 +169,7 @@ impl Recorder {
             chain: (&*self.identified.agent.tokens).into(),
             source: self.identified.agent.source,
             mismatch: self.identified.agent.mismatch,
-            user_agent: self
-                .facts
-                .user_agent
-                .as_ref()
-                .map(|value| value.as_bytes().into()),
+            user_agent: self.facts.user_agent.as_ref().map(|value| value.as_bytes().into()),
             method: self.facts.method.as_ref().map_or("", Method::as_str).into(),
             version: self.facts.version,
             origin,
@@ -206,15 +181,12 @@ impl Recorder {
                 text: rule.text.as_bytes().into(),
                 line: rule.line,
             }),
-            reading: decision
-                .reading
-                .as_deref()
-                .map(|path| path.as_bytes().into()),
+            reading: decision.reading.as_deref().map(|path| path.as_bytes().into()),
             overridden: None,
-            exempt: decision.exempt.as_ref().map(|exempt| Exempt {
-                from: exempt.from.as_str(),
-                reason: &exempt.reason,
-            }),
+            exempt: decision
+                .exempt
+                .as_ref()
+                .map(|exempt| Exempt { from: exempt.from.as_str(), reason: &exempt.reason }),
             basis: None,
             hold: micros(hold),
             pace: self.judgement.pace.map(|pace| Pace {
@@ -285,15 +257,9 @@ impl Recorder {
 
 fn signed_of(outcome: &Outcome) -> Signed<'_> {
     match outcome {
-        Outcome::Signed {
-            identity,
-            key,
-            created,
-        } => Signed::With {
-            identity,
-            key,
-            created: *created,
-        },
+        Outcome::Signed { identity, key, created } => {
+            Signed::With { identity, key, created: *created }
+        }
         Outcome::Left => Signed::Left,
         Outcome::Unsignable => Signed::Unsignable,
     }

@@ -122,10 +122,9 @@ impl Exchange<Opened> {
             _ => opening.scope.via(),
         };
         let (url, origin) = match opening.scope {
-            Scope::Inside { origin, .. } if opening.uri.scheme().is_none() => (
-                Url::Inside(origin.clone(), opening.uri),
-                Some(origin.clone()),
-            ),
+            Scope::Inside { origin, .. } if opening.uri.scheme().is_none() => {
+                (Url::Inside(origin.clone(), opening.uri), Some(origin.clone()))
+            }
             Scope::Inside { origin, .. } => (Url::Whole(opening.uri), Some(origin.clone())),
             Scope::Plain => (Url::Whole(opening.uri), None),
         };

@@ -42,9 +42,7 @@ impl<'a> Facts<'a> {
                 .as_ref()
                 .filter(|_| decided)
                 .map(|asserted| asserted.id.to_string()),
-            robots_url: origin
-                .filter(|_| decided && asked_robots)
-                .map(Origin::robots_url),
+            robots_url: origin.filter(|_| decided && asked_robots).map(Origin::robots_url),
         }
     }
 
@@ -62,10 +60,7 @@ impl<'a> Facts<'a> {
                 object.plain("error", error.as_bytes());
             }
         }
-        let reading = decision
-            .reading
-            .as_deref()
-            .filter(|_| self.failure.is_none());
+        let reading = decision.reading.as_deref().filter(|_| self.failure.is_none());
         let reading = reading.map(str::as_bytes);
         object.text_or_null("rule", self.rule.map(|rule| rule.text.as_bytes()), MAX);
         object.number_or_null("line", self.rule.map(|rule| u64::from(rule.line)));
@@ -74,11 +69,7 @@ impl<'a> Facts<'a> {
             object.text("reading", reading, MAX);
         }
         object.text_or_null("override", self.asserted.as_deref().map(str::as_bytes), MAX);
-        object.text_or_null(
-            "robots_url",
-            self.robots_url.as_deref().map(str::as_bytes),
-            MAX,
-        );
+        object.text_or_null("robots_url", self.robots_url.as_deref().map(str::as_bytes), MAX);
         if audience != Audience::Crawler {
             let snapshot = decision.basis.as_deref().and_then(State::snapshot);
             let digest = snapshot.map(|snapshot| hex(snapshot.sha256));
@@ -100,11 +91,8 @@ impl<'a> Facts<'a> {
             Some(error) => writeln!(text, "error: {error}"),
         };
         if let Some(rule) = self.rule {
-            let _ = writeln!(
-                text,
-                "rule: {} (line {}, group {})",
-                rule.text, rule.line, rule.group
-            );
+            let _ =
+                writeln!(text, "rule: {} (line {}, group {})", rule.text, rule.line, rule.group);
         }
         if let Some(reading) = &self.decision.reading {
             let _ = writeln!(text, "read as: {reading}");

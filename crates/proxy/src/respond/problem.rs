@@ -52,11 +52,7 @@ pub(super) fn tell(refusal: &Refusal, recorder: &Recorder, now: Moment) -> Probl
         Refusal::Decided => decided(recorder, origin, now),
         Refusal::Form(violation) => {
             let (status, detail) = form(*violation);
-            Problem {
-                status,
-                close: true,
-                ..bad_request(&detail)
-            }
+            Problem { status, close: true, ..bad_request(&detail) }
         }
         Refusal::Target(unreadable) => unreadable_target(unreadable),
         Refusal::Agents => bad_request(
@@ -148,11 +144,7 @@ fn unreadable_target(unreadable: &Unreadable) -> Problem {
         }
         _ => form(Violation::Target),
     };
-    Problem {
-        status,
-        close: true,
-        ..bad_request(&detail)
-    }
+    Problem { status, close: true, ..bad_request(&detail) }
 }
 
 /// Returns the problem of a request that was forwarded and got no answer.
@@ -165,10 +157,7 @@ fn unanswered(failure: &Failure, origin: &str) -> Problem {
             format!("The request to {origin} was given up: {sentence}."),
         )
     } else {
-        (
-            "The origin did not answer",
-            format!("No answer from {origin}: {sentence}."),
-        )
+        ("The origin did not answer", format!("No answer from {origin}: {sentence}."))
     };
     Problem {
         status: match failure {
@@ -247,10 +236,7 @@ fn detail(decision: &Decision, pace: Option<EffectivePace>, origin: &str) -> Opt
                 )
             }
         }
-        Reason::Paced => format!(
-            "{}; send the request again later.",
-            paced(origin, pace?.source)?
-        ),
+        Reason::Paced => format!("{}; send the request again later.", paced(origin, pace?.source)?),
         Reason::OperatorDeny => {
             // The name of the person behind the override is for the log only.
             let asserted = decision.asserted.as_ref()?;

@@ -26,9 +26,7 @@ pub(super) fn fault_of(endpoint: &str, _: &TelemetryConfig) -> Option<TelemetryE
 }
 
 fn absent(endpoint: &str) -> TelemetryError {
-    TelemetryError::Absent {
-        endpoint: endpoint.to_owned(),
-    }
+    TelemetryError::Absent { endpoint: endpoint.to_owned() }
 }
 
 impl Otlp {

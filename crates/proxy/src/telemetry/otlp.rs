@@ -99,10 +99,7 @@ impl Otlp {
                 .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
                 .build(),
         };
-        let failed = |error| TelemetryError::Exporter {
-            endpoint: endpoint.to_owned(),
-            error,
-        };
+        let failed = |error| TelemetryError::Exporter { endpoint: endpoint.to_owned(), error };
         let spans = (settings.sample > 0.0).then(|| factory.spans(settings.sample));
         let messages = settings.logs.then(|| factory.messages());
         Ok(Otlp {
@@ -183,10 +180,7 @@ impl ExporterFactory<'_> {
 
     /// Returns a client for one signal, and the shell of its exporter.
     fn on_runtime(&self, what: &'static str) -> (Client, OnRuntime<()>) {
-        let client = Client {
-            inner: self.client.clone(),
-            last_failure: Arc::default(),
-        };
+        let client = Client { inner: self.client.clone(), last_failure: Arc::default() };
         let last_failure = Arc::clone(&client.last_failure);
         let on_runtime = OnRuntime::to(self.endpoint, what, self.runtime, last_failure);
         (client, on_runtime)
@@ -316,14 +310,9 @@ impl ExportsLogs for OnRuntime<LogExporter> {
 
 /// Reads the fields that each delivery carries: one `name: value` on a line.
 pub(super) fn read_headers(path: &Path) -> Result<HashMap<String, String>, TelemetryError> {
-    let text = std::fs::read_to_string(path).map_err(|error| TelemetryError::HeadersFile {
-        path: path.to_owned(),
-        error,
-    })?;
-    parse_headers(&text).map_err(|line| TelemetryError::HeadersLine {
-        path: path.to_owned(),
-        line,
-    })
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| TelemetryError::HeadersFile { path: path.to_owned(), error })?;
+    parse_headers(&text).map_err(|line| TelemetryError::HeadersLine { path: path.to_owned(), line })
 }
 
 /// Parses the fields; returns the number of the first malformed line otherwise.

@@ -40,12 +40,7 @@ impl Tracer {
     pub fn trace(&self, headers: &HeaderMap) -> Box<Trace> {
         let fields = HeaderExtractor(headers);
         let parent = TraceContextPropagator::new().extract_with_context(&Context::new(), &fields);
-        Box::new(Trace {
-            tracer: self.clone(),
-            parent,
-            left: None,
-            answered: None,
-        })
+        Box::new(Trace { tracer: self.clone(), parent, left: None, answered: None })
     }
 }
 
@@ -75,9 +70,7 @@ impl Trace {
         if let Some(error) = exchange.error {
             span.set_status(Status::error(error));
         }
-        let parent = self
-            .parent
-            .with_remote_span_context(span.span_context().clone());
+        let parent = self.parent.with_remote_span_context(span.span_context().clone());
         if let Some(left) = self.left {
             let mut origins = SpanBuilder::from_name("origin")
                 .with_kind(SpanKind::Client)

@@ -14,11 +14,7 @@ impl<'a> Event<'a> {
         keys: &mut Keys,
         reader: &mut Reader<'a>,
     ) -> Result<Self, Malformed> {
-        let mut pairs = Pairs {
-            next: None,
-            keys,
-            reader,
-        };
+        let mut pairs = Pairs { next: None, keys, reader };
         pairs.step()?;
         let kind = pairs.kind(kind)?;
         match pairs.next {
@@ -139,11 +135,8 @@ impl<'a> Pairs<'_, 'a> {
     fn settings(&mut self) -> Result<Settings<'a>, Malformed> {
         let mode = self.variant(key::MODE, Mode::from_number)?;
         let policy = self.digest(key::POLICY)?;
-        let [origins, clients, exempt] = self.cuts([
-            key::REPORT_ORIGINS,
-            key::REPORT_CLIENTS,
-            key::EXEMPT_CLIENTS,
-        ])?;
+        let [origins, clients, exempt] =
+            self.cuts([key::REPORT_ORIGINS, key::REPORT_CLIENTS, key::EXEMPT_CLIENTS])?;
         Ok(Settings {
             policy,
             mode,
@@ -193,9 +186,7 @@ impl<'a> Pairs<'_, 'a> {
             2 => EventKind::Started(self.process()?),
             3 => EventKind::Stopped(self.process()?),
             4 => EventKind::Settings(self.settings()?),
-            5 => EventKind::OverrideAdded {
-                overridden: self.digest(key::OVERRIDE)?,
-            },
+            5 => EventKind::OverrideAdded { overridden: self.digest(key::OVERRIDE)? },
             6 => {
                 let overridden = self.digest(key::OVERRIDE)?;
                 let [by] = self.cuts([key::BY])?;
@@ -234,17 +225,12 @@ impl<'a> Pairs<'_, 'a> {
             11 => {
                 let (count, first, last) = self.span()?;
                 let rows = self.get(key::ROWS, Rows::read)?;
-                EventKind::Forwarded {
-                    count,
-                    first,
-                    last,
-                    rows,
-                }
+                EventKind::Forwarded { count, first, last, rows }
             }
             12 => EventKind::Repeated(self.repeated()?),
-            13 => EventKind::AnsweredLogFailed {
-                decision: *self.get(key::DECISION, Reader::fixed)?,
-            },
+            13 => {
+                EventKind::AnsweredLogFailed { decision: *self.get(key::DECISION, Reader::fixed)? }
+            }
             _ => return Err(Malformed("an unknown kind")),
         })
     }

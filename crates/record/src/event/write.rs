@@ -38,12 +38,7 @@ impl Event<'_> {
 
 fn write_kind(kind: &EventKind<'_>, map: &mut MapWriter<'_>) {
     match kind {
-        EventKind::Lost {
-            count,
-            first,
-            last,
-            size,
-        } => {
+        EventKind::Lost { count, first, last, size } => {
             write_span(map, *count, *first, *last);
             if let Some(size) = size {
                 cbor::uint(map.key(key::SIZE), *size);
@@ -73,22 +68,12 @@ fn write_kind(kind: &EventKind<'_>, map: &mut MapWriter<'_>) {
             cbor::uint(map.key(key::INDEX), *index);
             map.uint(key::CAUSE, cause.number());
         }
-        EventKind::KeyRotated {
-            old,
-            new,
-            by,
-            reason,
-        } => {
+        EventKind::KeyRotated { old, new, by, reason } => {
             write_act(map, by, reason);
             map.text(key::VKEY, bounded(new));
             map.text(key::OLD_VKEY, bounded(old));
         }
-        EventKind::Forked {
-            log,
-            size,
-            root,
-            reason,
-        } => {
+        EventKind::Forked { log, size, root, reason } => {
             let reason = words(reason);
             map.cuts(&[(key::NOTE, reason.cut)]);
             map.text(key::NOTE, reason.kept);
@@ -96,12 +81,7 @@ fn write_kind(kind: &EventKind<'_>, map: &mut MapWriter<'_>) {
             cbor::uint(map.key(key::SIZE), *size);
             cbor::bytes(map.key(key::ROOT), *root);
         }
-        EventKind::Forwarded {
-            count,
-            first,
-            last,
-            rows,
-        } => {
+        EventKind::Forwarded { count, first, last, rows } => {
             write_span(map, *count, *first, *last);
             rows.write(map.key(key::ROWS));
         }

@@ -55,19 +55,11 @@ pub(super) fn of<'a, T>(value: Option<T>, cell: impl FnOnce(T) -> Cell<'a>) -> C
 }
 
 pub(super) fn octets(octets: Octets<'_>, most: usize) -> Cell<'_> {
-    Cell::Text {
-        octets: octets.kept.into(),
-        cut: octets.cut,
-        most,
-    }
+    Cell::Text { octets: octets.kept.into(), cut: octets.cut, most }
 }
 
 pub(super) fn text(text: Text<'_>, most: usize) -> Cell<'_> {
-    Cell::Text {
-        octets: text.kept.as_bytes().into(),
-        cut: text.cut,
-        most,
-    }
+    Cell::Text { octets: text.kept.as_bytes().into(), cut: text.cut, most }
 }
 
 /// Returns a text of our own, such as a code.

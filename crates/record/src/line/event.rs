@@ -57,22 +57,14 @@ pub(super) fn write_event(event: &Event<'_>, overridden: Option<Asserted<'_>>, o
     line.plain("time", &stamp(event.time()));
     line.plain("event", event.kind.name().as_bytes());
     if overridden.is_some() {
-        let told = Told {
-            overridden,
-            ..Told::bare(Decision::default())
-        };
+        let told = Told { overridden, ..Told::bare(Decision::default()) };
         write_fields(OVERRIDE, &told, line.object("override"));
     }
     let words = |line: &mut Object<'_>, name: &str, text: Text<'_>| {
         line.cut_text(name, text.kept.as_bytes(), text.cut, most::WORDS);
     };
     match &event.kind {
-        EventKind::Lost {
-            count,
-            first,
-            last,
-            size,
-        } => {
+        EventKind::Lost { count, first, last, size } => {
             write_span(&mut line, *count, *first, *last);
             if let Some(size) = size {
                 line.number("size", *size);
@@ -93,34 +85,19 @@ pub(super) fn write_event(event: &Event<'_>, overridden: Option<Asserted<'_>>, o
             line.number("before", *index);
             line.plain("cause", cause.as_str().as_bytes());
         }
-        EventKind::KeyRotated {
-            old,
-            new,
-            by,
-            reason,
-        } => {
+        EventKind::KeyRotated { old, new, by, reason } => {
             line.text("old", old.as_bytes(), most::ORIGIN);
             line.text("new", new.as_bytes(), most::ORIGIN);
             words(&mut line, "by", *by);
             words(&mut line, "reason", *reason);
         }
-        EventKind::Forked {
-            log,
-            size,
-            root,
-            reason,
-        } => {
+        EventKind::Forked { log, size, root, reason } => {
             line.text("log", log.as_bytes(), most::ORIGIN);
             line.number("size", *size);
             line.plain("root", &digits::<32, 64>(root));
             words(&mut line, "reason", *reason);
         }
-        EventKind::Forwarded {
-            count,
-            first,
-            last,
-            rows,
-        } => {
+        EventKind::Forwarded { count, first, last, rows } => {
             write_span(&mut line, *count, *first, *last);
             write_rows(&mut line, rows);
         }

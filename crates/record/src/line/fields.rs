@@ -34,12 +34,7 @@ pub(super) enum Field {
 }
 
 const fn column(name: &'static str, kind: &'static str, cell: CellOf) -> Field {
-    Field::Value {
-        name,
-        kind: Some(kind),
-        is_computed: false,
-        cell,
-    }
+    Field::Value { name, kind: Some(kind), is_computed: false, cell }
 }
 
 const fn txt(name: &'static str, cell: CellOf) -> Field {
@@ -56,22 +51,12 @@ const fn real(name: &'static str, cell: CellOf) -> Field {
 
 /// A field without a column.
 const fn bare(name: &'static str, cell: CellOf) -> Field {
-    Field::Value {
-        name,
-        kind: None,
-        is_computed: false,
-        cell,
-    }
+    Field::Value { name, kind: None, is_computed: false, cell }
 }
 
 /// A column that the line does not have.
 const fn computed(name: &'static str, kind: &'static str, cell: CellOf) -> Field {
-    Field::Value {
-        name,
-        kind: Some(kind),
-        is_computed: true,
-        cell,
-    }
+    Field::Value { name, kind: Some(kind), is_computed: true, cell }
 }
 
 const fn object(
@@ -79,12 +64,7 @@ const fn object(
     is_given: fn(&Told<'_>) -> bool,
     fields: &'static [Field],
 ) -> Field {
-    Field::Object {
-        name,
-        is_given,
-        is_late: false,
-        fields,
-    }
+    Field::Object { name, is_given, is_late: false, fields }
 }
 
 const fn late(
@@ -92,12 +72,7 @@ const fn late(
     is_given: fn(&Told<'_>) -> bool,
     fields: &'static [Field],
 ) -> Field {
-    Field::Object {
-        name,
-        is_given,
-        is_late: true,
-        fields,
-    }
+    Field::Object { name, is_given, is_late: true, fields }
 }
 
 /// The fields of a line. A new one stands at the end, and is [`Cell::Absent`] where it is not given: lines of entries
@@ -257,11 +232,7 @@ impl Told<'_> {
 /// Returns the URL.
 fn url<'a>(one: &Told<'a>) -> Cell<'a> {
     let (pieces, cut) = one.url.pieces(one.origin);
-    Cell::Text {
-        octets: pieces.concat().into(),
-        cut,
-        most: most_of(one, most_in_line::URL),
-    }
+    Cell::Text { octets: pieces.concat().into(), cut, most: most_of(one, most_in_line::URL) }
 }
 
 /// Returns the digest of the URL, if the line does not hold all of it.
@@ -286,10 +257,7 @@ fn url_sha256<'a>(one: &Told<'a>) -> Cell<'a> {
 /// Returns the object about use with the state of tdmrep.json as its last member.
 fn with_tdmrep(usage: &str, one: &Told<'_>, file: &File<'_>) -> String {
     let mut state = Vec::new();
-    let of_file = Told {
-        robots: Some(*file),
-        ..*one
-    };
+    let of_file = Told { robots: Some(*file), ..*one };
     write_fields(FILE, &of_file, Object::open(&mut state));
     let members = usage.strip_suffix('}').unwrap_or(usage);
     let state = String::from_utf8_lossy(&state);
@@ -303,11 +271,7 @@ fn used<'a>(one: &Told<'a>, name: &'static str) -> Cell<'a> {
 /// Returns a value of the signature that crawlgate made.
 fn signed<'a>(one: &Told<'a>, cell: fn(&'a str, &'a str, u64) -> Cell<'a>) -> Cell<'a> {
     match one.signed {
-        Some(Signed::With {
-            identity,
-            key,
-            created,
-        }) => cell(identity, key, created),
+        Some(Signed::With { identity, key, created }) => cell(identity, key, created),
         _ => Cell::Absent,
     }
 }

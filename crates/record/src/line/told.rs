@@ -76,13 +76,7 @@ impl<'a> Told<'a> {
     }
 
     pub(super) fn bare(decision: Decision<'a>) -> Self {
-        Self {
-            decision,
-            overridden: None,
-            robots: None,
-            tdmrep: None,
-            missing: None,
-        }
+        Self { decision, overridden: None, robots: None, tdmrep: None, missing: None }
     }
 
     /// Adds its objects to a decision.
@@ -100,10 +94,7 @@ impl<'a> Told<'a> {
                 ..bare
             })
         };
-        whole().unwrap_or_else(|error| Self {
-            missing: Some(error),
-            ..bare
-        })
+        whole().unwrap_or_else(|error| Self { missing: Some(error), ..bare })
     }
 
     /// Returns what the site says of use, and the purposes that it refused.

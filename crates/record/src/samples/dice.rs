@@ -39,13 +39,15 @@ impl Dice {
         let length = self.below(longest + 1);
         let is_plain = !self.one_in(4);
         (0..length)
-            .map(|_| {
-                if is_plain {
-                    self.of(b"abcdefghij/-._0123456789?=&")
-                } else {
-                    self.next() as u8
-                }
-            })
+            .map(
+                |_| {
+                    if is_plain {
+                        self.of(b"abcdefghij/-._0123456789?=&")
+                    } else {
+                        self.next() as u8
+                    }
+                },
+            )
             .collect()
     }
 
@@ -105,9 +107,8 @@ pub fn objects() -> HashMap<Digest, Vec<u8>> {
 /// Gives `to` a decision at random.
 pub fn with_decision(dice: &mut Dice, to: impl FnOnce(&Decision<'_>, Bounds)) {
     let long = dice.of(&[40, 300, 300, 20_000]);
-    let tokens: Vec<String> = (0..dice.of(&[0, 1, 1, 1, 2, 40]))
-        .map(|_| dice.text(long.min(400)))
-        .collect();
+    let tokens: Vec<String> =
+        (0..dice.of(&[0, 1, 1, 1, 2, 40])).map(|_| dice.text(long.min(400))).collect();
     let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
     let (name, method, mut error) = (dice.text(long), dice.text(20), dice.text(long));
     if error.len() % 3 == 0 {
@@ -210,18 +211,9 @@ pub fn with_event(dice: &mut Dice, to: impl FnOnce(&Event<'_>)) {
         .collect();
     let (digest, overridden) = ([dice.next() as u8; 32], dice.of(&OVERRIDES));
     let (count, first, last) = (dice.number(), dice.number(), dice.number());
-    let process = Process {
-        number: dice.number(),
-        release: "0.1.0",
-        configuration: &digest,
-    };
+    let process = Process { number: dice.number(), release: "0.1.0", configuration: &digest };
     let kind = match dice.below(13) {
-        0 => EventKind::Lost {
-            count,
-            first,
-            last,
-            size: count.is_multiple_of(2).then_some(first),
-        },
+        0 => EventKind::Lost { count, first, last, size: count.is_multiple_of(2).then_some(first) },
         1 => EventKind::Started(process),
         2 => EventKind::Stopped(process),
         3 => EventKind::Settings(Settings {
@@ -231,43 +223,19 @@ pub fn with_event(dice: &mut Dice, to: impl FnOnce(&Event<'_>)) {
             report_clients: (&names[..names.len() / 2]).into(),
             exempt_clients: (&names[..names.len() / 3]).into(),
         }),
-        4 => EventKind::OverrideAdded {
-            overridden: &overridden,
-        },
-        5 => EventKind::OverrideRemoved {
-            overridden: &overridden,
-            by: (&*by).into(),
-        },
-        6 => EventKind::Acknowledged {
-            index: count,
-            by: (&*by).into(),
-            note: (&*note).into(),
-        },
-        7 => EventKind::Dropped {
-            index: count,
-            cause: dice.of(DropCause::ALL),
-        },
+        4 => EventKind::OverrideAdded { overridden: &overridden },
+        5 => EventKind::OverrideRemoved { overridden: &overridden, by: (&*by).into() },
+        6 => EventKind::Acknowledged { index: count, by: (&*by).into(), note: (&*note).into() },
+        7 => EventKind::Dropped { index: count, cause: dice.of(DropCause::ALL) },
         8 => EventKind::KeyRotated {
             old: &name,
             new: &name,
             by: (&*by).into(),
             reason: (&*note).into(),
         },
-        9 => EventKind::Forked {
-            log: &name,
-            size: count,
-            root: &digest,
-            reason: (&*note).into(),
-        },
-        10 => EventKind::Forwarded {
-            count,
-            first,
-            last,
-            rows: (&rows[..]).into(),
-        },
-        11 => EventKind::AnsweredLogFailed {
-            decision: dice.id(),
-        },
+        9 => EventKind::Forked { log: &name, size: count, root: &digest, reason: (&*note).into() },
+        10 => EventKind::Forwarded { count, first, last, rows: (&rows[..]).into() },
+        11 => EventKind::AnsweredLogFailed { decision: dice.id() },
         _ => EventKind::Repeated(Repeated {
             mode: dice.of(Mode::ALL),
             verdict: dice.of(Verdict::ALL),

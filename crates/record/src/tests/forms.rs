@@ -9,26 +9,14 @@ fn other_forms_of_an_item_are_refused() {
     let cases: &[(&str, &[u8])] = &[
         ("nothing", &[]),
         ("a number that fits into its head", &[0x18, 0x17]),
-        (
-            "a number in two octets that fits into one",
-            &[0x19, 0x00, 0xff],
-        ),
-        (
-            "a number in four that fits into two",
-            &[0x1a, 0, 0, 0xff, 0xff],
-        ),
-        (
-            "a number in eight that fits into four",
-            &[0x1b, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff],
-        ),
+        ("a number in two octets that fits into one", &[0x19, 0x00, 0xff]),
+        ("a number in four that fits into two", &[0x1a, 0, 0, 0xff, 0xff]),
+        ("a number in eight that fits into four", &[0x1b, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]),
         ("a number that is cut off", &[0x1a, 0, 1]),
         ("reserved lengths", &[0x1c]),
         ("octets of no definite length", &[0x5f, 0x41, 0x00, 0xff]),
         ("octets that are cut off", &[0x42, 0x00]),
-        (
-            "a longest length",
-            &[0x5b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
-        ),
+        ("a longest length", &[0x5b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
         ("an array of no definite length", &[0x9f, 0xff]),
         (
             "an array of more items than octets",
@@ -78,18 +66,11 @@ fn each_decision_has_one_form() {
         ("a URL", with(1, end, b"\x10\x41/")),
         ("a path", with(2, end, &pair(origin, b"\x0f\x41/"))),
         ("an empty path", with(2, end, &pair(origin, b"\x0f\x40"))),
-        (
-            "a URL elsewhere",
-            with(2, end, &pair(origin, b"\x10\x4chttp://a.iox")),
-        ),
+        ("a URL elsewhere", with(2, end, &pair(origin, b"\x10\x4chttp://a.iox"))),
         ("a cut method", with(1, end, b"\x18\x1e\xa1\x0d\x01")),
     ];
     for (name, octets) in accepted {
-        assert!(
-            Entry::read(octets).is_ok(),
-            "{name}: {:?}",
-            Entry::read(octets)
-        );
+        assert!(Entry::read(octets).is_ok(), "{name}: {:?}", Entry::read(octets));
     }
     let mut no_method = least[..after_client].to_vec();
     no_method[0] -= 1;
@@ -97,19 +78,10 @@ fn each_decision_has_one_form() {
         ("nothing", Vec::new()),
         ("an octet more", [&least[..], &[0]].concat()),
         ("a pair less than it says", with(1, end, &[])),
-        (
-            "a kind that is the default",
-            [&[0xa5, 0, 0][..], &least[1..]].concat(),
-        ),
-        (
-            "an unknown kind",
-            [&[0xa5, 0, 0x18, 0x63][..], &least[1..]].concat(),
-        ),
+        ("a kind that is the default", [&[0xa5, 0, 0][..], &least[1..]].concat()),
+        ("an unknown kind", [&[0xa5, 0, 0x18, 0x63][..], &least[1..]].concat()),
         ("no identifier", vec![0xa0]),
-        (
-            "a short identifier",
-            b"\xa1\x01\x4f0123456789abcde".to_vec(),
-        ),
+        ("a short identifier", b"\xa1\x01\x4f0123456789abcde".to_vec()),
         ("no method", no_method),
         ("a time that is the default", with(1, after_id, &[2, 0])),
         ("a mode that is the default", with(1, after_id, &[3, 0])),
@@ -118,82 +90,36 @@ fn each_decision_has_one_form() {
         ("an unknown verdict", with(1, after_id, &[4, 3])),
         ("keys that do not ascend", with(2, after_id, &[4, 1, 3, 1])),
         ("a key twice", with(2, after_id, &[4, 1, 4, 1])),
-        (
-            "a short digest",
-            with(1, after_reason, &pair(&[6], b"\x43abc")),
-        ),
+        ("a short digest", with(1, after_reason, &pair(&[6], b"\x43abc"))),
         ("no tokens", with(1, after_client, &[9, 0x80])),
-        (
-            "a cut token of nothing",
-            with(1, after_client, b"\x09\x81\x82\x61a\x00"),
-        ),
-        (
-            "a mismatch that is the default",
-            with(1, after_client, &[11, 0xf4]),
-        ),
+        ("a cut token of nothing", with(1, after_client, b"\x09\x81\x82\x61a\x00")),
+        ("a mismatch that is the default", with(1, after_client, &[11, 0xf4])),
         ("octets for text", with(1, after_client, b"\x08\x41a")),
-        (
-            "text that is not UTF-8",
-            with(1, after_client, b"\x08\x61\xff"),
-        ),
+        ("text that is not UTF-8", with(1, after_client, b"\x08\x61\xff")),
         ("a path without an origin", with(1, end, b"\x0f\x41/")),
-        (
-            "a path that is none",
-            with(2, end, &pair(origin, b"\x0f\x41x")),
-        ),
-        (
-            "a URL that follows its origin",
-            with(2, end, &pair(origin, b"\x10\x4chttp://a.io/")),
-        ),
-        (
-            "a path and a URL",
-            with(3, end, &pair(origin, b"\x0f\x41/\x10\x41/")),
-        ),
+        ("a path that is none", with(2, end, &pair(origin, b"\x0f\x41x"))),
+        ("a URL that follows its origin", with(2, end, &pair(origin, b"\x10\x4chttp://a.io/"))),
+        ("a path and a URL", with(3, end, &pair(origin, b"\x0f\x41/\x10\x41/"))),
         ("a URL of nothing", with(1, end, b"\x10\x40")),
         ("an unknown way", with(1, end, b"\x11\x04")),
         ("a rule of two parts", with(1, end, b"\x13\x82\x61*\x40")),
-        (
-            "a line beyond 32 bits",
-            with(1, end, b"\x13\x83\x61*\x40\x1b\0\0\0\x01\0\0\0\0"),
-        ),
+        ("a line beyond 32 bits", with(1, end, b"\x13\x83\x61*\x40\x1b\0\0\0\x01\0\0\0\0")),
         ("no hold", with(1, end, &[22, 0])),
-        (
-            "a status beyond 16 bits",
-            with(1, end, b"\x18\x19\x1a\0\x01\0\0"),
-        ),
+        ("a status beyond 16 bits", with(1, end, b"\x18\x19\x1a\0\x01\0\0")),
         ("a key in its long form", with(1, end, b"\x18\x16\x01")),
         ("cuts of nothing", with(1, end, b"\x18\x1e\xa0")),
         ("a cut of no octets", with(1, end, b"\x18\x1e\xa1\x0d\x00")),
-        (
-            "a cut of an absent name",
-            with(1, end, b"\x18\x1e\xa1\x08\x01"),
-        ),
-        (
-            "a cut of an absent URL",
-            with(1, end, b"\x18\x1e\xa1\x10\x01"),
-        ),
-        (
-            "a cut of an absent reading",
-            with(1, end, b"\x18\x1e\xa1\x18\x22\x01"),
-        ),
-        (
-            "a cut of absent tokens",
-            with(1, end, b"\x18\x1e\xa1\x09\x01"),
-        ),
-        (
-            "the digest of a whole URL",
-            with(1, end, &pair(b"\x18\x23", &digest)),
-        ),
+        ("a cut of an absent name", with(1, end, b"\x18\x1e\xa1\x08\x01")),
+        ("a cut of an absent URL", with(1, end, b"\x18\x1e\xa1\x10\x01")),
+        ("a cut of an absent reading", with(1, end, b"\x18\x1e\xa1\x18\x22\x01")),
+        ("a cut of absent tokens", with(1, end, b"\x18\x1e\xa1\x09\x01")),
+        ("the digest of a whole URL", with(1, end, &pair(b"\x18\x23", &digest))),
         ("a reserved key", with(1, end, b"\x18\x1f\x80")),
         ("an unknown key", with(1, end, b"\x18\x25\x00")),
         ("a key of another kind", with(1, end, b"\x18\x28\x01")),
     ];
     for (name, octets) in refused {
-        assert!(
-            Entry::read(octets).is_err(),
-            "{name}: {:?}",
-            Entry::read(octets)
-        );
+        assert!(Entry::read(octets).is_err(), "{name}: {:?}", Entry::read(octets));
     }
     let long = [&[0x59, 0xff, 0xff][..], &[b'/'; 65_535]].concat();
     assert!(

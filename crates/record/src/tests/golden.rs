@@ -65,9 +65,7 @@ fn entries_and_their_lines_are_frozen() {
     }
     let rows: HashMap<&str, &Row> = rows.iter().map(|row| (&*row.name, row)).collect();
     for (name, entry) in table::entries() {
-        let row = rows
-            .get(&*name)
-            .unwrap_or_else(|| panic!("{name}: see golden.rs"));
+        let row = rows.get(&*name).unwrap_or_else(|| panic!("{name}: see golden.rs"));
         assert_eq!(hex(&row.entry), hex(&entry), "{name}");
     }
     for body in table::objects() {

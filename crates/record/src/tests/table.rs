@@ -90,56 +90,18 @@ fn outage() -> Outage<'static> {
 }
 
 fn bases() -> Vec<(&'static str, Basis<'static>)> {
-    let bare = Basis {
-        origin: ORIGIN,
-        state: "never_fetched",
-        ..Basis::default()
-    };
+    let bare = Basis { origin: ORIGIN, state: "never_fetched", ..Basis::default() };
     vec![
         ("successful", successful()),
-        (
-            "successful in an outage",
-            Basis {
-                outage: Some(outage()),
-                ..successful()
-            },
-        ),
-        (
-            "truncated",
-            Basis {
-                truncated: true,
-                bytes: Some(512_000),
-                ..successful()
-            },
-        ),
-        (
-            "of an address",
-            Basis {
-                origin: "http://[2001:db8::1]:8080",
-                ..successful()
-            },
-        ),
+        ("successful in an outage", Basis { outage: Some(outage()), ..successful() }),
+        ("truncated", Basis { truncated: true, bytes: Some(512_000), ..successful() }),
+        ("of an address", Basis { origin: "http://[2001:db8::1]:8080", ..successful() }),
         (
             "after a hostile redirect",
-            Basis {
-                final_url: Some(b"https://a.example/\xff\"\\\x1b[2J"),
-                ..successful()
-            },
+            Basis { final_url: Some(b"https://a.example/\xff\"\\\x1b[2J"), ..successful() },
         ),
-        (
-            "after a long redirect",
-            Basis {
-                final_url: Some(&[b'r'; 4_200]),
-                ..successful()
-            },
-        ),
-        (
-            "fetched later than the record",
-            Basis {
-                fetched_at: Some(NOON + 5_000),
-                ..successful()
-            },
-        ),
+        ("after a long redirect", Basis { final_url: Some(&[b'r'; 4_200]), ..successful() }),
+        ("fetched later than the record", Basis { fetched_at: Some(NOON + 5_000), ..successful() }),
         (
             "unavailable",
             Basis {
@@ -151,21 +113,10 @@ fn bases() -> Vec<(&'static str, Basis<'static>)> {
                 ..bare
             },
         ),
-        (
-            "unavailable without an answer",
-            Basis {
-                state: "unavailable",
-                ..bare
-            },
-        ),
+        ("unavailable without an answer", Basis { state: "unavailable", ..bare }),
         (
             "unreachable",
-            Basis {
-                state: "unreachable",
-                status: Some(503),
-                outage: Some(outage()),
-                ..bare
-            },
+            Basis { state: "unreachable", status: Some(503), outage: Some(outage()), ..bare },
         ),
         (
             "unreachable by name",
@@ -208,52 +159,20 @@ fn overrides() -> Vec<(&'static str, Asserted<'static>)> {
     };
     vec![
         ("stored", stored),
-        (
-            "that allows",
-            Asserted {
-                action: Action::Allow,
-                ..stored
-            },
-        ),
-        (
-            "of the configuration",
-            Asserted {
-                id: "config-1",
-                until: None,
-                created: 0,
-                ..stored
-            },
-        ),
+        ("that allows", Asserted { action: Action::Allow, ..stored }),
+        ("of the configuration", Asserted { id: "config-1", until: None, created: 0, ..stored }),
         (
             "with words in other letters",
-            Asserted {
-                by: "Łukasz \"Ł\" 😀",
-                reason: "\u{202e}turned\u{85}",
-                ..stored
-            },
+            Asserted { by: "Łukasz \"Ł\" 😀", reason: "\u{202e}turned\u{85}", ..stored },
         ),
-        (
-            "of a fleet",
-            Asserted {
-                instance: Some("fra-1"),
-                ..stored
-            },
-        ),
-        (
-            "that allows a use",
-            Asserted {
-                action: Action::AllowUsage,
-                ..stored
-            },
-        ),
+        ("of a fleet", Asserted { instance: Some("fra-1"), ..stored }),
+        ("that allows a use", Asserted { action: Action::AllowUsage, ..stored }),
     ]
 }
 
 /// Returns the bodies of the objects that the entries name.
 pub(super) fn objects() -> Vec<Vec<u8>> {
-    let bases = bases()
-        .into_iter()
-        .map(|(_, basis)| body(|out| basis.encode(out)));
+    let bases = bases().into_iter().map(|(_, basis)| body(|out| basis.encode(out)));
     let overrides = overrides().into_iter();
     let overrides = overrides.map(|(_, asserted)| body(|out| asserted.encode(out)));
     bases.chain(overrides).collect()
@@ -271,10 +190,7 @@ struct Table {
 impl Table {
     /// Adds the row of a decision.
     fn add(&mut self, name: &str, decision: &Decision<'_>) {
-        let decision = Decision {
-            id: id(self.rows.len() as u64),
-            ..*decision
-        };
+        let decision = Decision { id: id(self.rows.len() as u64), ..*decision };
         let bounds = match is_of_unknown_client(decision.reason) {
             true => Bounds::STRANGERS,
             false => Bounds::CLIENTS,
@@ -329,16 +245,8 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
         .collect();
     let (basis, overridden) = (bases[0].1, overrides[0].1);
     let usual = usual(&basis);
-    let rule = Rule {
-        group: "*".into(),
-        text: (&b"Disallow: /private"[..]).into(),
-        line: 3,
-    };
-    let pace = Pace {
-        interval: 2_000_000,
-        source: "crawl_delay",
-        clamped: true,
-    };
+    let rule = Rule { group: "*".into(), text: (&b"Disallow: /private"[..]).into(), line: 3 };
+    let pace = Pace { interval: 2_000_000, source: "crawl_delay", clamped: true };
     let tokens = ["ExampleBot-Image", "ExampleBot"];
     // All that an entry can hold without being cut.
     let full = Decision {
@@ -383,18 +291,7 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
     single_fields(&mut table, &usual, &bare, &full);
     urls(&mut table, &usual);
     texts(&mut table, &usual);
-    for number in [
-        1,
-        23,
-        24,
-        255,
-        256,
-        65_535,
-        65_536,
-        0xffff_ffff,
-        0x1_0000_0000,
-        u64::MAX,
-    ] {
+    for number in [1, 23, 24, 255, 256, 65_535, 65_536, 0xffff_ffff, 0x1_0000_0000, u64::MAX] {
         let decision = Decision {
             bytes_in: number,
             bytes_out: number,
@@ -405,22 +302,10 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
         table.add(&format!("numbers of {number}"), &decision);
     }
     for after in [-1, -24, -25, -256, -257, 24, 300_000, i64::from(u32::MAX)] {
-        table.add(
-            &format!("decided after {after}"),
-            &Decision {
-                decided_after: after,
-                ..usual
-            },
-        );
+        table.add(&format!("decided after {after}"), &Decision { decided_after: after, ..usual });
     }
     for (name, basis) in &bases {
-        table.add(
-            &format!("a basis: {name}"),
-            &Decision {
-                basis: Some(basis),
-                ..usual
-            },
-        );
+        table.add(&format!("a basis: {name}"), &Decision { basis: Some(basis), ..usual });
     }
     let (first, later_overrides) = overrides.split_at(FIRST_OVERRIDES);
     asserted(&mut table, first, &usual);
@@ -431,12 +316,7 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
         EventKind::AnsweredLogFailed { decision },
     );
     details(&mut table, &usual, &full);
-    let missing = EventKind::Lost {
-        count: 7,
-        first: NOON - 1,
-        last: NOON - 1,
-        size: Some(99),
-    };
+    let missing = EventKind::Lost { count: 7, first: NOON - 1, last: NOON - 1, size: Some(99) };
     table.add_event("records missing", missing);
     // In the order in which they came to be.
     let (of_a_fleet, of_use) = later.split_at(1);
@@ -457,22 +337,8 @@ pub(super) fn entries() -> Vec<(String, Vec<u8>)> {
     for (number, usage) in crate::samples::dice::USAGES.into_iter().enumerate() {
         let (usage, tdmrep) = (Some(usage), Some(&basis));
         let name = format!("a tdmrep.json, {number}");
-        table.add(
-            &name,
-            &Decision {
-                usage,
-                tdmrep,
-                ..usual
-            },
-        );
-        table.add(
-            &format!("{name}, with all"),
-            &Decision {
-                usage,
-                tdmrep,
-                ..full
-            },
-        );
+        table.add(&name, &Decision { usage, tdmrep, ..usual });
+        table.add(&format!("{name}, with all"), &Decision { usage, tdmrep, ..full });
     }
     reasons(&mut table, of_tdmrep, [&usual, &full, &bare]);
     reasons(&mut table, of_exemptions, [&usual, &full, &bare]);
@@ -484,10 +350,7 @@ fn asserted(table: &mut Table, overrides: &[(&str, Digest)], usual: &Decision<'_
     for (name, overridden) in overrides {
         table.add(
             &format!("an override {name}"),
-            &Decision {
-                overridden: Some(overridden),
-                ..*usual
-            },
+            &Decision { overridden: Some(overridden), ..*usual },
         );
         table.add_event(
             &format!("an override {name} is added"),
@@ -495,10 +358,7 @@ fn asserted(table: &mut Table, overrides: &[(&str, Digest)], usual: &Decision<'_
         );
         table.add_event(
             &format!("an override {name} is removed"),
-            EventKind::OverrideRemoved {
-                overridden,
-                by: "Ada".into(),
-            },
+            EventKind::OverrideRemoved { overridden, by: "Ada".into() },
         );
     }
 }
@@ -518,15 +378,7 @@ fn reasons(table: &mut Table, reasons: &[&'static str], from: [&Decision<'_>; 3]
             (" in report mode", full, Mode::Report),
             (" alone", bare, Mode::Enforce),
         ] {
-            table.add(
-                &format!("{reason}{kind}"),
-                &Decision {
-                    reason,
-                    verdict,
-                    mode,
-                    ..*from
-                },
-            );
+            table.add(&format!("{reason}{kind}"), &Decision { reason, verdict, mode, ..*from });
         }
     }
 }
@@ -563,58 +415,29 @@ fn exemptions(table: &mut Table, usual: &Decision<'_>, full: &Decision<'_>) {
 
 fn signatures(table: &mut Table, full: &Decision<'_>) {
     let key = "poqkLGiymh_W0uP6PZFw-dvez3QJT5SolqXBCW38r0U";
-    let with = |identity, created| Signed::With {
-        identity,
-        key,
-        created,
-    };
+    let with = |identity, created| Signed::With { identity, key, created };
     for (name, signed) in [
         ("a signed request", with("news", NOON / 1_000)),
-        (
-            "a request signed in 1970 by another script",
-            with("новости", 0),
-        ),
+        ("a request signed in 1970 by another script", with("новости", 0)),
         ("a request with a signature of its own", Signed::Left),
         ("a request that could not be signed", Signed::Unsignable),
     ] {
-        table.add(
-            name,
-            &Decision {
-                signed: Some(signed),
-                ..*full
-            },
-        );
+        table.add(name, &Decision { signed: Some(signed), ..*full });
     }
 }
 
 fn details(table: &mut Table, usual: &Decision<'_>, full: &Decision<'_>) {
     let (long, slashes) = ("é".repeat(1_000), vec![b'/'; 17_000]);
     for (name, detail) in [
-        (
-            "a detail",
-            "https://site.example is at 10.0.0.7, which is private.",
-        ),
-        (
-            "a detail of another script",
-            "проверка \u{202e}\u{1b}[2J\"\\",
-        ),
+        ("a detail", "https://site.example is at 10.0.0.7, which is private."),
+        ("a detail of another script", "проверка \u{202e}\u{1b}[2J\"\\"),
         ("a detail that is cut", &*long),
     ] {
-        table.add(
-            name,
-            &Decision {
-                detail: Some(detail.into()),
-                ..*full
-            },
-        );
+        table.add(name, &Decision { detail: Some(detail.into()), ..*full });
     }
     table.add(
         "a reading and a detail that are cut",
-        &Decision {
-            reading: Some((&*slashes).into()),
-            detail: Some((&*long).into()),
-            ..*usual
-        },
+        &Decision { reading: Some((&*slashes).into()), detail: Some((&*long).into()), ..*usual },
     );
 }
 
@@ -631,50 +454,27 @@ fn single_fields(
         for verdict in Verdict::ALL {
             table.add(
                 &format!("{} {}", mode.as_str(), verdict.as_str()),
-                &Decision {
-                    mode: *mode,
-                    verdict: *verdict,
-                    ..*usual
-                },
+                &Decision { mode: *mode, verdict: *verdict, ..*usual },
             );
         }
     }
     for source in Source::ALL {
         table.add(
             &format!("tokens by {}", source.as_str()),
-            &Decision {
-                source: *source,
-                ..*usual
-            },
+            &Decision { source: *source, ..*usual },
         );
     }
     for via in Via::ALL {
-        table.add(
-            &format!("via {}", via.as_str()),
-            &Decision {
-                via: *via,
-                ..*usual
-            },
-        );
+        table.add(&format!("via {}", via.as_str()), &Decision { via: *via, ..*usual });
     }
     for version in ["1.0", "1.1", "2"] {
         table.add(
             &format!("HTTP/{version}"),
-            &Decision {
-                version: Some(version),
-                upstream_version: Some(version),
-                ..*usual
-            },
+            &Decision { version: Some(version), upstream_version: Some(version), ..*usual },
         );
     }
     for status in [0, 100, 200, 304, 403, 429, 503, 599, u16::MAX] {
-        table.add(
-            &format!("status {status}"),
-            &Decision {
-                status: Some(status),
-                ..*usual
-            },
-        );
+        table.add(&format!("status {status}"), &Decision { status: Some(status), ..*usual });
     }
     for address in [
         "0.0.0.0:0",
@@ -685,136 +485,32 @@ fn single_fields(
     ] {
         table.add(
             &format!("address {address}"),
-            &Decision {
-                client: v4(address),
-                upstream: Some(v4(address)),
-                ..*usual
-            },
+            &Decision { client: v4(address), upstream: Some(v4(address)), ..*usual },
         );
     }
-    table.add(
-        "without settings",
-        &Decision {
-            policy: None,
-            ..*full
-        },
-    );
-    table.add(
-        "without a name",
-        &Decision {
-            client_name: None,
-            ..*full
-        },
-    );
-    table.add(
-        "without tokens",
-        &Decision {
-            chain: Texts::default(),
-            ..*full
-        },
-    );
-    table.add(
-        "without a mismatch",
-        &Decision {
-            mismatch: false,
-            ..*full
-        },
-    );
-    table.add(
-        "without a User-Agent",
-        &Decision {
-            user_agent: None,
-            ..*full
-        },
-    );
-    table.add(
-        "without versions",
-        &Decision {
-            version: None,
-            upstream_version: None,
-            ..*full
-        },
-    );
-    table.add(
-        "without a rule",
-        &Decision {
-            rule: None,
-            ..*full
-        },
-    );
-    table.add(
-        "without a reading",
-        &Decision {
-            reading: None,
-            ..*full
-        },
-    );
-    table.add(
-        "without an override",
-        &Decision {
-            overridden: None,
-            ..*full
-        },
-    );
-    table.add(
-        "without a basis",
-        &Decision {
-            basis: None,
-            ..*full
-        },
-    );
+    table.add("without settings", &Decision { policy: None, ..*full });
+    table.add("without a name", &Decision { client_name: None, ..*full });
+    table.add("without tokens", &Decision { chain: Texts::default(), ..*full });
+    table.add("without a mismatch", &Decision { mismatch: false, ..*full });
+    table.add("without a User-Agent", &Decision { user_agent: None, ..*full });
+    table.add("without versions", &Decision { version: None, upstream_version: None, ..*full });
+    table.add("without a rule", &Decision { rule: None, ..*full });
+    table.add("without a reading", &Decision { reading: None, ..*full });
+    table.add("without an override", &Decision { overridden: None, ..*full });
+    table.add("without a basis", &Decision { basis: None, ..*full });
     table.add("without a hold", &Decision { hold: 0, ..*full });
-    table.add(
-        "without a pace",
-        &Decision {
-            pace: None,
-            ..*full
-        },
-    );
-    table.add(
-        "without an upstream",
-        &Decision {
-            upstream: None,
-            ..*full
-        },
-    );
-    table.add(
-        "without a status",
-        &Decision {
-            status: None,
-            ..*full
-        },
-    );
-    table.add(
-        "without an error",
-        &Decision {
-            error: None,
-            ..*full
-        },
-    );
+    table.add("without a pace", &Decision { pace: None, ..*full });
+    table.add("without an upstream", &Decision { upstream: None, ..*full });
+    table.add("without a status", &Decision { status: None, ..*full });
+    table.add("without an error", &Decision { error: None, ..*full });
     for pace in [
-        Pace {
-            interval: 0,
-            source: "own",
-            clamped: false,
-        },
-        Pace {
-            interval: 1,
-            source: "config",
-            clamped: false,
-        },
-        Pace {
-            interval: 3_600_000_000,
-            source: "crawl_delay",
-            clamped: true,
-        },
+        Pace { interval: 0, source: "own", clamped: false },
+        Pace { interval: 1, source: "config", clamped: false },
+        Pace { interval: 3_600_000_000, source: "crawl_delay", clamped: true },
     ] {
         table.add(
             &format!("a pace of {} µs", pace.interval),
-            &Decision {
-                pace: Some(pace),
-                ..*usual
-            },
+            &Decision { pace: Some(pace), ..*usual },
         );
     }
 }
@@ -828,62 +524,26 @@ fn urls(table: &mut Table, usual: &Decision<'_>) {
         ("the origin alone", b"https://site.example", Some(ORIGIN)),
         ("a slash", b"https://site.example/", Some(ORIGIN)),
         ("a query at once", b"https://site.example?q", Some(ORIGIN)),
-        (
-            "a query left out",
-            "https://site.example/x?…redacted".as_bytes(),
-            Some(ORIGIN),
-        ),
+        ("a query left out", "https://site.example/x?…redacted".as_bytes(), Some(ORIGIN)),
         ("escapes", b"https://site.example/%7Ea%2fb%zz", Some(ORIGIN)),
-        (
-            "octets that are not UTF-8",
-            b"https://site.example/caf\xe9",
-            Some(ORIGIN),
-        ),
+        ("octets that are not UTF-8", b"https://site.example/caf\xe9", Some(ORIGIN)),
         (
             "letters of other alphabets",
             "https://site.example/\u{e9}\u{1f577}".as_bytes(),
             Some(ORIGIN),
         ),
-        (
-            "controls and marks",
-            b"https://site.example/\x00\x1b[2J\x7f\"\\",
-            Some(ORIGIN),
-        ),
-        (
-            "a text turned around",
-            "https://site.example/\u{202e}x".as_bytes(),
-            Some(ORIGIN),
-        ),
-        (
-            "a port",
-            b"https://site.example:8443/x",
-            Some("https://site.example:8443"),
-        ),
-        (
-            "an address",
-            b"http://192.0.2.7/x",
-            Some("http://192.0.2.7"),
-        ),
-        (
-            "an address of six",
-            b"http://[2001:db8::7]/x",
-            Some("http://[2001:db8::7]"),
-        ),
+        ("controls and marks", b"https://site.example/\x00\x1b[2J\x7f\"\\", Some(ORIGIN)),
+        ("a text turned around", "https://site.example/\u{202e}x".as_bytes(), Some(ORIGIN)),
+        ("a port", b"https://site.example:8443/x", Some("https://site.example:8443")),
+        ("an address", b"http://192.0.2.7/x", Some("http://192.0.2.7")),
+        ("an address of six", b"http://[2001:db8::7]/x", Some("http://[2001:db8::7]")),
         (
             "an address of six with a port",
             b"http://[2001:db8::7]:81/x",
             Some("http://[2001:db8::7]:81"),
         ),
-        (
-            "a file",
-            b"ftp://files.example/x",
-            Some("ftp://files.example"),
-        ),
-        (
-            "another spelling of the origin",
-            b"https://SITE.example/x",
-            Some(ORIGIN),
-        ),
+        ("a file", b"ftp://files.example/x", Some("ftp://files.example")),
+        ("another spelling of the origin", b"https://SITE.example/x", Some(ORIGIN)),
         ("another origin", b"https://other.example/x", Some(ORIGIN)),
         ("a longer host", b"https://site.example.org/x", Some(ORIGIN)),
         ("an authority", b"site.example:443", Some(ORIGIN)),
@@ -895,36 +555,17 @@ fn urls(table: &mut Table, usual: &Decision<'_>) {
     ];
     for (name, url, origin) in cases {
         let url = Url::of([url, b"", b""], *origin);
-        table.add(
-            &format!("a URL: {name}"),
-            &Decision {
-                url,
-                origin: *origin,
-                ..*usual
-            },
-        );
+        table.add(&format!("a URL: {name}"), &Decision { url, origin: *origin, ..*usual });
     }
     let url = Url::of([&too_long, b"", b""], Some(ORIGIN)).with_sha256(whole);
     table.add("a URL: longer than its entry", &Decision { url, ..*usual });
     let url = Url::of([&long, b"", b""], Some(ORIGIN)).with_sha256(whole);
     let reason = "unknown_client";
-    table.add(
-        "a URL: of a stranger",
-        &Decision {
-            url,
-            reason,
-            ..*usual
-        },
-    );
+    table.add("a URL: of a stranger", &Decision { url, reason, ..*usual });
     let url = Url::of([&long, b"", b""], None).with_sha256(whole);
     table.add(
         "a URL: of a stranger, without an origin",
-        &Decision {
-            url,
-            reason,
-            origin: None,
-            ..*usual
-        },
+        &Decision { url, reason, origin: None, ..*usual },
     );
 }
 
@@ -940,80 +581,31 @@ fn texts(table: &mut Table, usual: &Decision<'_>) {
         let octets = text.as_bytes();
         table.add(
             &format!("a {name} User-Agent"),
-            &Decision {
-                user_agent: Some(octets.into()),
-                ..*usual
-            },
+            &Decision { user_agent: Some(octets.into()), ..*usual },
         );
-        table.add(
-            &format!("a {name} name"),
-            &Decision {
-                client_name: Some(text.into()),
-                ..*usual
-            },
-        );
-        table.add(
-            &format!("a {name} method"),
-            &Decision {
-                method: text.into(),
-                ..*usual
-            },
-        );
+        table
+            .add(&format!("a {name} name"), &Decision { client_name: Some(text.into()), ..*usual });
+        table.add(&format!("a {name} method"), &Decision { method: text.into(), ..*usual });
         table.add(
             &format!("a {name} token"),
-            &Decision {
-                chain: (&[text, "b"][..]).into(),
-                ..*usual
-            },
+            &Decision { chain: (&[text, "b"][..]).into(), ..*usual },
         );
-        table.add(
-            &format!("a {name} error"),
-            &Decision {
-                error: Some(text.into()),
-                ..*usual
-            },
-        );
+        table.add(&format!("a {name} error"), &Decision { error: Some(text.into()), ..*usual });
         table.add(
             &format!("a {name} reading"),
-            &Decision {
-                reading: Some(octets.into()),
-                ..*usual
-            },
+            &Decision { reading: Some(octets.into()), ..*usual },
         );
-        let rule = Rule {
-            group: text.into(),
-            text: octets.into(),
-            line: u32::MAX,
-        };
-        table.add(
-            &format!("a {name} rule"),
-            &Decision {
-                rule: Some(rule),
-                ..*usual
-            },
-        );
+        let rule = Rule { group: text.into(), text: octets.into(), line: u32::MAX };
+        table.add(&format!("a {name} rule"), &Decision { rule: Some(rule), ..*usual });
     }
     table.add(
         "a User-Agent that is not UTF-8",
-        &Decision {
-            user_agent: Some((&b"caf\xe9 \xe2\x82"[..]).into()),
-            ..*usual
-        },
+        &Decision { user_agent: Some((&b"caf\xe9 \xe2\x82"[..]).into()), ..*usual },
     );
-    table.add(
-        "forty tokens",
-        &Decision {
-            chain: (&["Bot"; 40][..]).into(),
-            ..*usual
-        },
-    );
+    table.add("forty tokens", &Decision { chain: (&["Bot"; 40][..]).into(), ..*usual });
     table.add(
         "a stranger's User-Agent",
-        &Decision {
-            user_agent: Some(long.as_bytes().into()),
-            reason: "unauthenticated",
-            ..*usual
-        },
+        &Decision { user_agent: Some(long.as_bytes().into()), reason: "unauthenticated", ..*usual },
     );
 }
 
@@ -1021,26 +613,16 @@ fn texts(table: &mut Table, usual: &Decision<'_>) {
 fn events(table: &mut Table) {
     let digest = [0x77; 32];
     let (count, first, last) = (7, NOON - 60_000, NOON - 1);
-    let process = Process {
-        number: 0x00c0_ffee_0007,
-        release: "0.1.0",
-        configuration: &digest,
-    };
+    let process = Process { number: 0x00c0_ffee_0007, release: "0.1.0", configuration: &digest };
     let size = None;
-    let lost = EventKind::Lost {
-        count,
-        first,
-        last,
-        size,
-    };
+    let lost = EventKind::Lost { count, first, last, size };
     table.add_event("records lost", lost);
     table.add_event("started", EventKind::Started(process));
     table.add_event("stopped", EventKind::Stopped(process));
     let names = ["crawler-7", "\u{202e}x"];
-    for (name, origins, clients) in [
-        ("plain", &[][..], &[][..]),
-        ("with lists", &[ORIGIN, "http://a.example"][..], &names[..]),
-    ] {
+    for (name, origins, clients) in
+        [("plain", &[][..], &[][..]), ("with lists", &[ORIGIN, "http://a.example"][..], &names[..])]
+    {
         for mode in Mode::ALL {
             table.add_event(
                 &format!("settings {name}, {}", mode.as_str()),
@@ -1055,27 +637,16 @@ fn events(table: &mut Table) {
         }
     }
     let words = "w".repeat(4_200);
-    for (name, note) in [
-        ("", "seen"),
-        (" without words", ""),
-        (" at length", &*words),
-    ] {
+    for (name, note) in [("", "seen"), (" without words", ""), (" at length", &*words)] {
         table.add_event(
             &format!("acknowledged{name}"),
-            EventKind::Acknowledged {
-                index: 1_000_000,
-                by: "Ada".into(),
-                note: note.into(),
-            },
+            EventKind::Acknowledged { index: 1_000_000, by: "Ada".into(), note: note.into() },
         );
     }
     for cause in DropCause::ALL {
         table.add_event(
             &format!("dropped by {}", cause.as_str()),
-            EventKind::Dropped {
-                index: 65_536,
-                cause: *cause,
-            },
+            EventKind::Dropped { index: 65_536, cause: *cause },
         );
     }
     table.add_event(
@@ -1097,36 +668,17 @@ fn events(table: &mut Table) {
         },
     );
     let rows = [
-        Row {
-            client: RowClient::Named("crawler-7".into()),
-            count: 5,
-        },
-        Row {
-            client: RowClient::At(v4("192.0.2.1:0").ip()),
-            count: 1,
-        },
-        Row {
-            client: RowClient::At(v4("[2001:db8::1]:0").ip()),
-            count: 1,
-        },
+        Row { client: RowClient::Named("crawler-7".into()), count: 5 },
+        Row { client: RowClient::At(v4("192.0.2.1:0").ip()), count: 1 },
+        Row { client: RowClient::At(v4("[2001:db8::1]:0").ip()), count: 1 },
     ];
     table.add_event(
         "forwarded",
-        EventKind::Forwarded {
-            count,
-            first,
-            last,
-            rows: (&rows[..]).into(),
-        },
+        EventKind::Forwarded { count, first, last, rows: (&rows[..]).into() },
     );
     table.add_event(
         "forwarded by none",
-        EventKind::Forwarded {
-            count: 0,
-            first,
-            last,
-            rows: (&[][..]).into(),
-        },
+        EventKind::Forwarded { count: 0, first, last, rows: (&[][..]).into() },
     );
     for (name, client_name) in [
         ("by a name", Some("crawler-7")),

@@ -1,8 +1,5 @@
 // A failed unwrap is a failed test; a table's type is spelt where the table is.
-#![allow(
-    clippy::type_complexity,
-    reason = "a case is one row, its columns a tuple"
-)]
+#![allow(clippy::type_complexity, reason = "a case is one row, its columns a tuple")]
 use proptest::prelude::*;
 
 use super::*;
@@ -14,10 +11,7 @@ fn robots(text: &str) -> Robots {
 }
 
 fn chain(tokens: &[&str]) -> Vec<ProductToken> {
-    tokens
-        .iter()
-        .map(|token| ProductToken::new(token).unwrap())
-        .collect()
+    tokens.iter().map(|token| ProductToken::new(token).unwrap()).collect()
 }
 
 #[test]
@@ -34,11 +28,7 @@ fn each_token_has_a_standing() {
     ];
     for (name, tokens, expected) in cases {
         let explained = file.explain(&chain(tokens), b"/");
-        let found: Vec<_> = explained
-            .chain
-            .iter()
-            .map(|(_, standing)| *standing)
-            .collect();
+        let found: Vec<_> = explained.chain.iter().map(|(_, standing)| *standing).collect();
         assert_eq!(found, *expected, "{name}");
     }
 }
@@ -56,18 +46,12 @@ fn the_groups_that_are_merged() {
     ];
     for (name, tokens, expected) in cases {
         let explained = robots(text).explain(&chain(tokens), b"/");
-        let found: Vec<_> = explained
-            .groups
-            .iter()
-            .map(|group| (&*group.name, group.line, group.rules))
-            .collect();
+        let found: Vec<_> =
+            explained.groups.iter().map(|group| (&*group.name, group.line, group.rules)).collect();
         assert_eq!(found, *expected, "{name}");
     }
     let first = &robots(text).explain(&chain(&["a"]), b"/").groups[0];
-    assert_eq!(
-        first.user_agents,
-        [(Box::from("a/1"), 1), (Box::from("*"), 2)]
-    );
+    assert_eq!(first.user_agents, [(Box::from("a/1"), 1), (Box::from("*"), 2)]);
 }
 
 #[test]
@@ -95,11 +79,8 @@ fn the_winning_rule_has_a_reason() {
     for (name, rules, path, expected, why) in cases {
         let file = robots(&format!("user-agent: *\n{rules}\n"));
         let judged = file.explain(&[], path.as_bytes()).written;
-        let found: Vec<_> = judged
-            .matches
-            .iter()
-            .map(|found| (found.rule.line, found.octets))
-            .collect();
+        let found: Vec<_> =
+            judged.matches.iter().map(|found| (found.rule.line, found.octets)).collect();
         assert_eq!((&*found, judged.why), (*expected, *why), "{name}");
     }
     let without_group = robots("user-agent: a\ndisallow: /").explain(&chain(&["b"]), b"/");
@@ -111,10 +92,7 @@ fn an_index_that_allows_its_folder_says_so() {
     let file = robots("user-agent: *\nallow: /*/index.html\n");
     let found = |path: &[u8]| {
         let matches = file.explain(&[], path).written.matches;
-        let found: Vec<_> = matches
-            .iter()
-            .map(|it| (it.by, it.pattern.to_string()))
-            .collect();
+        let found: Vec<_> = matches.iter().map(|it| (it.by, it.pattern.to_string())).collect();
         found
     };
     assert_eq!(found(b"/a/"), [(MatchedBy::Folder, "/*/$".to_owned())]);

@@ -55,8 +55,7 @@ impl<'a> Comparison<'a> {
     /// Returns the path with the empty query that the variant lacks. An allow that matches this path allows the variant.
     pub(in super::super) fn with_query(&self) -> Option<ComparisonPath<'static>> {
         let with_query = || Cow::Owned([self.path.as_bytes(), b"?"].concat());
-        self.lacks_query
-            .then(|| ComparisonPath::of_form(with_query()))
+        self.lacks_query.then(|| ComparisonPath::of_form(with_query()))
     }
 
     /// Tells whether a disallow with this pattern, which matches, takes part, given the punctuation that the variants decode.

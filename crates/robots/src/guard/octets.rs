@@ -16,9 +16,7 @@ pub(super) fn is_changed(path: &[u8], query: &[u8]) -> bool {
         || has_escape(query, |octet, _| is_break(octet))
         || has_code_point(path)
         || has_code_point(query)
-        || [path, query]
-            .iter()
-            .any(|part| without_final_space(part).len() < part.len())
+        || [path, query].iter().any(|part| without_final_space(part).len() < part.len())
 }
 
 /// Tells whether a form holds a `%uXXXX`.
@@ -176,8 +174,7 @@ fn code_point(rest: &[u8]) -> Option<(char, &[u8])> {
 
 /// Tells whether a segment other than a dot segment ends in a dot.
 fn has_final_dots(path: &[u8]) -> bool {
-    path.split(|octet| *octet == b'/')
-        .any(|segment| without_dots(segment).len() < segment.len())
+    path.split(|octet| *octet == b'/').any(|segment| without_dots(segment).len() < segment.len())
 }
 
 /// Returns a segment without the dots at its end. Dot segments stay.
@@ -198,10 +195,7 @@ pub(super) fn without_final_dots(form: &[u8]) -> Option<Vec<u8>> {
     if !has_final_dots(path) {
         return None;
     }
-    let segments: Vec<&[u8]> = path
-        .split(|octet| *octet == b'/')
-        .map(without_dots)
-        .collect();
+    let segments: Vec<&[u8]> = path.split(|octet| *octet == b'/').map(without_dots).collect();
     let mut made = segments.join(&b'/');
     made.extend_from_slice(query);
     Some(made)

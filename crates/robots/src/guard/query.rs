@@ -22,16 +22,9 @@ const TRIES: usize = 64;
 pub(super) fn unmarked(form: &[u8]) -> Cow<'_, [u8]> {
     match memchr(ESCAPED_SLASH, form) {
         None => Cow::Borrowed(form),
-        Some(_) => form
-            .iter()
-            .map(|octet| {
-                if *octet == ESCAPED_SLASH {
-                    b'/'
-                } else {
-                    *octet
-                }
-            })
-            .collect(),
+        Some(_) => {
+            form.iter().map(|octet| if *octet == ESCAPED_SLASH { b'/' } else { *octet }).collect()
+        }
     }
 }
 
@@ -41,18 +34,11 @@ pub(super) fn speaks(pattern: PatternText<'_>, form: &[u8]) -> bool {
     if memchr(ESCAPED_SLASH, form).is_none() {
         return true;
     }
-    let marked = if pattern.is_literal {
-        Cow::Owned(literal(form))
-    } else {
-        Cow::Borrowed(form)
-    };
+    let marked = if pattern.is_literal { Cow::Owned(literal(form)) } else { Cow::Borrowed(form) };
     let subject = Subject {
         plain: &unmarked(&marked),
         marked: &marked,
-        query: pattern
-            .text
-            .iter()
-            .position(|octet| matches!(octet, b'?' | b'&' | b'=')),
+        query: pattern.text.iter().position(|octet| matches!(octet, b'?' | b'&' | b'=')),
     };
     subject.matches(pattern.text, pattern.is_anchored)
 }
@@ -110,8 +96,7 @@ impl Subject<'_> {
     fn is_at(&self, piece: &[u8], start: usize, at: usize) -> bool {
         let (before, query) = piece.split_at(self.before_query(piece, start));
         let is_there = |text: &[u8], piece: &[u8], at| {
-            text.get(at..)
-                .is_some_and(|rest: &[u8]| rest.starts_with(piece))
+            text.get(at..).is_some_and(|rest: &[u8]| rest.starts_with(piece))
         };
         is_there(self.marked, before, at) && is_there(self.plain, query, at + before.len())
     }

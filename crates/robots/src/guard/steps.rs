@@ -44,9 +44,7 @@ pub(super) fn is_stable(form: &[u8], kept: Punctuation) -> bool {
     let (path, query) = parts(form);
     !octets::has_code_point(form)
         && !has_escape(path, |octet, _| is_decoded(octet) && !kept.holds(octet))
-        && !has_escape(query, |octet, _| {
-            is_decoded_in_query(octet) && !kept.holds(octet)
-        })
+        && !has_escape(query, |octet, _| is_decoded_in_query(octet) && !kept.holds(octet))
 }
 
 /// Tells whether any step changes a form. Most escapes stand for spaces and other scripts, which no step changes.
@@ -141,11 +139,7 @@ pub(in super::super) fn decoded_value(value: &[u8], kept: Punctuation) -> Option
         }
         let is_kept = |octet: u8| matches!(octet, b'*' | b'$') || kept.holds(octet);
         let start = made.len();
-        let (path, query) = if is_query {
-            (&b""[..], piece)
-        } else {
-            parts(piece)
-        };
+        let (path, query) = if is_query { (&b""[..], piece) } else { parts(piece) };
         is_query |= !query.is_empty();
         let mut changes = spell(
             path,
@@ -266,11 +260,7 @@ pub(super) fn without_line_end(form: &[u8]) -> Option<Vec<u8>> {
     let before = version.and_then(|at| line.get(..at)).unwrap_or(line);
     let bare = without_final_space(before);
     // Only white space separates a version from the path.
-    Some(if bare.len() < before.len() {
-        bare.to_vec()
-    } else {
-        line.to_vec()
-    })
+    Some(if bare.len() < before.len() { bare.to_vec() } else { line.to_vec() })
 }
 
 /// Returns the form without a final empty query (`?`).
@@ -290,10 +280,7 @@ pub(super) fn without_final_slash(form: &[u8]) -> Option<Vec<u8>> {
 pub(super) fn is_file_with_slash(form: &[u8]) -> bool {
     let (path, _) = parts(form);
     let bare = path.strip_suffix(b"/").unwrap_or_default();
-    let name = bare
-        .rsplit(|octet| *octet == b'/')
-        .next()
-        .unwrap_or_default();
+    let name = bare.rsplit(|octet| *octet == b'/').next().unwrap_or_default();
     let has_suffix = |name: &[u8]| memchr(b'.', name).is_some();
     name.get(1..).is_some_and(has_suffix) && name != b".."
 }

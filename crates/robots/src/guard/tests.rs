@@ -173,10 +173,7 @@ fn a_hostile_path_is_bounded() {
         let variants = PathVariants::of(&path);
         assert_eq!(variants.is_complete(), is_complete, "{name}");
         assert!(variants.paths().count() <= MAX, "{name}");
-        assert!(
-            variants.paths().map(|form| form.len()).sum::<usize>() <= MAX_OCTETS,
-            "{name}"
-        );
+        assert!(variants.paths().map(|form| form.len()).sum::<usize>() <= MAX_OCTETS, "{name}");
     }
 }
 
@@ -206,11 +203,7 @@ fn rules_are_decoded_as_paths_are() {
     ];
     for (name, value, expected) in cases {
         let made = decoded_value(value.as_bytes(), Punctuation::default());
-        assert_eq!(
-            made.as_deref(),
-            expected.map(str::as_bytes),
-            "{name}: {value}"
-        );
+        assert_eq!(made.as_deref(), expected.map(str::as_bytes), "{name}: {value}");
     }
 }
 

@@ -55,9 +55,7 @@ pub(super) fn second_field(value: &[u8]) -> Option<Field> {
     let is_start =
         |pair: &[u8]| matches!(pair, [before, at] if is_space(*before) && !is_space(*at));
     let starts = value.windows(2).enumerate();
-    let mut starts = starts
-        .filter(|(_, pair)| is_start(pair))
-        .map(|(at, _)| at + 1);
+    let mut starts = starts.filter(|(_, pair)| is_start(pair)).map(|(at, _)| at + 1);
     starts.find_map(|start| {
         let rest = value.get(start..)?;
         let colon = memchr::memchr(b':', rest.get(..NEAR).unwrap_or(rest))?;

@@ -4,12 +4,7 @@
 use super::*;
 
 /// Name, value, paths that match, paths that do not.
-type Case = (
-    &'static str,
-    &'static str,
-    &'static [&'static str],
-    &'static [&'static str],
-);
+type Case = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
 
 /// Tells whether `value` matches a path in comparison form.
 fn matches(value: &str, path: &str) -> bool {
@@ -25,10 +20,7 @@ fn check(cases: &[Case]) {
             assert!(matches(value, path), "{name}: {value} matches {path}");
         }
         for path in *missed {
-            assert!(
-                !matches(value, path),
-                "{name}: {value} does not match {path}"
-            );
+            assert!(!matches(value, path), "{name}: {value} does not match {path}");
         }
     }
 }
@@ -110,35 +102,15 @@ fn ours_length_counts_octets_in_comparison_form() {
         ("an escaped dollar at the end too", "/%24", 4),
     ];
     for (name, value, expected) in cases {
-        assert_eq!(
-            Pattern::new(value.as_bytes()).unwrap().1,
-            expected,
-            "{name}"
-        );
+        assert_eq!(Pattern::new(value.as_bytes()).unwrap().1, expected, "{name}");
     }
 }
 
 #[test]
 fn an_indexed_path_matches_like_a_searched_one() {
-    let path = format!(
-        "/{}{}b*a%2A{}",
-        "ab".repeat(90),
-        "aab".repeat(60),
-        "abb".repeat(80)
-    );
+    let path = format!("/{}{}b*a%2A{}", "ab".repeat(90), "aab".repeat(60), "abb".repeat(80));
     let subject = Subject::of_many(path.as_bytes(), usize::MAX);
-    let pieces = [
-        "ab",
-        "aab",
-        "abb",
-        "bba",
-        "%2A",
-        "b%2Aa",
-        "x",
-        "aaa",
-        "ba",
-        &"ab".repeat(70),
-    ];
+    let pieces = ["ab", "aab", "abb", "bba", "%2A", "b%2Aa", "x", "aaa", "ba", &"ab".repeat(70)];
     let mut matched = 0;
     for one in pieces {
         for other in pieces {

@@ -15,10 +15,8 @@ fn rules(lines: &[&str]) -> Rules {
         format!("{field}: {value}\n")
     };
     let text: String = lines.iter().map(line).collect();
-    let robots = Robots::parse(
-        format!("user-agent: *\n{text}").as_bytes(),
-        ParseOptions::default(),
-    );
+    let robots =
+        Robots::parse(format!("user-agent: *\n{text}").as_bytes(), ParseOptions::default());
     robots.rules(Selection::Global)
 }
 
@@ -62,13 +60,7 @@ fn the_most_specific_rule_decides() {
 #[test]
 fn ours_ten_thousand_rules_find_theirs() {
     let lines: Vec<String> = (0..10_000)
-        .map(|n| {
-            format!(
-                "{} /dir{}/*page{n}$",
-                if n % 2 == 0 { "a" } else { "d" },
-                n % 97
-            )
-        })
+        .map(|n| format!("{} /dir{}/*page{n}$", if n % 2 == 0 { "a" } else { "d" }, n % 97))
         .collect();
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let rules = rules(&lines);
@@ -81,14 +73,8 @@ fn ours_ten_thousand_rules_find_theirs() {
 
 #[test]
 fn heads_within_heads_are_all_found() {
-    let rules = rules(&[
-        "d /a/b/c*x",
-        "d /a/b",
-        "d /a*yyyyyyyy",
-        "d *zzzzzzzzzzzz",
-        "d /a/b/d",
-        "d /a/bb",
-    ]);
+    let rules =
+        rules(&["d /a/b/c*x", "d /a/b", "d /a*yyyyyyyy", "d *zzzzzzzzzzzz", "d /a/b/d", "d /a/bb"]);
     let cases = [
         ("/a/b/cx", 1),
         ("/a/b/c", 2),
@@ -166,8 +152,5 @@ fn empty_rules_and_rules_without_disallows_are_recognised() {
             "{name}"
         );
     }
-    assert!(
-        rules(&["d /a"; 1000]).bytes() < 1000,
-        "repetitions cost nothing"
-    );
+    assert!(rules(&["d /a"; 1000]).bytes() < 1000, "repetitions cost nothing");
 }

@@ -33,37 +33,23 @@ fn the_directory_of_an_authority_lists_its_keys_once_each_with_its_proof() {
     .unwrap();
     let now = Moment::from_millis(1_795_219_200_000);
     let at = |authority: &str| all.directory(authority, now);
-    for stranger in [
-        "",
-        "evil.example",
-        "bot.example:444",
-        "other.example",
-        "bot.example/x y",
-        "a@b@c",
-    ] {
+    for stranger in
+        ["", "evil.example", "bot.example:444", "other.example", "bot.example/x y", "a@b@c"]
+    {
         assert_eq!(at(stranger), None, "{stranger:?}");
     }
     for (authority, canonical, keys) in [
         ("bot.example", "bot.example", [a, next, b].as_slice()),
         ("BOT.example:443", "bot.example", [a, next, b].as_slice()),
-        (
-            "other.example:8443",
-            "other.example:8443",
-            [c, next].as_slice(),
-        ),
+        ("other.example:8443", "other.example:8443", [c, next].as_slice()),
     ] {
         let directory = at(authority).unwrap();
-        assert_eq!(
-            (directory.body.clone(), directory.digest.clone()),
-            content(keys)
-        );
+        assert_eq!((directory.body.clone(), directory.digest.clone()), content(keys));
         let inputs: Vec<&str> = directory.input.split(", ").collect();
         let signatures: Vec<&str> = directory.signature.split(", ").collect();
         assert_eq!((inputs.len(), signatures.len()), (keys.len(), keys.len()));
         for (place, key) in keys.iter().enumerate() {
-            let input = inputs[place]
-                .strip_prefix(&format!("binding{place}="))
-                .unwrap();
+            let input = inputs[place].strip_prefix(&format!("binding{place}=")).unwrap();
             let want = format!(
                 r#"("@authority";req "content-digest");created=1795219200;expires=1797811200;keyid="{}";tag="http-message-signatures-directory""#,
                 key.thumbprint()
@@ -73,12 +59,8 @@ fn the_directory_of_an_authority_lists_its_keys_once_each_with_its_proof() {
                 "\"@authority\";req: {canonical}\n\"content-digest\": {}\n\"@signature-params\": {input}",
                 directory.digest
             );
-            let signature = signatures[place]
-                .strip_prefix(&format!("binding{place}=:"))
-                .unwrap();
-            let signature = STANDARD
-                .decode(signature.strip_suffix(':').unwrap())
-                .unwrap();
+            let signature = signatures[place].strip_prefix(&format!("binding{place}=:")).unwrap();
+            let signature = STANDARD.decode(signature.strip_suffix(':').unwrap()).unwrap();
             let public = URL_SAFE_NO_PAD.decode(key.public()).unwrap();
             let public = UnparsedPublicKey::new(&ED25519, public);
             public.verify(base.as_bytes(), &signature).unwrap();
@@ -86,29 +68,17 @@ fn the_directory_of_an_authority_lists_its_keys_once_each_with_its_proof() {
     }
     assert_eq!(Directory::of(std::iter::empty(), now), None);
     assert_eq!(
-        Directory::of(all.iter().map(|one| &**one), now)
-            .unwrap()
-            .body,
+        Directory::of(all.iter().map(|one| &**one), now).unwrap().body,
         content(&[a, next, b, c]).0
     );
 
     let again = |days: u32| at_time(&all, now + days * DAY);
     let first = again(0);
-    assert!(
-        Arc::ptr_eq(&first, &again(14)),
-        "half of the proofs' time is left"
-    );
+    assert!(Arc::ptr_eq(&first, &again(14)), "half of the proofs' time is left");
     let second = again(16);
-    assert!(
-        second.input.contains(";created=1796601600;"),
-        "{}",
-        second.input
-    );
+    assert!(second.input.contains(";created=1796601600;"), "{}", second.input);
     assert!(Arc::ptr_eq(&second, &again(16)));
-    assert!(
-        !Arc::ptr_eq(&second, &again(0)),
-        "a proof of the future counts for nobody"
-    );
+    assert!(!Arc::ptr_eq(&second, &again(0)), "a proof of the future counts for nobody");
 }
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -129,20 +99,13 @@ fn the_well_known_directory_lists_identities_that_are_looked_up_there() {
     let all = [
         settings("a", "https://bot.example/a.json", a),
         settings("b", well_known, at_b),
-        Settings {
-            form: Form::String,
-            ..settings("c", "https://bot.example/c.json", at_c)
-        },
+        Settings { form: Form::String, ..settings("c", "https://bot.example/c.json", at_c) },
         settings("d", well_known, at_d),
     ];
     let now = Moment::from_millis(1_795_219_200_000);
     let of = |all: &[Settings]| at_time(&Identities::load(all).unwrap(), now).body.clone();
     assert_eq!(of(&all), content(&[b, c, d]).0);
-    assert_eq!(
-        of(&all[..1]),
-        content(&[&made[0].0]).0,
-        "the only one there"
-    );
+    assert_eq!(of(&all[..1]), content(&[&made[0].0]).0, "the only one there");
 }
 
 #[test]
@@ -158,20 +121,13 @@ fn an_identity_without_a_key_is_counted_and_keeps_its_counts() {
         count
     };
     let loaded = Identities::load(&all).unwrap();
-    assert_eq!(
-        shown(&loaded),
-        0,
-        "the series is there before the first request"
-    );
+    assert_eq!(shown(&loaded), 0, "the series is there before the first request");
     loaded.counters("news").unwrap().count(&Outcome::Unsignable);
     std::fs::remove_file(&path).unwrap();
     let (without, faults) = Identities::default().reloaded(&all);
     assert_eq!((without.iter().count(), faults.len()), (0, 1));
     assert_eq!(shown(&without), 0);
-    without
-        .counters("news")
-        .unwrap()
-        .count(&Outcome::Unsignable);
+    without.counters("news").unwrap().count(&Outcome::Unsignable);
     let (again, _) = without.reloaded(&all);
     assert_eq!((shown(&again), shown(&loaded)), (1, 1));
     assert_eq!(again.reloaded(&[]).0.counts().count(), 0);

@@ -78,22 +78,11 @@ fn a_bad_key_does_not_replace_a_good_one() {
             of("b", &b),
             of("a", &a),
             of("new", &a),
-            Settings {
-                lifetime: Duration::from_secs(7),
-                ..of("same", &b)
-            },
+            Settings { lifetime: Duration::from_secs(7), ..of("same", &b) },
         ];
         let (after, faults) = in_force.reloaded(&changed);
-        assert_eq!(
-            signs(&after, "a").as_ref(),
-            Some(first.thumbprint()),
-            "{name}"
-        );
-        assert_eq!(
-            signs(&after, "b").as_ref(),
-            Some(other.thumbprint()),
-            "{name}"
-        );
+        assert_eq!(signs(&after, "a").as_ref(), Some(first.thumbprint()), "{name}");
+        assert_eq!(signs(&after, "b").as_ref(), Some(other.thumbprint()), "{name}");
         assert_eq!(signs(&after, "new"), None, "{name}");
         assert_eq!(signs(&after, "same"), None, "{name}");
         let faults: Vec<String> = faults.iter().map(IdentityError::to_string).collect();
@@ -101,15 +90,9 @@ fn a_bad_key_does_not_replace_a_good_one() {
             panic!("{name}: {faults:?}");
         };
         let place = format!("key = {}", a.display());
-        assert!(
-            of_a.contains(why) && of_a.contains(&place),
-            "{name}: {of_a}"
-        );
+        assert!(of_a.contains(why) && of_a.contains(&place), "{name}: {of_a}");
         assert!(of_new.contains("\"new\""), "{name}: {of_new}");
-        assert!(
-            of_same.contains("\"b\" has the same key"),
-            "{name}: {of_same}"
-        );
+        assert!(of_same.contains("\"b\" has the same key"), "{name}: {of_same}");
         Identities::load(&changed).unwrap_err();
     }
 }
@@ -154,8 +137,5 @@ fn published_keys_that_are_not_there_are_left_out_and_bad_ones_are_faults() {
     assert_eq!(keys(&settings).unwrap(), 2);
     fs::write(file("a.key.last"), "x").unwrap();
     let fault = keys(&settings).unwrap_err().to_string();
-    assert!(
-        fault.contains("publish = ") && fault.contains("a.key.last"),
-        "{fault}"
-    );
+    assert!(fault.contains("publish = ") && fault.contains("a.key.last"), "{fault}");
 }

@@ -124,9 +124,8 @@ impl Figures {
         let shapes: Vec<Word<'_>> = block.words(WordKind::Shape).collect();
         let shapes: Vec<Option<Traits<'_>>> = shapes.iter().map(Traits::of_word).collect();
         let bases = block.words(WordKind::Basis);
-        let bases: Vec<Option<Digest>> = bases
-            .map(|word| Reader::new(word.octets).fixed().ok().copied())
-            .collect();
+        let bases: Vec<Option<Digest>> =
+            bases.map(|word| Reader::new(word.octets).fixed().ok().copied()).collect();
         let mut fetched: Vec<Option<Option<u64>>> = vec![None; bases.len()];
         let sums = |kind| vec![Sum::default(); block.words(kind).count()];
         let mut columns = Columns {

@@ -133,31 +133,17 @@ impl Figures {
             return;
         }
         let kind = match &event.kind {
-            EventKind::Forwarded {
-                count,
-                first,
-                last,
-                rows,
-            } => {
+            EventKind::Forwarded { count, first, last, rows } => {
                 let mut rest = *count;
                 for row in rows.iter() {
                     let client = match row.client {
-                        RowClient::Named(name) => Counted {
-                            address: None,
-                            name: Some(name.kept),
-                        },
-                        RowClient::At(address) => Counted {
-                            address: Some(address),
-                            name: None,
-                        },
+                        RowClient::Named(name) => Counted { address: None, name: Some(name.kept) },
+                        RowClient::At(address) => Counted { address: Some(address), name: None },
                     };
                     rest = rest.saturating_sub(row.count);
                     self.forwarded(search, client, row.count, (*first, *last));
                 }
-                let others = Counted {
-                    address: None,
-                    name: None,
-                };
+                let others = Counted { address: None, name: None };
                 return self.forwarded(search, others, rest, (*first, *last));
             }
             EventKind::Repeated(Repeated {
@@ -170,10 +156,8 @@ impl Figures {
                 first,
                 last,
             }) => {
-                let client = Counted {
-                    address: Some(*client),
-                    name: client_name.map(|name| name.kept),
-                };
+                let client =
+                    Counted { address: Some(*client), name: client_name.map(|name| name.kept) };
                 let outcome_in_mode = outcome_in_mode(*mode, *verdict, reason, false);
                 let requests =
                     Self::together(search, client, *count, outcome_in_mode, (*first, *last));
@@ -196,11 +180,7 @@ impl Figures {
             self.events_left_out += 1;
             return;
         }
-        self.events.push(Noted {
-            log: self.log,
-            time: event.time(),
-            kind,
-        });
+        self.events.push(Noted { log: self.log, time: event.time(), kind });
     }
 
     /// Counts requests of one client that were forwarded without a record.
@@ -242,20 +222,13 @@ impl Figures {
 fn noted(kind: &EventKind<'_>) -> Option<NotedKind> {
     let texts = |texts: &Texts<'_>| texts.iter().map(|text| text.kept.to_owned()).collect();
     Some(match kind {
-        EventKind::Lost {
-            count, first, last, ..
-        } => NotedKind::Lost {
-            count: *count,
-            first: *first,
-            last: *last,
-        },
-        EventKind::Started(process) => NotedKind::Started {
-            process: process.number,
-            release: process.release.to_owned(),
-        },
-        EventKind::Stopped(process) => NotedKind::Stopped {
-            process: process.number,
-        },
+        EventKind::Lost { count, first, last, .. } => {
+            NotedKind::Lost { count: *count, first: *first, last: *last }
+        }
+        EventKind::Started(process) => {
+            NotedKind::Started { process: process.number, release: process.release.to_owned() }
+        }
+        EventKind::Stopped(process) => NotedKind::Stopped { process: process.number },
         EventKind::Settings(Settings {
             policy,
             mode,
@@ -269,31 +242,20 @@ fn noted(kind: &EventKind<'_>) -> Option<NotedKind> {
             clients: texts(report_clients),
             exempt: texts(exempt_clients),
         },
-        EventKind::OverrideAdded { overridden } => NotedKind::OverrideAdded {
-            overridden: **overridden,
-        },
-        EventKind::OverrideRemoved { overridden, by } => NotedKind::OverrideRemoved {
-            overridden: **overridden,
-            by: by.kept.to_owned(),
-        },
-        EventKind::Dropped { index, cause } => NotedKind::Dropped {
-            index: *index,
-            cause: *cause,
-        },
-        EventKind::KeyRotated {
-            old,
-            new,
-            by,
-            reason,
-        } => NotedKind::KeyRotated {
+        EventKind::OverrideAdded { overridden } => {
+            NotedKind::OverrideAdded { overridden: **overridden }
+        }
+        EventKind::OverrideRemoved { overridden, by } => {
+            NotedKind::OverrideRemoved { overridden: **overridden, by: by.kept.to_owned() }
+        }
+        EventKind::Dropped { index, cause } => NotedKind::Dropped { index: *index, cause: *cause },
+        EventKind::KeyRotated { old, new, by, reason } => NotedKind::KeyRotated {
             old: (*old).to_owned(),
             new: (*new).to_owned(),
             by: by.kept.to_owned(),
             reason: reason.kept.to_owned(),
         },
-        EventKind::Forked {
-            log, size, reason, ..
-        } => NotedKind::Forked {
+        EventKind::Forked { log, size, reason, .. } => NotedKind::Forked {
             log: (*log).to_owned(),
             size: *size,
             reason: reason.kept.to_owned(),

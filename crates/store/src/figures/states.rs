@@ -20,11 +20,7 @@ pub(super) enum Use {
 
 impl Use {
     pub(super) fn of(reason: &str) -> Self {
-        if reason == Reason::RobotsUnreachable.as_str() {
-            Self::Disallow
-        } else {
-            Self::Rules
-        }
+        if reason == Reason::RobotsUnreachable.as_str() { Self::Disallow } else { Self::Rules }
     }
 }
 

@@ -105,13 +105,7 @@ impl<'l> MergedList<'l> {
             rest: Rest::Untouched,
             passed: 0,
         };
-        Self {
-            logs,
-            kind,
-            query,
-            reach: None,
-            parts: logs.iter().map(part).collect(),
-        }
+        Self { logs, kind, query, reach: None, parts: logs.iter().map(part).collect() }
     }
 
     /// Bounds the records that the search passes, in all logs together.
@@ -223,10 +217,9 @@ impl<'l> MergedList<'l> {
     #[must_use]
     pub fn faults(&self) -> Vec<Fault> {
         let fault = |part: &Part<'_>| match &part.rest {
-            Rest::Failed(error) => Some(Fault {
-                log: part.log.name().clone(),
-                error: error.clone(),
-            }),
+            Rest::Failed(error) => {
+                Some(Fault { log: part.log.name().clone(), error: error.clone() })
+            }
             _ => None,
         };
         self.parts.iter().filter_map(fault).collect()
@@ -279,26 +272,14 @@ impl<'l> MergedList<'l> {
             Rest::Beyond(edge) if part.ahead.is_empty() => Some(edge.time),
             _ => None,
         });
-        let time = if self.query.newest_first {
-            edges.max()
-        } else {
-            edges.min()
-        };
-        Some(Reached {
-            passed: self.parts.iter().map(|part| part.passed).sum(),
-            time: time?,
-        })
+        let time = if self.query.newest_first { edges.max() } else { edges.min() };
+        Some(Reached { passed: self.parts.iter().map(|part| part.passed).sum(), time: time? })
     }
 
     /// Fails if there is only one log, and it cannot be read.
     fn alone(&self) -> Result<(), StoreError> {
         match &*self.parts {
-            [
-                Part {
-                    rest: Rest::Failed(error),
-                    ..
-                },
-            ] => Err(error.clone()),
+            [Part { rest: Rest::Failed(error), .. }] => Err(error.clone()),
             _ => Ok(()),
         }
     }
@@ -410,11 +391,8 @@ impl Part<'_> {
             let last = last.min(self.end.unwrap_or(last));
             (self.read.saturating_add(reach).min(last), last)
         };
-        let is_over = if query.newest_first {
-            self.read <= first
-        } else {
-            self.read >= last_wanted
-        };
+        let is_over =
+            if query.newest_first { self.read <= first } else { self.read >= last_wanted };
         if is_over {
             self.rest = Rest::Nothing;
             return Ok(None);
@@ -425,10 +403,7 @@ impl Part<'_> {
             return Ok(None);
         }
         let at = store.records(edge.saturating_sub(1), 1).await?.pop();
-        Ok(at.map(|at| Edge {
-            seq: edge,
-            time: at.time,
-        }))
+        Ok(at.map(|at| Edge { seq: edge, time: at.time }))
     }
 
     fn query(&self, query: &DecisionQuery, limit: usize) -> DecisionQuery {

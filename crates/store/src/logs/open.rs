@@ -45,11 +45,7 @@ impl OpenCopies {
             // Before the opening: a file that takes its place meanwhile is opened once more later.
             let file = file_at(&place).unwrap_or_default();
             let store = Store::open(&place, Access::Read, Synchronous::Full)?;
-            Ok(OpenStore {
-                path: place,
-                file,
-                store: Arc::new(store),
-            })
+            Ok(OpenStore { path: place, file, store: Arc::new(store) })
         };
         let opened = spawn_blocking(open).await.map_err(|_| lost(path))??;
         let store = Arc::clone(&opened.store);
@@ -74,10 +70,8 @@ impl OpenCopies {
     fn put(&self, opened: OpenStore) -> Vec<OpenStore> {
         let mut open = self.0.lock();
         let known = open.iter().position(|one| one.path == opened.path);
-        let mut gone: Vec<OpenStore> = known
-            .and_then(|known| open.remove(known))
-            .into_iter()
-            .collect();
+        let mut gone: Vec<OpenStore> =
+            known.and_then(|known| open.remove(known)).into_iter().collect();
         open.push_back(opened);
         while open.len() > MAX_OPEN {
             gone.extend(open.pop_front());

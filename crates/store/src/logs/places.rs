@@ -75,12 +75,7 @@ impl Places {
 
 fn key(log: &KeyName) -> Key {
     let digest = digest(&SHA256, log.as_str().as_bytes());
-    hex(digest
-        .as_ref()
-        .iter()
-        .take(DIGEST)
-        .copied()
-        .collect::<Vec<u8>>())
+    hex(digest.as_ref().iter().take(DIGEST).copied().collect::<Vec<u8>>())
 }
 
 impl fmt::Display for Places {

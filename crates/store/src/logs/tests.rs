@@ -34,25 +34,15 @@ async fn log(of: &str, seconds: &[u64]) -> Log {
 }
 
 fn logs(all: Vec<Log>) -> Logs {
-    Logs {
-        all,
-        copies: OpenCopies::default(),
-        folder: None,
-    }
+    Logs { all, copies: OpenCopies::default(), folder: None }
 }
 
 fn missing(of: &str, folder: &Path) -> Log {
-    Log {
-        name: name(of),
-        source: Source::Copy(folder.join("gone.db")),
-    }
+    Log { name: name(of), source: Source::Copy(folder.join("gone.db")) }
 }
 
 fn query(newest_first: bool) -> DecisionQuery {
-    DecisionQuery {
-        newest_first,
-        ..DecisionQuery::default()
-    }
+    DecisionQuery { newest_first, ..DecisionQuery::default() }
 }
 
 fn list(logs: &Logs, newest_first: bool) -> MergedList<'_> {
@@ -70,20 +60,9 @@ fn shown(page: &[Listed]) -> Vec<(&str, u64)> {
 
 #[tokio::test]
 async fn entries_of_all_logs_come_by_time_and_those_of_one_time_by_name() {
-    let logs = logs(vec![
-        log("a", &[1, 4, 5, 9]).await,
-        log("b", &[2, 4, 9]).await,
-        log("c", &[]).await,
-    ]);
-    let forward = [
-        ("a", 1),
-        ("b", 2),
-        ("a", 4),
-        ("b", 4),
-        ("a", 5),
-        ("a", 9),
-        ("b", 9),
-    ];
+    let logs =
+        logs(vec![log("a", &[1, 4, 5, 9]).await, log("b", &[2, 4, 9]).await, log("c", &[]).await]);
+    let forward = [("a", 1), ("b", 2), ("a", 4), ("b", 4), ("a", 5), ("a", 9), ("b", 9)];
     let page = list(&logs, false).page(100).await.unwrap();
     assert_eq!(shown(&page), forward);
     let mut page = list(&logs, true).page(100).await.unwrap();
@@ -111,9 +90,7 @@ async fn pages_of_any_size_give_the_whole_list_once() {
                 }
                 pages.extend(list.page(size).await.unwrap());
                 // The places go through a URL.
-                places = list
-                    .next_places()
-                    .map(|places| places.to_string().parse().unwrap());
+                places = list.next_places().map(|places| places.to_string().parse().unwrap());
                 if places.is_none() {
                     break;
                 }
@@ -140,10 +117,7 @@ async fn an_entry_that_comes_meanwhile_is_on_no_later_page() {
     assert_eq!(shown(&first.page(1).await.unwrap()), [("b", 3)]);
     let places = first.next_places().unwrap();
     for store in [&a, &b] {
-        let late = Row {
-            time: time(4),
-            ..ROW
-        };
+        let late = Row { time: time(4), ..ROW };
         store.write(late.batch()).await.unwrap();
     }
     let rest = list(&logs, true).after(&places).page(9).await.unwrap();
@@ -151,10 +125,7 @@ async fn an_entry_that_comes_meanwhile_is_on_no_later_page() {
     // A list up to the ends of before has none of them, either.
     let (ends, faults) = logs.ends().await;
     assert_eq!(faults, []);
-    let late = Row {
-        time: time(5),
-        ..ROW
-    };
+    let late = Row { time: time(5), ..ROW };
     a.write(late.batch()).await.unwrap();
     for newest_first in [false, true] {
         let page = list(&logs, newest_first).up_to(&ends).page(9).await;
@@ -195,15 +166,10 @@ async fn what_a_list_has_taken_is_read_in_the_other_order() {
 #[tokio::test]
 async fn a_log_that_cannot_be_read_is_named_and_harms_no_other() {
     let folder = tempfile::tempdir().unwrap();
-    let both = logs(vec![
-        log("a", &[1, 2, 3]).await,
-        missing("b", folder.path()),
-    ]);
+    let both = logs(vec![log("a", &[1, 2, 3]).await, missing("b", folder.path())]);
     let mut first = list(&both, false);
     assert_eq!(shown(&first.page(2).await.unwrap()), [("a", 1), ("a", 2)]);
-    let [fault] = &*first.faults() else {
-        panic!("one fault")
-    };
+    let [fault] = &*first.faults() else { panic!("one fault") };
     assert_eq!(fault.log.as_str(), "b");
     assert!(fault.error.message.contains("gone.db"), "{fault}");
     let places = first.next_places().unwrap().to_string().parse().unwrap();
@@ -222,12 +188,7 @@ async fn a_log_that_cannot_be_read_is_named_and_harms_no_other() {
     let alone = logs(vec![missing("b", folder.path())]);
     let error = list(&alone, false).page(2).await.unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Missing);
-    assert!(
-        list(&alone, false)
-            .count_by(GroupBy::Reason, 1)
-            .await
-            .is_err()
-    );
+    assert!(list(&alone, false).count_by(GroupBy::Reason, 1).await.is_err());
 }
 
 #[tokio::test]
@@ -249,10 +210,7 @@ async fn counts_of_all_logs_are_summed_before_the_most_frequent_are_chosen() {
         Log::running(name("a"), rows(&[("x.example", 5), ("z.example", 4)]).await),
         Log::running(name("b"), rows(&[("y.example", 6), ("z.example", 4)]).await),
     ]);
-    let groups = list(&logs, false)
-        .count_by(GroupBy::Origin, 2)
-        .await
-        .unwrap();
+    let groups = list(&logs, false).count_by(GroupBy::Origin, 2).await.unwrap();
     let counts: Vec<(&str, u64)> = groups.iter().map(|one| (&*one.key[0], one.count)).collect();
     assert_eq!(counts, [("https://z.example", 8), ("https://y.example", 6)]);
     assert_eq!(
@@ -266,10 +224,7 @@ async fn counts_of_all_logs_are_summed_before_the_most_frequent_are_chosen() {
 fn a_log_is_found_by_its_name_or_by_a_part_that_no_other_has() {
     let folder = tempfile::tempdir().unwrap();
     let all = |names: &[&str]| Logs {
-        all: names
-            .iter()
-            .map(|one| missing(one, folder.path()))
-            .collect(),
+        all: names.iter().map(|one| missing(one, folder.path())).collect(),
         copies: OpenCopies::default(),
         folder: Some(folder.path().to_owned()),
     };
@@ -321,11 +276,8 @@ async fn few_copies_stay_open_and_another_file_is_opened_anew() {
     let folder = tempfile::tempdir().unwrap();
     let place = |n: usize| folder.path().join(format!("{n}.db"));
     for n in 0..=MAX_OPEN {
-        let store = Store::open(
-            &place(n),
-            crate::Access::Write,
-            crawlgate_config::Synchronous::Normal,
-        );
+        let store =
+            Store::open(&place(n), crate::Access::Write, crawlgate_config::Synchronous::Normal);
         store.unwrap().write(ROW.batch()).await.unwrap();
     }
     let copies = OpenCopies::default();
@@ -338,11 +290,7 @@ async fn few_copies_stay_open_and_another_file_is_opened_anew() {
     assert_eq!(copies.len(), MAX_OPEN);
     let later = copies.get(&place(0)).await.unwrap();
     assert!(!Arc::ptr_eq(&first, &later), "it was closed for another");
-    assert_eq!(
-        first.extent().await.unwrap().size,
-        1,
-        "whoever has it reads on"
-    );
+    assert_eq!(first.extent().await.unwrap().size, 1, "whoever has it reads on");
 
     std::fs::rename(place(1), place(0)).unwrap();
     let other = copies.get(&place(0)).await.unwrap();

@@ -28,10 +28,7 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let text = format!(
-            "[store]\npath = '{}/crawlgate.db'\n",
-            folder.path().display()
-        );
+        let text = format!("[store]\npath = '{}/crawlgate.db'\n", folder.path().display());
         let config = Config::parse(&text, &folder.path().join("config.toml")).unwrap();
         Self { folder, config }
     }
@@ -80,10 +77,7 @@ impl Place {
 }
 
 fn words() -> RotationReason {
-    RotationReason {
-        by: "Grace".to_owned(),
-        reason: "yearly".to_owned(),
-    }
+    RotationReason { by: "Grace".to_owned(), reason: "yearly".to_owned() }
 }
 
 fn is_signed(checkpoint: &StoredCheckpoint, by: &VerifierKey) -> bool {
@@ -112,19 +106,10 @@ async fn both_keys_sign_for_thirty_days_and_then_the_new_one_alone() {
     assert_eq!(done.new.name(), old.name());
     assert_eq!(place.key().vkeys(), [done.new.clone(), done.old.clone()]);
     assert_eq!(place.key().name(), old.name(), "the log keeps its name");
-    assert_eq!(
-        earlier_keys(&place.db()).unwrap(),
-        std::slice::from_ref(&done.old)
-    );
+    assert_eq!(earlier_keys(&place.db()).unwrap(), std::slice::from_ref(&done.old));
     let (state, _) = state_file::read(&place.db()).unwrap().unwrap();
     assert_eq!((state.key, state.signed.0), (*done.new.public(), 4));
-    assert_eq!(
-        fs::metadata(place.file("crawlgate.log.key"))
-            .unwrap()
-            .mode()
-            & 0o777,
-        0o600
-    );
+    assert_eq!(fs::metadata(place.file("crawlgate.log.key")).unwrap().mode() & 0o777, 0o600);
     assert!(!next_key_file(&place.db()).exists());
     let entry = beside.records(3, 9).await.unwrap().remove(0);
     let text = format!(
@@ -132,15 +117,9 @@ async fn both_keys_sign_for_thirty_days_and_then_the_new_one_alone() {
         done.old, done.new
     );
     assert!(entry.record.contains(&text), "{}", entry.record);
-    assert_eq!(
-        beside.rotations().await.unwrap(),
-        std::slice::from_ref(&done)
-    );
+    assert_eq!(beside.rotations().await.unwrap(), std::slice::from_ref(&done));
     let at_once = beside.checkpoints().await.unwrap().pop().unwrap();
-    assert!(
-        !at_once.is_cosigned(),
-        "a second key of the log is no witness"
-    );
+    assert!(!at_once.is_cosigned(), "a second key of the log is no witness");
     for key in [&done.old, &done.new] {
         assert!(is_signed(&at_once, key));
     }
@@ -153,17 +132,9 @@ async fn both_keys_sign_for_thirty_days_and_then_the_new_one_alone() {
     let second = Duration::from_secs(1);
     let cases = [
         ("all three", DAY * 2, [true, true, true]),
-        (
-            "the last second of the first",
-            BOTH - second,
-            [true, true, true],
-        ),
+        ("the last second of the first", BOTH - second, [true, true, true]),
         ("two", BOTH, [false, true, true]),
-        (
-            "the last second of the second",
-            BOTH + DAY - second,
-            [false, true, true],
-        ),
+        ("the last second of the second", BOTH + DAY - second, [false, true, true]),
         ("the present one", BOTH + DAY, [false, false, true]),
     ];
     for (name, after, want) in cases {
@@ -248,10 +219,7 @@ async fn a_rotation_that_was_cut_short_anywhere_goes_on() {
         let rotations = store.rotations().await.unwrap();
         assert_eq!(rotations.len(), 1 + usize::from(is_rotated), "{name}");
         let signed = sign(&store, &place.key(), NOON + DAY).await.expect(name);
-        assert!(
-            is_signed(&signed, &again.new) && is_signed(&signed, &done.old),
-            "{name}"
-        );
+        assert!(is_signed(&signed, &again.new) && is_signed(&signed, &done.old), "{name}");
     }
 }
 
@@ -265,11 +233,7 @@ async fn nothing_is_signed_without_the_new_key() {
     fs::remove_file(place.file("crawlgate.log.key")).unwrap();
     place.take(&before, "crawlgate.log.key");
     let refused = sign(&store, &old, NOON).await.unwrap_err();
-    for want in [
-        "signs the log no more",
-        &done.new.to_string(),
-        "bring back the file",
-    ] {
+    for want in ["signs the log no more", &done.new.to_string(), "bring back the file"] {
         assert!(refused.message.contains(want), "{refused}");
     }
     assert_eq!(store.checkpoints().await.unwrap().last().unwrap().size, 4);
@@ -317,47 +281,28 @@ async fn any_flipped_bit_of_a_rotation_is_found() {
         octets
     };
     for at in 0..entry.len() * 8 {
-        assert_eq!(
-            read(&flipped(&entry, at), &proof),
-            None,
-            "bit {at} of the entry"
-        );
+        assert_eq!(read(&flipped(&entry, at), &proof), None, "bit {at} of the entry");
     }
     for at in 0..proof.len() * 8 {
-        assert_eq!(
-            read(&entry, &flipped(&proof, at)),
-            None,
-            "bit {at} of the proof"
-        );
+        assert_eq!(read(&entry, &flipped(&proof, at)), None, "bit {at} of the proof");
     }
 
     // In the database: told, nothing is signed, and a rebuild makes it anew.
     let key = place.key();
     let shell = rusqlite::Connection::open(place.db()).unwrap();
-    shell
-        .execute("UPDATE rotation SET entry = ?1", [flipped(&entry, 100)])
-        .unwrap();
+    shell.execute("UPDATE rotation SET entry = ?1", [flipped(&entry, 100)]).unwrap();
     drop(shell);
     let want = "the proof that record 4 replaced the key of the log is damaged";
     let faults = repair::check(&place.db()).unwrap();
-    assert!(
-        faults.damaged.iter().any(|one| one.contains(want)),
-        "{faults:?}"
-    );
+    assert!(faults.damaged.iter().any(|one| one.contains(want)), "{faults:?}");
     let store = place.open().unwrap();
     let refused = sign(&store, &key, NOON).await.unwrap_err();
     assert!(refused.message.contains(want), "{refused}");
     drop(store);
     let rebuilt = repair::rebuild(&place.db(), NOON).unwrap();
-    assert!(
-        rebuilt.report.iter().any(|one| one.contains(want)),
-        "{rebuilt:?}"
-    );
+    assert!(rebuilt.report.iter().any(|one| one.contains(want)), "{rebuilt:?}");
     let store = place.open().unwrap();
-    assert_eq!(
-        store.rotations().await.unwrap(),
-        std::slice::from_ref(&done)
-    );
+    assert_eq!(store.rotations().await.unwrap(), std::slice::from_ref(&done));
     let signed = sign(&store, &key, NOON).await.unwrap();
     assert!(is_signed(&signed, &done.new));
     drop(store);
@@ -369,13 +314,7 @@ async fn any_flipped_bit_of_a_rotation_is_found() {
         .unwrap();
     drop(shell);
     let rebuilt = repair::rebuild(&place.db(), NOON).unwrap();
-    assert!(
-        rebuilt
-            .report
-            .iter()
-            .any(|one| one.contains("it is dropped")),
-        "{rebuilt:?}"
-    );
+    assert!(rebuilt.report.iter().any(|one| one.contains("it is dropped")), "{rebuilt:?}");
     assert_eq!(place.open().unwrap().rotations().await.unwrap(), []);
 }
 
@@ -400,10 +339,7 @@ async fn an_older_copy_from_before_a_rotation_is_refused_and_forks() {
     fork.carry_out("a test", NOON).unwrap();
     let store = place.open().unwrap();
     let new = place.key();
-    assert!(
-        new.name() != old.name() && new.vkeys().len() == 1,
-        "{new:?}"
-    );
+    assert!(new.name() != old.name() && new.vkeys().len() == 1, "{new:?}");
     let mut earlier = earlier_keys(&place.db()).unwrap();
     earlier.sort_by_key(VerifierKey::id);
     let mut want = vec![done.old, done.new];
@@ -420,11 +356,7 @@ async fn only_one_of_two_rotations_at_once_begins_from_a_key() {
     let (held, done) = (place.key(), place.rotate(NOON).await);
     let late = store.rotate(held.successor().unwrap(), words(), NOON).await;
     let late = late.unwrap_err();
-    assert!(
-        late.message
-            .contains("another process has replaced the key"),
-        "{late}"
-    );
+    assert!(late.message.contains("another process has replaced the key"), "{late}");
     assert_eq!(store.rotations().await.unwrap(), [done]);
     assert_eq!(store.extent().await.unwrap().size, 4, "nothing is written");
 }

@@ -58,9 +58,7 @@ impl<'s> Conditions<'s> {
         let clients: Vec<ClientMatch> = match &search.client {
             Some(_) => {
                 let clients = block.words(WordKind::Client).map(|word| client(&word));
-                clients
-                    .map(|(address, name)| search.holds_client(address, name))
-                    .collect()
+                clients.map(|(address, name)| search.holds_client(address, name)).collect()
             }
             None => Vec::new(),
         };
@@ -72,9 +70,7 @@ impl<'s> Conditions<'s> {
             });
         }
         if query.rule.is_some() {
-            on.ask(WordKind::Rule, &keys.rule, Some(false), |word| {
-                search.holds_rule(rule(word))
-            });
+            on.ask(WordKind::Rule, &keys.rule, Some(false), |word| search.holds_rule(rule(word)));
         }
         // Also without a condition: a shape that no decision has matches nothing.
         on.ask(WordKind::Shape, &keys.shape, None, |word| {
@@ -82,10 +78,7 @@ impl<'s> Conditions<'s> {
         });
         if search.client.is_some() {
             let words = clients.iter().map(|client| *client != ClientMatch::No);
-            let answers = Answers {
-                words: words.collect(),
-                without: None,
-            };
+            let answers = Answers { words: words.collect(), without: None };
             on.put(&keys.client, answers);
         }
         if query.agent.is_some() {
@@ -165,9 +158,7 @@ pub struct Places<'s, A> {
 
 impl<A> std::fmt::Debug for Places<'_, A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Places")
-            .field("range", &self.range)
-            .finish_non_exhaustive()
+        f.debug_struct("Places").field("range", &self.range).finish_non_exhaustive()
     }
 }
 
@@ -187,12 +178,7 @@ impl Search {
         if on.matches_nothing() {
             range.start = range.end;
         }
-        Places {
-            on,
-            range,
-            newest_first,
-            acknowledged,
-        }
+        Places { on, range, newest_first, acknowledged }
     }
 }
 
@@ -209,11 +195,7 @@ impl<'s, A: Fn(u32) -> bool> Places<'s, A> {
 
     #[inline]
     fn step(&mut self) -> Option<u32> {
-        if self.newest_first {
-            self.range.next_back()
-        } else {
-            self.range.next()
-        }
+        if self.newest_first { self.range.next_back() } else { self.range.next() }
     }
 
     /// Returns the row of a place, if there is a decision that matches. Each decision has a row.

@@ -38,20 +38,12 @@ impl Default for Group {
 }
 
 impl Group {
-    pub(crate) const NOTHING: Self = Self {
-        count: 0,
-        first: u64::MAX,
-        last: 0,
-    };
+    pub(crate) const NOTHING: Self = Self { count: 0, first: u64::MAX, last: 0 };
 
     /// Counts one decision.
     #[inline]
     pub(crate) fn count(&mut self, time: u64) {
-        self.add(Self {
-            count: 1,
-            first: time,
-            last: time,
-        });
+        self.add(Self { count: 1, first: time, last: time });
     }
 
     /// Adds the decisions of another group.
@@ -67,11 +59,7 @@ impl GroupCounts {
     /// Returns counts of nothing.
     #[must_use]
     pub fn new(key: GroupBy) -> Self {
-        Self {
-            key,
-            groups: HashMap::default(),
-            text: String::new(),
-        }
+        Self { key, groups: HashMap::default(), text: String::new() }
     }
 
     /// Counts one decision.

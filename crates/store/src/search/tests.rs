@@ -169,13 +169,10 @@ fn is_changed(line: &str) -> bool {
 /// Returns the number of matches, so that a test can tell that there were some.
 fn compare(entries: Vec<(Vec<u8>, String)>, dice: &mut Dice) -> usize {
     let log = Log::of(entries);
-    let decisions = log
-        .entries
-        .iter()
-        .filter_map(|entry| match Entry::read(entry) {
-            Ok(Entry::Decision(decision)) => Some(decision),
-            _ => None,
-        });
+    let decisions = log.entries.iter().filter_map(|entry| match Entry::read(entry) {
+        Ok(Entry::Decision(decision)) => Some(decision),
+        _ => None,
+    });
     let decisions: Vec<Decision<'_>> = decisions.collect();
     let mut builder = SegmentKeysBuilder::new();
     builder.add_block(&Block::read(&log.block).unwrap());
@@ -216,9 +213,7 @@ fn tallied(log: &Log, whole: &Log, query: &DecisionQuery, key: GroupBy) {
         let acknowledged = |place| log.acknowledged.contains(&place);
         let block = Block::read(&log.block).unwrap();
         let mut of_block = GroupCounts::new(key);
-        of_block
-            .count_block(&search, &block, 0..block.len(), acknowledged)
-            .unwrap();
+        of_block.count_block(&search, &block, 0..block.len(), acknowledged).unwrap();
         let mut of_decisions = GroupCounts::new(key);
         for place in log.admitted(&search) {
             if let Entry::Decision(one) = Entry::read(&log.entries[place as usize]).unwrap() {
@@ -275,9 +270,7 @@ fn decisions_are_found_by_a_prefix() {
     for (_, id) in all.iter().step_by(9) {
         for length in [1, 6, 8, 9, 10, 11, 26] {
             let prefix = &id.to_string()[..length];
-            let want = all
-                .iter()
-                .filter(|(_, id)| id.to_string().starts_with(prefix));
+            let want = all.iter().filter(|(_, id)| id.to_string().starts_with(prefix));
             let want: Vec<_> = want.copied().collect();
             let ids = DecisionId::with_prefix(prefix).unwrap();
             let found: Vec<_> = decisions_by_id(&block, &ids).collect();
@@ -297,32 +290,20 @@ fn a_refusal_has_not_failed() {
         (Mode::Report, Verdict::Deny, false, false),
     ];
     for (mode, verdict, ends_in_failure, want) in cases {
-        let facts = ShapeFacts {
-            mode,
-            verdict,
-            reason: "",
-            error: None,
-            ends_in_failure,
-        };
+        let facts = ShapeFacts { mode, verdict, reason: "", error: None, ends_in_failure };
         assert_eq!(facts.has_failed(), want, "{facts:?}");
     }
 }
 
 #[test]
 fn a_pattern_that_no_path_matches_is_refused() {
-    let query = DecisionQuery {
-        path: Some("no/slash".to_owned()),
-        ..DecisionQuery::default()
-    };
+    let query = DecisionQuery { path: Some("no/slash".to_owned()), ..DecisionQuery::default() };
     assert!(Search::new(&query).is_err());
 }
 
 #[test]
 fn octets_of_a_rule_are_compared_as_they_are_shown() {
-    assert_eq!(
-        shown(b"Disallow: /caf\xe9/\xff"),
-        "Disallow: /caf\\xE9/\\xFF"
-    );
+    assert_eq!(shown(b"Disallow: /caf\xe9/\xff"), "Disallow: /caf\\xE9/\\xFF");
     assert_eq!(shown("Disallow: /café".as_bytes()), "Disallow: /café");
     let cases: [(&[u8], &[u8]); 5] = [
         (b"https://u@a.example/p?q", b"/p?q"),
@@ -340,10 +321,7 @@ fn octets_of_a_rule_are_compared_as_they_are_shown() {
 #[test]
 fn a_damaged_section_ends_the_search() {
     let whole = Log::of(entries(3, 40)).block;
-    let query = DecisionQuery {
-        path: Some("/".to_owned()),
-        ..DecisionQuery::default()
-    };
+    let query = DecisionQuery { path: Some("/".to_owned()), ..DecisionQuery::default() };
     let search = Search::new(&query).unwrap();
     let mut errors = 0;
     for at in (0..whole.len()).step_by(7) {

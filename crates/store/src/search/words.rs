@@ -67,11 +67,7 @@ pub(crate) fn client<'b>(word: &Word<'b>) -> (Option<IpAddr>, Option<&'b str>) {
 /// Returns the product tokens of a requester's word.
 pub(crate) fn chain<'b>(word: &Word<'b>) -> Texts<'b> {
     let mut reader = Reader::new(word.octets);
-    if reader.is_array() {
-        Texts::read(&mut reader).unwrap_or_default()
-    } else {
-        Texts::default()
-    }
+    if reader.is_array() { Texts::read(&mut reader).unwrap_or_default() } else { Texts::default() }
 }
 
 /// Returns the User-Agent of a requester's word.

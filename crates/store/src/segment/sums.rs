@@ -79,17 +79,13 @@ impl Sums {
         if !search.asks_only_for_sums() {
             return false;
         }
-        let facts = self.all(&self.facts, |word| {
-            facts_of(word).filter(|facts| search.holds_shape(facts))
-        });
+        let facts =
+            self.all(&self.facts, |word| facts_of(word).filter(|facts| search.holds_shape(facts)));
         let origins = self.all(&self.origins, |word| {
-            str::from_utf8(word)
-                .ok()
-                .filter(|origin| search.holds_origin(Some(origin)))
+            str::from_utf8(word).ok().filter(|origin| search.holds_origin(Some(origin)))
         });
-        let rules = self.all(&self.rules, |word| {
-            Some(word).filter(|rule| search.holds_rule(Some(rule)))
-        });
+        let rules =
+            self.all(&self.rules, |word| Some(word).filter(|rule| search.holds_rule(Some(rule))));
         let (no_origin, no_rule) = (search.holds_origin(None), search.holds_rule(None));
         // A word that does not match, or no word where one is wanted: `None`.
         let get = |row: &Decided| {
@@ -104,11 +100,7 @@ impl Sums {
             };
             Some((facts, origin, rule))
         };
-        let matching = || {
-            self.decided
-                .iter()
-                .filter_map(|row| Some((get(row)?, row.group)))
-        };
+        let matching = || self.decided.iter().filter_map(|row| Some((get(row)?, row.group)));
         let is_split = |first, last| {
             search.holds_time(first) != search.holds_time(last) || search.lies_between(first, last)
         };
@@ -171,9 +163,8 @@ impl SumsBuilder {
         let origins = self.numbers(block, WordKind::Origin, |this, word| {
             Some(this.origins.place(origin(word)?.as_bytes()).0)
         });
-        let rules = self.numbers(block, WordKind::Rule, |this, word| {
-            Some(this.rules.place(rule(word)?).0)
-        });
+        let rules =
+            self.numbers(block, WordKind::Rule, |this, word| Some(this.rules.place(rule(word)?).0));
         let get =
             |numbers: &[u32], word: u32| numbers.get(word as usize).copied().unwrap_or(NO_WORD);
         let keys = block.keys();
@@ -185,10 +176,7 @@ impl SumsBuilder {
             }
             let hour = (time / MILLIS) as u32;
             let decided = [hour, of_shape, get(&origins, *origin), get(&rules, *rule)];
-            self.decided
-                .entry(packed(decided))
-                .or_default()
-                .count(*time);
+            self.decided.entry(packed(decided)).or_default().count(*time);
         }
     }
 
@@ -209,13 +197,7 @@ impl SumsBuilder {
         rows.sort_unstable_by_key(|(key, _)| *key);
         let decided = rows.into_iter().map(|(key, group)| {
             let [hour, facts, origin, rule] = unpacked(key);
-            Decided {
-                hour,
-                facts,
-                origin,
-                rule,
-                group,
-            }
+            Decided { hour, facts, origin, rule, group }
         });
         Decided::write_all(&decided.collect::<Vec<_>>(), &mut raw);
         if raw.len() > MAX_RAW {
@@ -236,9 +218,7 @@ impl SumsBuilder {
         number: impl Fn(&mut Self, &Word<'_>) -> Option<u32>,
     ) -> Vec<u32> {
         let words = block.words(kind);
-        words
-            .map(|word| number(self, &word).unwrap_or(NO_WORD))
-            .collect()
+        words.map(|word| number(self, &word).unwrap_or(NO_WORD)).collect()
     }
 
     fn facts_of(&mut self, mode: Mode, verdict: Verdict, reason: &str) -> u32 {
@@ -251,8 +231,7 @@ impl SumsBuilder {
 
 /// Packs a key, so that the order stays.
 fn packed(key: [u32; 4]) -> u128 {
-    key.into_iter()
-        .fold(0, |packed, number| packed << 32 | u128::from(number))
+    key.into_iter().fold(0, |packed, number| packed << 32 | u128::from(number))
 }
 
 fn unpacked(key: u128) -> [u32; 4] {

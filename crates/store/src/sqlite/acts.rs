@@ -57,8 +57,7 @@ impl Store {
         &self,
         tell: Arc<dyn Fn(Appended) + Send + Sync>,
     ) -> Result<(), StoreError> {
-        self.on_writer(move |connection, held| held.memory.lock().tell(connection, tell))
-            .await
+        self.on_writer(move |connection, held| held.memory.lock().tell(connection, tell)).await
     }
 
     /// Drops the states and the fetches of an origin: of one identity, or of all. Snapshots and decisions stay. Tells
@@ -113,8 +112,7 @@ impl Store {
 
     /// Adds the line of a witness to the checkpoint of this size. False if there is no such checkpoint.
     pub async fn cosign(&self, size: u64, line: Signature) -> Result<bool, StoreError> {
-        self.transact(move |transaction| checkpoint::cosign(transaction, size, &line))
-            .await
+        self.transact(move |transaction| checkpoint::cosign(transaction, size, &line)).await
     }
 
     /// Notes that a witness knows a checkpoint of a log, of this size, which the store does not have, or that it knows none.
@@ -134,8 +132,7 @@ impl Store {
 
     /// Adds an override and returns its identifier: that of the fleet if it has one, otherwise a new number.
     pub async fn add_override(&self, new: Override) -> Result<OverrideId, StoreError> {
-        self.change_overrides(move |change| overrides::add(change, &new))
-            .await
+        self.change_overrides(move |change| overrides::add(change, &new)).await
     }
 
     /// Takes an override out of force and keeps it as removed. False if no override has this identifier.
@@ -145,8 +142,7 @@ impl Store {
         by: String,
         now: Moment,
     ) -> Result<bool, StoreError> {
-        self.change_overrides(move |change| overrides::remove(change, id, &by, now))
-            .await
+        self.change_overrides(move |change| overrides::remove(change, id, &by, now)).await
     }
 
     /// Takes over what the other instances of a fleet have added and removed, as one write: each override once, and
@@ -156,21 +152,18 @@ impl Store {
         all: FleetOverrides,
         now: Moment,
     ) -> Result<bool, StoreError> {
-        self.change_overrides(move |change| overrides::merge(change, &all, now))
-            .await
+        self.change_overrides(move |change| overrides::merge(change, &all, now)).await
     }
 
     /// Gives each override that has only a number an identifier for the fleet, under the name of this instance. False if
     /// there is none.
     pub async fn share_overrides(&self, instance: String, now: Moment) -> Result<bool, StoreError> {
-        self.change_overrides(move |change| overrides::share(change, &instance, now))
-            .await
+        self.change_overrides(move |change| overrides::share(change, &instance, now)).await
     }
 
     /// Notes the time that retention believes.
     pub async fn note_belief(&self, belief: Belief) -> Result<(), StoreError> {
-        self.transact(move |transaction| notes::note_belief(transaction, &belief))
-            .await
+        self.transact(move |transaction| notes::note_belief(transaction, &belief)).await
     }
 
     /// Sets the place that is to have the log, too, and returns the number of entries that it has for sure. From then on,
@@ -186,9 +179,7 @@ impl Store {
     pub async fn note_shipped(&self, size: u64) -> Result<(), StoreError> {
         self.on_writer(move |connection, _| {
             durably(connection, |connection| {
-                within(connection, |transaction| {
-                    notes::note_shipped(transaction, size)
-                })
+                within(connection, |transaction| notes::note_shipped(transaction, size))
             })
         })
         .await
@@ -203,10 +194,7 @@ impl Store {
         self.on_writer(move |connection, held| {
             let parts = retention.max_size.map(Parts::of);
             held.log.again(connection, &held.path, parts);
-            let params = prune::RemovalParams {
-                keep: retention.keep,
-                now,
-            };
+            let params = prune::RemovalParams { keep: retention.keep, now };
             let mut memory = held.memory.lock();
             let mut step = prune::step(connection, &mut memory, &held.path, retention, &params)?;
             if step.decisions > 0 {
@@ -274,7 +262,6 @@ impl Store {
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.on_writer(move |connection, _| within(connection, work))
-            .await
+        self.on_writer(move |connection, _| within(connection, work)).await
     }
 }

@@ -45,12 +45,7 @@ impl Parts {
         let robots = content / 4;
         // The rest is for data without a room: overrides, hours, checkpoints.
         let decisions = content - robots - content / 32;
-        Self {
-            log,
-            content,
-            robots,
-            decisions,
-        }
+        Self { log, content, robots, decisions }
     }
 }
 
@@ -91,9 +86,7 @@ pub(super) fn bound_log(connection: &Connection, parts: Option<Parts>) -> Result
     let (limit, pages) = match parts {
         None => (LOG_SIZE, CHECKPOINT),
         Some(parts) => {
-            let limit = i64::try_from(parts.log / 2)
-                .unwrap_or(LOG_SIZE)
-                .min(LOG_SIZE);
+            let limit = i64::try_from(parts.log / 2).unwrap_or(LOG_SIZE).min(LOG_SIZE);
             let pages = i32::try_from(limit / 2 / i64::from(PAGE)).unwrap_or(i32::MAX);
             (limit, pages.clamp(8, CHECKPOINT))
         }

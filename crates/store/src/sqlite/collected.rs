@@ -65,12 +65,7 @@ impl Collected {
             }
             connection.run(MARK, []).map_err(at)?;
         }
-        Ok(Self {
-            path: path.to_owned(),
-            connection,
-            head,
-            blocks: Blocks::default(),
-        })
+        Ok(Self { path: path.to_owned(), connection, head, blocks: Blocks::default() })
     }
 
     /// Returns the number of records, and the root over them.
@@ -171,12 +166,7 @@ impl Collected {
     /// # Errors
     /// When the copy cannot be written.
     pub fn begin(&mut self) -> Result<Filing<'_>, StoreError> {
-        let Self {
-            path,
-            connection,
-            head,
-            ..
-        } = self;
+        let Self { path, connection, head, .. } = self;
         let transaction = engine::begin(connection).map_err(|failure| failure.at(path))?;
         Ok(Filing {
             path,

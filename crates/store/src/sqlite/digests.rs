@@ -74,9 +74,7 @@ pub(super) fn require(table: &str, row: &Row<'_>) -> Result<(), Failure> {
     if holds(table, row)? {
         return Ok(());
     }
-    Err(Failure::Damaged(format!(
-        "{table}: a row is not what was written"
-    )))
+    Err(Failure::Damaged(format!("{table}: a row is not what was written")))
 }
 
 /// Writes the digest into the new row of a table for which `condition` holds.

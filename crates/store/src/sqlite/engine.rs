@@ -95,9 +95,7 @@ impl Statements for Connection {
     }
 
     fn only<T: FromSql>(&self, text: &str, params: impl Params) -> Result<T, Failure> {
-        Ok(self
-            .prepare_cached(text)?
-            .query_row(params, |row| row.get(0))?)
+        Ok(self.prepare_cached(text)?.query_row(params, |row| row.get(0))?)
     }
 
     fn first<T>(
@@ -106,11 +104,7 @@ impl Statements for Connection {
         params: impl Params,
         read: impl FnOnce(&Row<'_>) -> Result<T, Failure>,
     ) -> Result<Option<T>, Failure> {
-        self.prepare_cached(text)?
-            .query(params)?
-            .next()?
-            .map(read)
-            .transpose()
+        self.prepare_cached(text)?.query(params)?.next()?.map(read).transpose()
     }
 
     fn each(

@@ -26,11 +26,7 @@ impl From<rusqlite::Error> for Failure {
     fn from(error: rusqlite::Error) -> Self {
         // Ask while the connection is open: the engine's error does not say why a file cannot be opened.
         let cannot_open = error.sqlite_error_code() == Some(ErrorCode::CannotOpen);
-        if cannot_open && are_exhausted() {
-            Self::NoDescriptor
-        } else {
-            Self::Engine(error)
-        }
+        if cannot_open && are_exhausted() { Self::NoDescriptor } else { Self::Engine(error) }
     }
 }
 
@@ -174,11 +170,7 @@ mod tests {
         let is_rebuilt = |name: &str| {
             let said = said(name);
             let is_moved = said.contains("`crawlgate collect` files the log anew");
-            assert_ne!(
-                said.contains("`crawlgate store rebuild`"),
-                is_moved,
-                "{said}"
-            );
+            assert_ne!(said.contains("`crawlgate store rebuild`"), is_moved, "{said}");
             !is_moved
         };
         assert!(is_rebuilt("crawlgate.db"), "the store of a gate");

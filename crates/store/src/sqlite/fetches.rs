@@ -32,12 +32,7 @@ const ROW: &str = "hour = ?1 AND result = ?2";
 
 /// Counts a fetch, before the origin's row says what it brought.
 pub(super) fn count(connection: &Connection, update: &OriginUpdate) -> Result<(), Failure> {
-    let OriginUpdate {
-        origin,
-        state,
-        fetch,
-        ..
-    } = update;
+    let OriginUpdate { origin, state, fetch, .. } = update;
     if fetch.identity.document() != Document::RobotsTxt {
         return Ok(());
     }
@@ -83,10 +78,7 @@ pub(super) fn read(
         digests::require(NAME, row)?;
         let result: String = row.get("result")?;
         if by_result.last().is_none_or(|last| last.result != result) {
-            by_result.push(FetchSum {
-                result,
-                ..FetchSum::default()
-            });
+            by_result.push(FetchSum { result, ..FetchSum::default() });
         }
         if let Some(sum) = by_result.last_mut() {
             sum.fetches += number(row.get("fetches")?);
@@ -96,10 +88,7 @@ pub(super) fn read(
         }
         Ok(())
     })?;
-    Ok(FetchSums {
-        first: first.map(moment),
-        by_result,
-    })
+    Ok(FetchSums { first: first.map(moment), by_result })
 }
 
 /// Drops the hours that end before `oldest`, the time of the first kept entry.

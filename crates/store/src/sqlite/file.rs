@@ -35,10 +35,7 @@ impl Identity {
     /// Returns the identity of the file at `path`.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         let inode = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
-        Ok(Self {
-            file: inode(path)?,
-            log: inode(&beside(path, "-wal")).ok(),
-        })
+        Ok(Self { file: inode(path)?, log: inode(&beside(path, "-wal")).ok() })
     }
 
     /// Fails if `path` names another file by now, or none: writes to the open one would be lost.

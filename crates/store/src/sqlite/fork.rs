@@ -116,12 +116,7 @@ impl Fork {
         let size = size - u64::from(noted.is_some());
         let counted = hours::miscounted(connection, &Blocks::default())?;
         if noted.is_none() {
-            require_loss(
-                connection,
-                path,
-                state.as_ref(),
-                known.is_some() || counted.is_some(),
-            )?;
+            require_loss(connection, path, state.as_ref(), known.is_some() || counted.is_some())?;
         }
         let present = key.as_ref().map(LogKey::vkey);
         let public = match (&state, &present) {
@@ -205,11 +200,7 @@ impl Fork {
         if let Some(counted) = &self.counted {
             text += &format!("counted   {counted}\n");
         }
-        let at_least = if self.state.is_none() {
-            "at least "
-        } else {
-            ""
-        };
+        let at_least = if self.state.is_none() { "at least " } else { "" };
         text += &format!(
             "lost log  {} of {at_least}{} records, root {}\n",
             self.old,
@@ -226,11 +217,7 @@ impl Fork {
         });
         let counted = self.counted.as_ref().map(Miscount::to_string);
         let more: Vec<String> = [unknown, counted].into_iter().flatten().collect();
-        if more.is_empty() {
-            reason.to_owned()
-        } else {
-            format!("{reason} ({})", more.join("; "))
-        }
+        if more.is_empty() { reason.to_owned() } else { format!("{reason} ({})", more.join("; ")) }
     }
 
     /// Begins the new log. The store is then opened as always.
@@ -252,10 +239,7 @@ impl Fork {
         let key = log_key_file(path);
         if let Ok(present) = LogKey::load(&key, None)
             && let Some(old) = &self.old_key
-            && present
-                .vkeys()
-                .iter()
-                .any(|one| one.public() == old.public())
+            && present.vkeys().iter().any(|one| one.public() == old.public())
         {
             let to = self.aside(&key, now);
             fs::rename(&key, &to)
@@ -275,11 +259,7 @@ impl Fork {
         StateFile::of(path)
             .reset(*new.public(), (head.size(), head.root()))
             .map_err(|error| state_file::unwritable(path, &error))?;
-        Ok(Forked {
-            seq: head.size(),
-            new,
-            aside,
-        })
+        Ok(Forked { seq: head.size(), new, aside })
     }
 
     /// Appends the entry.
@@ -336,22 +316,14 @@ fn fork_at_end(connection: &Connection, size: u64) -> Result<Option<(String, End
         return Ok(None);
     };
     let mut found = None;
-    entries::walk(
-        connection,
-        &Blocks::default(),
-        last..=last,
-        false,
-        |_, entry| {
-            if let Ok(Entry::Event(event)) = Entry::read(entry)
-                && let EventKind::Forked {
-                    log, size, root, ..
-                } = event.kind
-            {
-                found = Some((log.to_owned(), (size, *root)));
-            }
-            Ok(false)
-        },
-    )?;
+    entries::walk(connection, &Blocks::default(), last..=last, false, |_, entry| {
+        if let Ok(Entry::Event(event)) = Entry::read(entry)
+            && let EventKind::Forked { log, size, root, .. } = event.kind
+        {
+            found = Some((log.to_owned(), (size, *root)));
+        }
+        Ok(false)
+    })?;
     Ok(found)
 }
 

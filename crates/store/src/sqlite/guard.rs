@@ -46,10 +46,7 @@ struct Stamp {
 impl Stamp {
     fn of(path: &Path) -> Option<Self> {
         let file = fs::metadata(path).ok()?;
-        Some(Self {
-            size: file.len(),
-            changed: (file.mtime(), file.mtime_nsec()),
-        })
+        Some(Self { size: file.len(), changed: (file.mtime(), file.mtime_nsec()) })
     }
 }
 

@@ -43,10 +43,7 @@ impl Hours {
         for one in &self.0 {
             let text = "INSERT INTO hourly VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET count = count + excluded.count";
             let (hour, count) = (time(one.hour), integer(one.count));
-            connection.run(
-                text,
-                params![hour, one.mode, one.verdict, one.reason, count],
-            )?;
+            connection.run(text, params![hour, one.mode, one.verdict, one.reason, count])?;
         }
         Ok(())
     }
@@ -109,10 +106,8 @@ pub(super) fn miscounted(
     }
     let (first, size) = entries::extent(connection)?;
     let noted = checkpoint::noted_size(connection)?;
-    let mut found = Miscount {
-        signed: Some((noted, size)).filter(|_| noted > size),
-        ..Miscount::default()
-    };
+    let mut found =
+        Miscount { signed: Some((noted, size)).filter(|_| noted > size), ..Miscount::default() };
     let logged = match count_log(connection, blocks) {
         Ok(logged) => logged,
         // Told by another check.
@@ -143,10 +138,7 @@ fn dropped_until(connection: &Connection, first: u64) -> Result<Option<Moment>, 
     let mut latest = None;
     for (text, before) in [
         ("SELECT max(max_time) FROM block WHERE first < ?1", first),
-        (
-            "SELECT max(max_time) FROM segment WHERE number < ?1",
-            first.div_ceil(SEGMENT),
-        ),
+        ("SELECT max(max_time) FROM segment WHERE number < ?1", first.div_ceil(SEGMENT)),
     ] {
         latest = latest.max(connection.only(text, [integer(before)])?);
     }
@@ -172,11 +164,7 @@ impl fmt::Display for Miscount {
             )?;
         }
         if let Some((counted, size)) = self.signed {
-            let and = if self.decisions.is_some() {
-                ", and "
-            } else {
-                ""
-            };
+            let and = if self.decisions.is_some() { ", and " } else { "" };
             write!(
                 f,
                 "{and}the store notes that {counted} records were signed, and the log has {size}"

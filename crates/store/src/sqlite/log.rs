@@ -61,10 +61,7 @@ pub(super) struct LogMemory {
 
 impl LogMemory {
     pub(super) fn new(blocks: Arc<Blocks>) -> Self {
-        Self {
-            blocks,
-            ..Self::default()
-        }
+        Self { blocks, ..Self::default() }
     }
 
     /// Begins a transaction that writes.
@@ -152,10 +149,7 @@ pub(super) struct AppendNotifier {
 impl AppendNotifier {
     /// Returns a notifier for the entries after the first `size` ones.
     pub(super) fn new(tell: OnAppend, size: u64) -> Self {
-        Self {
-            tell,
-            notified: size,
-        }
+        Self { tell, notified: size }
     }
 
     /// Returns the lines of events that are not told yet, up to the place `end`. What cannot be read is left out: no
@@ -175,10 +169,7 @@ impl AppendNotifier {
         // Not the blocks that are shared: this transaction may be rolled back.
         let blocks = Blocks::default();
         if let Err(failure) = walk(connection, &blocks, self.notified..=end - 1, false, look) {
-            warn!(
-                ?failure,
-                "events that the store has appended cannot be read, and are not shown"
-            );
+            warn!(?failure, "events that the store has appended cannot be read, and are not shown");
         }
         found
     }
@@ -214,8 +205,6 @@ fn is_of_a_store(entry: &[u8]) -> bool {
 
 impl fmt::Debug for AppendNotifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AppendNotifier")
-            .field("notified", &self.notified)
-            .finish_non_exhaustive()
+        f.debug_struct("AppendNotifier").field("notified", &self.notified).finish_non_exhaustive()
     }
 }

@@ -117,13 +117,7 @@ fn newest(connection: &Connection) -> Result<Option<Moment>, Failure> {
 
 /// See [`Store::note_belief`](crate::Store::note_belief).
 pub(super) fn note_belief(transaction: &Transaction<'_>, belief: &Belief) -> Result<(), Failure> {
-    let Belief {
-        time,
-        uptime,
-        boot,
-        doubted,
-        steady,
-    } = *belief;
+    let Belief { time, uptime, boot, doubted, steady } = *belief;
     let millis = |duration: Duration| {
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         integer(millis)

@@ -311,11 +311,7 @@ fn make_file(path: &Path) -> Result<(), StoreError> {
         return Ok(());
     }
     create_private_folder(folder(path)).map_err(error_of)?;
-    let file = File::options()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path);
+    let file = File::options().write(true).create_new(true).mode(0o600).open(path);
     match file {
         Ok(file) => match owner_for(path) {
             Some((user, group)) => {

@@ -105,10 +105,7 @@ pub(super) fn remove(
         None => false,
         Some(Found::Damaged(row)) => {
             // The text of the override and its removal are unknown: there is nothing to keep of it.
-            warn!(
-                number = row,
-                by, "an override that was damaged is taken out of the store"
-            );
+            warn!(number = row, by, "an override that was damaged is taken out of the store");
             change.run("DELETE FROM override WHERE number = ?1", [row])? > 0
         }
         Some(Found::Whole { row, is_removed }) => {
@@ -138,10 +135,7 @@ fn row_of(connection: &Connection, id: OverrideId) -> Result<Option<Found>, Fail
         }
         let is_removed = row.get::<_, Option<i64>>("removed")?.is_some();
         let is_it = rows::override_(row)?.id == id;
-        Ok(is_it.then_some(Found::Whole {
-            row: at,
-            is_removed,
-        }))
+        Ok(is_it.then_some(Found::Whole { row: at, is_removed }))
     };
     let text = "SELECT * FROM override WHERE";
     let row = match id {
@@ -173,10 +167,7 @@ fn mark_removed(
     digests::stamp(change, TABLE, ROW, &[&row])?;
     let object = object(&going, going.id);
     objects::add(change, &object, now)?;
-    let kind = EventKind::OverrideRemoved {
-        overridden: &object.sha256,
-        by: by.into(),
-    };
+    let kind = EventKind::OverrideRemoved { overridden: &object.sha256, by: by.into() };
     change.event(now, kind)?;
     Ok(true)
 }
@@ -224,10 +215,7 @@ pub(super) fn share(change: &mut Change<'_>, instance: &str, now: Moment) -> Res
         let text = "UPDATE override SET id = ?2, instance = ?3 WHERE number = ?1";
         change.run(text, params![row, id.octets(), instance])?;
         digests::stamp(change, TABLE, ROW, &[row])?;
-        let shared = Override {
-            instance: Some(instance.to_owned()),
-            ..one.clone()
-        };
+        let shared = Override { instance: Some(instance.to_owned()), ..one.clone() };
         append_added(change, &shared, OverrideId::Shared(id), now)?;
     }
     if !own.is_empty() {

@@ -182,9 +182,7 @@ fn drop_block(
 ) -> Result<Pruned, Failure> {
     let end = oldest.first + oldest.count;
     retention::drop_before(transaction, blocks, end)?;
-    let oldest_kept = params
-        .keep
-        .map_or(Moment::default(), |keep| params.now - keep);
+    let oldest_kept = params.keep.map_or(Moment::default(), |keep| params.now - keep);
     let is_early = oldest.max_time >= oldest_kept;
     Ok(Pruned {
         decisions: oldest.count,
@@ -252,10 +250,8 @@ fn texts(
         };
         match waits_until {
             None => transaction.run("DELETE FROM leftover WHERE sha256 = ?1", [sha256])?,
-            Some(due) => transaction.run(
-                "UPDATE leftover SET due = ?2 WHERE sha256 = ?1",
-                params![sha256, due],
-            )?,
+            Some(due) => transaction
+                .run("UPDATE leftover SET due = ?2 WHERE sha256 = ?1", params![sha256, due])?,
         };
     }
     Ok((due.len(), dropped))
@@ -285,11 +281,7 @@ pub(super) struct BatchRetention {
 
 impl BatchRetention {
     pub(super) fn new(retention: Retention, now: Moment) -> Self {
-        Self {
-            retention,
-            now,
-            dropped: Pruned::default(),
-        }
+        Self { retention, now, dropped: Pruned::default() }
     }
 
     /// Returns the parts of a bounded store.
@@ -325,10 +317,7 @@ impl BatchRetention {
             if excess(change, parts, incoming)? == 0 {
                 break;
             }
-            let params = RemovalParams {
-                keep: self.retention.keep,
-                now: self.now,
-            };
+            let params = RemovalParams { keep: self.retention.keep, now: self.now };
             let step = drop_for_room(change, blocks, &params)?;
             if step.is_full {
                 self.dropped.add(step);

@@ -22,21 +22,18 @@ impl Store {
         #[cfg(any(test, feature = "test-support"))]
         self.faults.look_up().await?;
         let origin = origin.clone();
-        self.read(move |connection| read::origin(connection, origin.as_str()))
-            .await
+        self.read(move |connection| read::origin(connection, origin.as_str())).await
     }
 
     /// Returns a page of states, ordered by origin and identity: those after `query.after`.
     pub async fn origins(&self, query: OriginQuery) -> Result<Vec<StoredOrigin>, StoreError> {
-        self.read(move |connection| read::origins(connection, &query))
-            .await
+        self.read(move |connection| read::origins(connection, &query)).await
     }
 
     /// Returns the latest fetches of an origin's robots.txt, of all identities, newest first.
     pub async fn fetches(&self, origin: &Origin, limit: usize) -> Result<Vec<Fetch>, StoreError> {
         let origin = origin.clone();
-        self.read(move |connection| read::fetches(connection, origin.as_str(), limit))
-            .await
+        self.read(move |connection| read::fetches(connection, origin.as_str(), limit)).await
     }
 
     /// Returns the text of a robots.txt that was once in force.
@@ -45,39 +42,33 @@ impl Store {
         if self.faults.text().await? {
             return Ok(None);
         }
-        self.read(move |connection| read::snapshot(connection, sha256))
-            .await
+        self.read(move |connection| read::snapshot(connection, sha256)).await
     }
 
     /// Returns the body of an object that an entry names.
     pub async fn object(&self, sha256: Sha256) -> Result<Option<Vec<u8>>, StoreError> {
-        self.read(move |connection| objects::body(connection, &sha256))
-            .await
+        self.read(move |connection| objects::body(connection, &sha256)).await
     }
 
     /// Returns the settings of a decision, by the digest in its record.
     pub async fn policy(&self, sha256: Sha256) -> Result<Option<String>, StoreError> {
-        self.read(move |connection| objects::policy_settings(connection, &sha256))
-            .await
+        self.read(move |connection| objects::policy_settings(connection, &sha256)).await
     }
 
     /// Returns a page of decisions.
     pub async fn decisions(&self, query: DecisionQuery) -> Result<Vec<StoredDecision>, StoreError> {
-        self.walk(move |connection, blocks| search::decisions(connection, blocks, &query))
-            .await
+        self.walk(move |connection, blocks| search::decisions(connection, blocks, &query)).await
     }
 
     /// Returns a page of the entries that are no decisions, by the times, the order and the bounds of a query.
     pub async fn events(&self, query: DecisionQuery) -> Result<Vec<StoredDecision>, StoreError> {
-        self.walk(move |connection, blocks| search::events(connection, blocks, &query))
-            .await
+        self.walk(move |connection, blocks| search::events(connection, blocks, &query)).await
     }
 
     /// Returns one decision.
     pub async fn decision(&self, id: &str) -> Result<Option<StoredDecision>, StoreError> {
         let id = id.to_owned();
-        self.read_blocks(move |connection, blocks| read::decision(connection, blocks, &id))
-            .await
+        self.read_blocks(move |connection, blocks| read::decision(connection, blocks, &id)).await
     }
 
     /// Counts decisions by `key`, most frequent first, at most `limit` groups.
@@ -109,14 +100,12 @@ impl Store {
     /// Counts the decisions of each hour by mode, verdict and reason, in this order. The first hour contains `since`,
     /// the last one begins before `until`. Hours without a decision left after retention are gone.
     pub async fn hours(&self, since: Moment, until: Moment) -> Result<Vec<Hourly>, StoreError> {
-        self.read(move |connection| hours::read(connection, since, until))
-            .await
+        self.read(move |connection| hours::read(connection, since, until)).await
     }
 
     /// Counts the fetches of robots.txt by result. The first hour contains `since`, the last one begins before `until`.
     pub async fn fetch_sums(&self, since: Moment, until: Moment) -> Result<FetchSums, StoreError> {
-        self.read(move |connection| fetches::read(connection, since, until))
-            .await
+        self.read(move |connection| fetches::read(connection, since, until)).await
     }
 
     /// Returns at most `limit` records of all kinds after the record `after`, in order.
@@ -131,8 +120,7 @@ impl Store {
 
     /// Returns the checkpoints, by their sizes.
     pub async fn checkpoints(&self) -> Result<Vec<StoredCheckpoint>, StoreError> {
-        self.read(|connection| entries::checkpoint::all(connection))
-            .await
+        self.read(|connection| entries::checkpoint::all(connection)).await
     }
 
     /// Returns which entries the log has.
@@ -167,14 +155,12 @@ impl Store {
 
     /// Tells whether retention has dropped the text of a robots.txt, or refused it, to make room.
     pub async fn is_dropped(&self, sha256: Sha256) -> Result<bool, StoreError> {
-        self.read(move |connection| robots::is_dropped(connection, sha256))
-            .await
+        self.read(move |connection| robots::is_dropped(connection, sha256)).await
     }
 
     /// Returns the rotations of the key that signs the log, in their order, as far as they are undamaged.
     pub async fn rotations(&self) -> Result<Vec<Rotation>, StoreError> {
-        self.read(|connection| rotations::readable(connection))
-            .await
+        self.read(|connection| rotations::readable(connection)).await
     }
 
     /// Returns the numbers of the rotations that are damaged.
@@ -184,8 +170,7 @@ impl Store {
 
     /// Returns the decisions that the store counts and has no record of; `None` if there are none, or it counts none.
     pub async fn miscounted(&self) -> Result<Option<Miscount>, StoreError> {
-        self.walk(move |connection, blocks| hours::miscounted(connection, blocks))
-            .await
+        self.walk(move |connection, blocks| hours::miscounted(connection, blocks)).await
     }
 
     /// Waits until the size of the newest checkpoint, 0 without one, is no longer `seen`, and returns it. A checkpoint
@@ -203,8 +188,7 @@ impl Store {
     /// Returns the witnesses that know a checkpoint of a log which the store does not have, each with its size.
     pub async fn ahead(&self, log: &KeyName) -> Result<Vec<(String, u64)>, StoreError> {
         let log = log.clone();
-        self.read(move |connection| entries::checkpoint::ahead(connection, log.as_str()))
-            .await
+        self.read(move |connection| entries::checkpoint::ahead(connection, log.as_str())).await
     }
 
     /// Returns the overrides that were added and not removed, those that have expired included.
@@ -214,8 +198,7 @@ impl Store {
 
     /// Returns the overrides that were removed, in the order of their numbers.
     pub async fn removed_overrides(&self) -> Result<Vec<Removed>, StoreError> {
-        self.read(|connection| read::removed_overrides(connection))
-            .await
+        self.read(|connection| read::removed_overrides(connection)).await
     }
 
     /// Returns the version of the overrides. Each change of theirs makes another.
@@ -248,8 +231,7 @@ impl Store {
 
     /// Returns the number of entries that the place has which is to have the log, too; `None` if there is no such place.
     pub async fn shipped(&self) -> Result<Option<u64>, StoreError> {
-        self.read(|connection| notes::shipped_until(connection))
-            .await
+        self.read(|connection| notes::shipped_until(connection)).await
     }
 
     /// Returns how much the store keeps.

@@ -90,10 +90,7 @@ pub(super) fn snapshot(
 
 /// Tells whether a person has acknowledged a decision.
 pub(super) fn is_acknowledged(connection: &Connection, index: u64) -> bool {
-    let seen = connection.has(
-        "SELECT 1 FROM acknowledgement WHERE seq = ?1",
-        [integer(index + 1)],
-    );
+    let seen = connection.has("SELECT 1 FROM acknowledgement WHERE seq = ?1", [integer(index + 1)]);
     // An error shows when the page is made.
     seen.unwrap_or_default()
 }
@@ -172,10 +169,7 @@ pub(super) fn records(
     // A check of the log tells what is missing here.
     entries::salvage(connection, blocks, after, |index, time, entry| {
         let time = Moment::from_millis(time);
-        page.push(StoredDecision {
-            time,
-            ..stored(connection, &mut lines, index, entry)?
-        });
+        page.push(StoredDecision { time, ..stored(connection, &mut lines, index, entry)? });
         Ok(page.len() < most)
     })?;
     Ok(page)

@@ -243,9 +243,7 @@ fn references(connection: &Connection, faults: &mut Faults) -> Result<(), Failur
     let text = "SELECT \"table\", parent, count(*) FROM pragma_foreign_key_check GROUP BY \"table\", parent";
     connection.each(text, [], |row| {
         let (table, parent, count): (String, String, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        faults.damaged.push(format!(
-            "{table}: {count} rows refer to a {parent} that is not there"
-        ));
+        faults.damaged.push(format!("{table}: {count} rows refer to a {parent} that is not there"));
         Ok(())
     })
 }
@@ -356,16 +354,10 @@ fn wrong_texts(connection: &Connection) -> Result<Vec<i64>, Failure> {
 /// Finds objects that differ from their digests.
 fn objects(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     for sha256 in objects::wrong(connection)? {
-        faults.damaged.push(format!(
-            "object {}: it is not what its digest names",
-            hex(sha256)
-        ));
+        faults.damaged.push(format!("object {}: it is not what its digest names", hex(sha256)));
     }
     for sha256 in objects::misnamed(connection)? {
-        faults.damaged.push(format!(
-            "object {}: its row is not what its body says",
-            hex(sha256)
-        ));
+        faults.damaged.push(format!("object {}: its row is not what its body says", hex(sha256)));
     }
     Ok(())
 }

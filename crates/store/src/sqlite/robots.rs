@@ -32,10 +32,9 @@ pub(super) fn domain_of(origin: &Origin) -> Cow<'_, str> {
     let host = origin.host();
     match host.trim_matches(['[', ']']).parse() {
         Ok(address) => network_of(address).to_string().into(),
-        Err(_) => psl2::lookup(host)
-            .and_then(|name| name.registrable_domain())
-            .unwrap_or(host)
-            .into(),
+        Err(_) => {
+            psl2::lookup(host).and_then(|name| name.registrable_domain()).unwrap_or(host).into()
+        }
     }
 }
 
@@ -161,11 +160,7 @@ fn oldest_text(
         }
     };
     connection.first(text, params![domain, before], |row| {
-        Ok(Text {
-            number: row.get(0)?,
-            sha256: row.get(1)?,
-            last_named: row.get(2)?,
-        })
+        Ok(Text { number: row.get(0)?, sha256: row.get(1)?, last_named: row.get(2)? })
     })
 }
 
@@ -177,11 +172,7 @@ fn drop_text(
     first: i64,
     now: Moment,
 ) -> Result<(), Failure> {
-    let Text {
-        number,
-        sha256,
-        last_named,
-    } = *text;
+    let Text { number, sha256, last_named } = *text;
     transaction.run(
         "DELETE FROM origin WHERE sha256 = ?1 AND (?2 IS NULL OR origin IN (SELECT origin FROM kept WHERE domain = ?2))",
         params![sha256, domain],

@@ -41,8 +41,7 @@ fn rows(connection: &Connection) -> Result<Vec<Row>, Failure> {
 /// When one is damaged: the keys that are to sign are unknown then.
 pub(super) fn all(connection: &Connection) -> Result<Vec<Rotation>, Failure> {
     let rows = rows(connection)?.into_iter();
-    rows.map(|row| row.map_err(|seq| Failure::Damaged(damage_text(seq))))
-        .collect()
+    rows.map(|row| row.map_err(|seq| Failure::Damaged(damage_text(seq)))).collect()
 }
 
 /// Returns the rotations that can be read.

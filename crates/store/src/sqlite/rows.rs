@@ -32,9 +32,7 @@ fn octets<const N: usize>(row: &Row<'_>, column: &str) -> Result<Option<[u8; N]>
 }
 
 fn nonsense(column: &str) -> Failure {
-    Failure::Damaged(format!(
-        "the column {column} holds what was never written there"
-    ))
+    Failure::Damaged(format!("the column {column} holds what was never written there"))
 }
 
 /// Writes an origin's row, in place of an older one.
@@ -43,11 +41,9 @@ pub(super) fn write_origin(
     memory: &StoredOrigin,
 ) -> Result<(), Failure> {
     let (copy, fresh, outage) = match &memory.state {
-        StoredState::Successful {
-            copy,
-            fresh,
-            outage,
-        } => (Some(copy), Some(fresh), outage.as_ref()),
+        StoredState::Successful { copy, fresh, outage } => {
+            (Some(copy), Some(fresh), outage.as_ref())
+        }
         StoredState::Unavailable { fresh, outage, .. } => (None, Some(fresh), outage.as_ref()),
         StoredState::Unreachable { outage, last_good } => (last_good.as_ref(), None, Some(outage)),
     };

@@ -20,13 +20,7 @@ pub(super) const APPLICATION: i32 = 0x6372_6c67;
 pub(super) const VERSION: i32 = 15;
 
 /// The parts of the schema.
-const PARTS: [&str; 5] = [
-    ORIGINS,
-    entries::TABLES,
-    COUNTS,
-    rotations::TABLE,
-    fetches::TABLE,
-];
+const PARTS: [&str; 5] = [ORIGINS, entries::TABLES, COUNTS, rotations::TABLE, fetches::TABLE];
 
 const ORIGINS: &str = r#"
 CREATE TABLE meta (
@@ -305,17 +299,14 @@ pub(super) fn differences(connection: &Connection) -> Result<Vec<String>, Failur
         match there.get(name) {
             None => differences.push(format!("the {kind} {name} is missing")),
             Some((_, other)) if other != text => {
-                differences.push(format!(
-                    "the {kind} {name} is not the one that crawlgate makes"
-                ));
+                differences.push(format!("the {kind} {name} is not the one that crawlgate makes"));
             }
             Some(_) => {}
         }
     }
     // An index, a view or a table of an operator's own changes nothing here.
-    let foreign = there
-        .iter()
-        .filter(|(name, (kind, _))| kind == "trigger" && !wanted.contains_key(*name));
+    let foreign =
+        there.iter().filter(|(name, (kind, _))| kind == "trigger" && !wanted.contains_key(*name));
     differences.extend(foreign.map(|(name, _)| {
         let name = printable(name);
         format!(
@@ -331,9 +322,7 @@ type Shape = BTreeMap<String, (String, Option<String>)>;
 /// Reads a schema. The engine's own tables are left out: a person's `ANALYZE` makes some.
 fn shape(connection: &Connection) -> Result<Shape, Failure> {
     let text = "SELECT name, type, sql FROM sqlite_schema WHERE name NOT GLOB 'sqlite_*'";
-    let parts = connection.all(text, [], |row| {
-        Ok((row.get(0)?, (row.get(1)?, row.get(2)?)))
-    })?;
+    let parts = connection.all(text, [], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
     Ok(parts.into_iter().collect())
 }
 

@@ -72,21 +72,14 @@ fn page(
         return Ok(page);
     };
     let newest_first = query.newest_first;
-    entries::runs(
-        connection,
-        blocks,
-        range,
-        newest_first,
-        skip,
-        |placed, range| {
-            for place in places(placed, range, query.limit - page.len())? {
-                let entry = placed.entry(place)?;
-                let index = placed.first + place;
-                page.push(stored(connection, &mut lines, index, &entry)?);
-            }
-            Ok(page.len() < query.limit)
-        },
-    )?;
+    entries::runs(connection, blocks, range, newest_first, skip, |placed, range| {
+        for place in places(placed, range, query.limit - page.len())? {
+            let entry = placed.entry(place)?;
+            let index = placed.first + place;
+            page.push(stored(connection, &mut lines, index, &entry)?);
+        }
+        Ok(page.len() < query.limit)
+    })?;
     Ok(page)
 }
 
@@ -97,9 +90,7 @@ fn others(placed: &Placed, range: &RangeInclusive<u64>) -> Result<Vec<(u64, Vec<
     };
     let places = block.other_places().iter().map(|place| u64::from(*place));
     let inside = places.filter(|place| range.contains(&(placed.first + place)));
-    inside
-        .map(|place| Ok((placed.first + place, placed.entry(place)?)))
-        .collect()
+    inside.map(|place| Ok((placed.first + place, placed.entry(place)?))).collect()
 }
 
 /// See [`Store::count_by`](crate::Store::count_by).
@@ -204,9 +195,7 @@ pub(super) fn places(
             let seen = |place| is_acknowledged(connection, placed.first + u64::from(place));
             let found = search.places(block, in_block(placed, range), newest_first, seen);
             let found = found.take(most).map(|place| place.map(u64::from));
-            found
-                .collect::<Result<_, _>>()
-                .map_err(|error| entries::damaged(&error))
+            found.collect::<Result<_, _>>().map_err(|error| entries::damaged(&error))
         }
         Run::Tail(_) => {
             let mut found = Vec::new();
@@ -242,9 +231,7 @@ fn admitted<'e>(
 pub(super) fn in_block(placed: &Placed, range: &RangeInclusive<u64>) -> Range<usize> {
     let place =
         |index: u64| usize::try_from(index.saturating_sub(placed.first)).unwrap_or(usize::MAX);
-    let end = (*range.end())
-        .saturating_add(1)
-        .min(placed.first + placed.count);
+    let end = (*range.end()).saturating_add(1).min(placed.first + placed.count);
     place(*range.start())..place(end)
 }
 
@@ -289,9 +276,9 @@ pub(super) fn count_figures(
     entries::runs(connection, blocks, range, false, skip, |placed, range| {
         match &placed.run {
             Run::Dropped => {}
-            Run::Block(block) => count(block, in_block(placed, range), &|place| {
-                placed.first + u64::from(place)
-            })?,
+            Run::Block(block) => {
+                count(block, in_block(placed, range), &|place| placed.first + u64::from(place))?;
+            }
             Run::Tail(_) => {
                 for (index, entry) in placed.entries(range)? {
                     if tail.writer.push(&entry).is_err() {
@@ -319,10 +306,7 @@ struct Tail {
 impl Tail {
     fn new() -> Result<Self, Failure> {
         let writer = BlockWriter::new().map_err(|error| crate::failed(error.to_string()))?;
-        Ok(Self {
-            writer,
-            indices: Vec::new(),
-        })
+        Ok(Self { writer, indices: Vec::new() })
     }
 
     /// Makes a block of the entries, if there are some, and counts it.

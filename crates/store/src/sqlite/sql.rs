@@ -209,9 +209,8 @@ fn run_one<R: Rows>(statement: &mut Statement<'_>, to: &mut R) -> Result<bool, S
     }
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let cells: Result<Vec<Cell<'_>>, Error> = (0..count)
-            .map(|at| row.get_ref(at).map(Cell::from))
-            .collect();
+        let cells: Result<Vec<Cell<'_>>, Error> =
+            (0..count).map(|at| row.get_ref(at).map(Cell::from)).collect();
         if !to.row(&cells?).map_err(Stopped::Output)? {
             return Ok(false);
         }
@@ -283,10 +282,7 @@ fn views(connection: &Connection, sources: Sources, names: Names) -> Result<(), 
     };
     let _ = write!(columns, "(at.value & {INDEX}) + 1 AS seq"); // a String takes all
     for (place, (name, _)) in self::columns::columns().enumerate() {
-        let _ = write!(
-            columns,
-            ", crawlgate_column(at.value, {place}) AS \"{name}\""
-        );
+        let _ = write!(columns, ", crawlgate_column(at.value, {place}) AS \"{name}\"");
     }
     for (name, view) in [("decisions", View::Decisions), ("denials", View::Denials)] {
         let view = view as i64;
@@ -305,11 +301,7 @@ fn only_read(connection: &mut Connection) -> Result<(), Failure> {
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "query_only", true)?;
     connection.authorizer(Some(|context: AuthContext<'_>| {
-        if only_reads(&context.action) {
-            Authorization::Allow
-        } else {
-            Authorization::Deny
-        }
+        if only_reads(&context.action) { Authorization::Allow } else { Authorization::Deny }
     }))?;
     Ok(())
 }
@@ -350,10 +342,7 @@ fn only_reads(action: &AuthAction<'_>) -> bool {
         AuthAction::Function { function_name } => {
             !function_name.eq_ignore_ascii_case("load_extension")
         }
-        AuthAction::Pragma {
-            pragma_name,
-            pragma_value,
-        } => {
+        AuthAction::Pragma { pragma_name, pragma_value } => {
             let is = |name: &&str| name.eq_ignore_ascii_case(pragma_name);
             TELLS_OF.iter().any(is) || pragma_value.is_none() && TELLS.iter().any(is)
         }

@@ -50,10 +50,7 @@ fn shell(path: &Path) -> rusqlite::Connection {
 
 async fn filled(path: &Path, decisions: u64) {
     let store = open(path).unwrap();
-    update_origin(
-        &store,
-        origin_update("site.example", successful("User-agent: *\n", NOON), NOON),
-    )
-    .await;
+    update_origin(&store, origin_update("site.example", successful("User-agent: *\n", NOON), NOON))
+        .await;
     record(&store, &rows(decisions)).await;
 }

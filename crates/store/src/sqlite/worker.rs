@@ -44,18 +44,11 @@ impl Workers {
             };
             let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
             let thread = thread.map_err(|error| {
-                failed(format!(
-                    "{}: no thread for the store: {error}",
-                    path.display()
-                ))
+                failed(format!("{}: no thread for the store: {error}", path.display()))
             })?;
             threads.push(thread);
         }
-        Ok(Self {
-            jobs: Some(jobs),
-            threads,
-            path: Arc::clone(path),
-        })
+        Ok(Self { jobs: Some(jobs), threads, path: Arc::clone(path) })
     }
 
     /// Queues `work` and waits for its result. Once queued, the work runs even if the caller drops the future.

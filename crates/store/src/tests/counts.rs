@@ -6,27 +6,14 @@ use super::*;
 async fn decisions_are_counted_by_each_key() {
     let table = [
         ROW,
-        Row {
-            time: NOON + DAY,
-            ..ROW
-        },
-        Row {
-            rule: "Disallow: /b",
-            ..ROW
-        },
-        Row {
-            host: "a.example",
-            reason: "path_guard",
-            ..ROW
-        },
+        Row { time: NOON + DAY, ..ROW },
+        Row { rule: "Disallow: /b", ..ROW },
+        Row { host: "a.example", reason: "path_guard", ..ROW },
     ];
     let store = engine();
     record(&store, &table).await;
     let count_by = async |key, limit| {
-        let counts = store
-            .count_by(DecisionQuery::default(), key, limit)
-            .await
-            .unwrap();
+        let counts = store.count_by(DecisionQuery::default(), key, limit).await.unwrap();
         counts
             .into_iter()
             .map(|one| (one.key.join(" "), one.count, one.last.since(one.first)))
@@ -36,16 +23,10 @@ async fn decisions_are_counted_by_each_key() {
     let text = |text: &str| text.to_owned();
     assert_eq!(
         count_by(GroupBy::Origin, 10).await,
-        [
-            (text("https://site.example"), 3, DAY),
-            (text("https://a.example:443"), 1, no_time)
-        ]
-        .map(|(key, count, span)| (key.replace(":443", ""), count, span))
+        [(text("https://site.example"), 3, DAY), (text("https://a.example:443"), 1, no_time)]
+            .map(|(key, count, span)| (key.replace(":443", ""), count, span))
     );
-    assert_eq!(
-        count_by(GroupBy::Reason, 1).await,
-        [(text("robots_disallow"), 3, DAY)]
-    );
+    assert_eq!(count_by(GroupBy::Reason, 1).await, [(text("robots_disallow"), 3, DAY)]);
     assert_eq!(
         count_by(GroupBy::Rule, 2).await,
         [
@@ -60,20 +41,10 @@ async fn decisions_are_counted_by_each_key() {
 async fn decisions_are_counted_by_the_hour() {
     let store = engine();
     let minutes = |minutes: u64| NOON + Duration::from_secs(60 * minutes);
-    let at = |time, reason| Row {
-        time,
-        reason,
-        ..ROW
-    };
+    let at = |time, reason| Row { time, reason, ..ROW };
     for rows in [
-        vec![
-            at(minutes(0), "robots_disallow"),
-            at(minutes(59), "robots_disallow"),
-        ],
-        vec![
-            at(minutes(1), "path_guard"),
-            at(minutes(60), "robots_disallow"),
-        ],
+        vec![at(minutes(0), "robots_disallow"), at(minutes(59), "robots_disallow")],
+        vec![at(minutes(1), "path_guard"), at(minutes(60), "robots_disallow")],
     ] {
         record(&store, &rows).await;
     }
@@ -100,14 +71,7 @@ async fn decisions_are_counted_by_the_hour() {
     let old = vec![at(minutes(1), "robots_disallow"); 256 - 5];
     record(&store, &old).await;
     record(&store, &[at(minutes(61), "robots_disallow")]).await;
-    let retention = Retention {
-        keep: Some(Duration::from_secs(60)),
-        max_size: None,
-    };
+    let retention = Retention { keep: Some(Duration::from_secs(60)), max_size: None };
     assert_eq!(prune(&store, retention, minutes(62)).await.decisions, 256);
-    assert_eq!(
-        counted(minutes(0), minutes(120)).await,
-        [(60, rule, 2)],
-        "pruned"
-    );
+    assert_eq!(counted(minutes(0), minutes(120)).await, [(60, rule, 2)], "pruned");
 }

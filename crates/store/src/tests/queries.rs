@@ -4,45 +4,19 @@ use super::*;
 
 /// Returns a query for up to a hundred decisions, oldest first.
 fn all() -> DecisionQuery {
-    DecisionQuery {
-        limit: 100,
-        ..DecisionQuery::default()
-    }
+    DecisionQuery { limit: 100, ..DecisionQuery::default() }
 }
 
 /// Returns six records, each of which differs from the others in some trait.
 fn differing() -> [Row<'static>; 6] {
     [
         ROW,
-        Row {
-            host: "other.example",
-            path: "/a",
-            ..ROW
-        },
-        Row {
-            host: "site.example",
-            port: 8443,
-            path: "/b",
-            ..ROW
-        },
-        Row {
-            verdict: "allow",
-            reason: "robots_allow",
-            path: "/public/c.html",
-            ..ROW
-        },
+        Row { host: "other.example", path: "/a", ..ROW },
+        Row { host: "site.example", port: 8443, path: "/b", ..ROW },
+        Row { verdict: "allow", reason: "robots_allow", path: "/public/c.html", ..ROW },
         // This exchange began first and ended last.
-        Row {
-            time: NOON - HOUR,
-            agent: "Slow",
-            client: "[2001:db8::1]:5",
-            ..ROW
-        },
-        Row {
-            time: NOON + HOUR,
-            reason: "robots_unreachable",
-            ..ROW
-        },
+        Row { time: NOON - HOUR, agent: "Slow", client: "[2001:db8::1]:5", ..ROW },
+        Row { time: NOON + HOUR, reason: "robots_unreachable", ..ROW },
     ]
 }
 
@@ -86,11 +60,8 @@ async fn decisions_are_found_by_each_condition() {
     let store = engine();
     let ids = record(&store, &table).await;
     store.write(lost()).await.unwrap();
-    let note = Acknowledgement {
-        time: NOON + DAY,
-        by: "Ada".to_owned(),
-        note: "as agreed".to_owned(),
-    };
+    let note =
+        Acknowledgement { time: NOON + DAY, by: "Ada".to_owned(), note: "as agreed".to_owned() };
     assert!(acknowledge(&store, &ids[1], note.clone()).await);
     for unknown in ["", "nonsense", "01KAGJ0000000000000000000Z"] {
         assert!(!acknowledge(&store, unknown, note.clone()).await);
@@ -104,39 +75,23 @@ async fn decisions_are_found_by_each_condition() {
     let seen = store.decision(&ids[1]).await.unwrap().unwrap();
     assert_eq!((seen.seq, seen.acknowledged), (2, Some(note)));
     assert!(seen.record.contains(&ids[1]));
-    let odd = DecisionQuery {
-        path: Some("no/slash".to_owned()),
-        ..all()
-    };
-    assert!(
-        store.decisions(odd).await.is_err(),
-        "a pattern that can match nothing"
-    );
+    let odd = DecisionQuery { path: Some("no/slash".to_owned()), ..all() };
+    assert!(store.decisions(odd).await.is_err(), "a pattern that can match nothing");
 }
 
 #[tokio::test]
 async fn a_long_search_goes_in_steps_and_leaves_none_out() {
     let store = engine();
     record(&store, &rows(5_000)).await;
-    let last = Row {
-        host: "rare.example",
-        ..ROW
-    };
+    let last = Row { host: "rare.example", ..ROW };
     record(&store, &[last]).await;
     for newest_first in [false, true] {
-        let query = DecisionQuery {
-            limit: 700,
-            newest_first,
-            ..DecisionQuery::default()
-        };
+        let query = DecisionQuery { limit: 700, newest_first, ..DecisionQuery::default() };
         let mut seen = paged(&store, query).await;
         if newest_first {
             seen.reverse();
         }
-        assert!(
-            seen.into_iter().eq(1..=5_001),
-            "newest first: {newest_first}"
-        );
+        assert!(seen.into_iter().eq(1..=5_001), "newest first: {newest_first}");
     }
     let rare = DecisionQuery {
         path: Some("/private".to_owned()),
@@ -150,21 +105,10 @@ async fn a_long_search_goes_in_steps_and_leaves_none_out() {
 #[tokio::test]
 async fn a_search_goes_no_further_than_it_may() {
     /// From, to, true if newest first, after, and the expected records.
-    type Case<'a> = (
-        &'a str,
-        Option<u64>,
-        Option<u64>,
-        bool,
-        Option<u64>,
-        &'a [u64],
-    );
+    type Case<'a> = (&'a str, Option<u64>, Option<u64>, bool, Option<u64>, &'a [u64]);
     let store = engine();
     for number in 0..6 {
-        let reason = if number % 2 == 0 {
-            "path_guard"
-        } else {
-            "robots_disallow"
-        };
+        let reason = if number % 2 == 0 { "path_guard" } else { "robots_disallow" };
         record(&store, &[Row { reason, ..ROW }]).await;
     }
     #[rustfmt::skip] // one row, one case
@@ -266,18 +210,11 @@ async fn events_are_found_in_blocks_and_in_the_tail_in_both_orders() {
     store.write(batch).await.unwrap();
     store.write(lost()).await.unwrap();
     let records = store.records(0, 10_000).await.unwrap();
-    let mut want: Vec<u64> = records
-        .iter()
-        .filter(|one| one.record.contains("\"event\":"))
-        .map(|one| one.seq)
-        .collect();
+    let mut want: Vec<u64> =
+        records.iter().filter(|one| one.record.contains("\"event\":")).map(|one| one.seq).collect();
     assert_eq!(want.len(), 26);
     for newest_first in [false, true] {
-        let mut query = DecisionQuery {
-            limit: 7,
-            newest_first,
-            ..DecisionQuery::default()
-        };
+        let mut query = DecisionQuery { limit: 7, newest_first, ..DecisionQuery::default() };
         let mut found = Vec::new();
         loop {
             let page = store.events(query.clone()).await.unwrap();

@@ -13,10 +13,8 @@ async fn entries_are_kept_as_they_were_with_their_lines() {
     for row in rows(2) {
         row.file(&mut batches[1]);
     }
-    let entries: Vec<Vec<u8>> = batches
-        .iter()
-        .flat_map(|batch| batch.entries.iter().map(<[u8]>::to_vec))
-        .collect();
+    let entries: Vec<Vec<u8>> =
+        batches.iter().flat_map(|batch| batch.entries.iter().map(<[u8]>::to_vec)).collect();
     for batch in batches {
         store.write(batch).await.unwrap();
     }
@@ -38,9 +36,7 @@ async fn a_batch_with_octets_that_are_no_entry_is_refused_as_a_whole() {
     let store = engine();
     let mut batch = ROW.batch();
     batch.entries.push(|out| out.extend_from_slice(b"nonsense"));
-    batch
-        .updates
-        .push(origin_update("site.example", successful("", NOON), NOON));
+    batch.updates.push(origin_update("site.example", successful("", NOON), NOON));
     store.write(batch).await.unwrap_err();
     assert_eq!(store.records(0, 100).await.unwrap(), []);
     assert_eq!(store.origin(&origin("site.example")).await.unwrap(), []);
@@ -79,11 +75,7 @@ async fn a_grown_log_is_signed() {
 async fn what_people_do_is_in_the_log() {
     let store = engine();
     let ids = record(&store, &[ROW]).await;
-    let note = Acknowledgement {
-        time: NOON,
-        by: "ann".to_owned(),
-        note: "seen".to_owned(),
-    };
+    let note = Acknowledgement { time: NOON, by: "ann".to_owned(), note: "seen".to_owned() };
     assert!(acknowledge(&store, &ids[0], note).await);
     let asserted = Override {
         id: OverrideId::Stored(0),
@@ -97,24 +89,14 @@ async fn what_people_do_is_in_the_log() {
         instance: None,
     };
     let number = store.add_override(asserted).await.unwrap();
-    assert!(
-        store
-            .remove_override(number, "eve".to_owned(), NOON)
-            .await
-            .unwrap()
-    );
+    assert!(store.remove_override(number, "eve".to_owned(), NOON).await.unwrap());
     let records = store.records(1, 100).await.unwrap();
     let lines: Vec<&str> = records.iter().map(|one| &*one.record).collect();
-    let [seen, added, removed] = lines.as_slice() else {
-        panic!("{lines:?}")
-    };
+    let [seen, added, removed] = lines.as_slice() else { panic!("{lines:?}") };
     for (line, words) in [
         (seen, ["\"event\":\"acknowledged\"", "ann", "seen"]),
         (added, ["\"event\":\"override_added\"", "bob", "we may"]),
-        (
-            removed,
-            ["\"event\":\"override_removed\"", "eve", "/private"],
-        ),
+        (removed, ["\"event\":\"override_removed\"", "eve", "/private"]),
     ] {
         for word in words {
             assert!(line.contains(word), "{line} has no {word}");
@@ -124,18 +106,12 @@ async fn what_people_do_is_in_the_log() {
 
 #[tokio::test]
 async fn objects_are_kept_once_by_their_digest_and_found_by_later_batches() {
-    let row = Row {
-        sha256: Some([7; 32]),
-        ..ROW
-    };
+    let row = Row { sha256: Some([7; 32]), ..ROW };
     let store = engine();
     let first = row.batch();
     let object = first.objects[0].clone();
     store.write(first).await.unwrap();
-    assert_eq!(
-        store.object(object.sha256).await.unwrap().as_deref(),
-        Some(&*object.body)
-    );
+    assert_eq!(store.object(object.sha256).await.unwrap().as_deref(), Some(&*object.body));
     assert_eq!(store.object([0; 32]).await.unwrap(), None);
     let mut second = row.batch();
     second.objects.clear();
@@ -147,22 +123,10 @@ async fn objects_are_kept_once_by_their_digest_and_found_by_later_batches() {
         assert!(one.record.contains(&digest), "{}", one.record);
     }
     // A record says that its object was lost.
-    let mut orphan = Row {
-        sha256: Some([8; 32]),
-        ..ROW
-    }
-    .batch();
+    let mut orphan = Row { sha256: Some([8; 32]), ..ROW }.batch();
     orphan.objects.clear();
     store.write(orphan).await.unwrap();
     let orphan = store.records(2, 1).await.unwrap().remove(0);
-    assert!(
-        orphan.record.contains("\"robots\":null"),
-        "{}",
-        orphan.record
-    );
-    assert!(
-        orphan.record.contains("\"missing\":\"the robots object"),
-        "{}",
-        orphan.record
-    );
+    assert!(orphan.record.contains("\"robots\":null"), "{}", orphan.record);
+    assert!(orphan.record.contains("\"missing\":\"the robots object"), "{}", orphan.record);
 }

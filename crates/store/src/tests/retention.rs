@@ -5,10 +5,7 @@ use super::*;
 #[tokio::test]
 async fn old_records_go_from_the_front_and_the_log_stays_one() {
     let store = engine();
-    let keep = Retention {
-        keep: Some(DAY),
-        ..forever()
-    };
+    let keep = Retention { keep: Some(DAY), ..forever() };
     for batch in rows(600).chunks(8) {
         record(&store, batch).await;
     }
@@ -25,11 +22,7 @@ async fn old_records_go_from_the_front_and_the_log_stays_one() {
         ("the rest is no bundle", keep, after(9_000), 0),
     ];
     for (name, retention, now, gone) in cases {
-        assert_eq!(
-            prune(&store, retention, now).await.decisions,
-            gone,
-            "{name}"
-        );
+        assert_eq!(prune(&store, retention, now).await.decisions, gone, "{name}");
     }
     let left = store.records(0, 1_000).await.unwrap();
     assert_eq!(left[..88], before[512..]);
@@ -44,9 +37,7 @@ async fn old_records_go_from_the_front_and_the_log_stays_one() {
     let proof = store.consistency(signed.size, now.size).await.unwrap();
     let root = |one: &StoredCheckpoint| {
         let note = crawlgate_tlog::Note::parse(one.note.as_bytes()).unwrap();
-        crawlgate_tlog::Checkpoint::from_text(note.text())
-            .unwrap()
-            .root
+        crawlgate_tlog::Checkpoint::from_text(note.text()).unwrap().root
     };
     assert_eq!((signed.size, now.size), (600, 603));
     assert_eq!(proof.verify(&root(&signed), &root(&now)), Ok(()));
@@ -61,28 +52,19 @@ async fn records_beyond_the_bound_go_from_the_front() {
     }
     let full = store.size().await.unwrap();
     let most = at_first + (full.bytes - at_first) / 4;
-    let retention = Retention {
-        max_size: Some(most),
-        ..forever()
-    };
+    let retention = Retention { max_size: Some(most), ..forever() };
     let gone = prune(&store, retention, NOON).await.decisions;
     let left = store.size().await.unwrap();
     assert!(left.bytes <= most, "{left:?} of {most}");
     // Each drop is a record, too.
     assert!(left.decisions >= 40_000 - gone, "{left:?}, {gone}");
-    assert!(
-        left.decisions > 4_000,
-        "no more than need be: {left:?} of {full:?}"
-    );
+    assert!(left.decisions > 4_000, "no more than need be: {left:?} of {full:?}");
 }
 
 #[tokio::test]
 async fn a_text_goes_once_it_is_old_and_without_references() {
     let store = engine();
-    let keep = Retention {
-        keep: Some(DAY),
-        ..forever()
-    };
+    let keep = Retention { keep: Some(DAY), ..forever() };
     let texts = ["first", "second"].map(|text| snapshot(text, NOON).sha256);
     let kept = async || {
         let mut kept = Vec::new();
@@ -93,23 +75,13 @@ async fn a_text_goes_once_it_is_old_and_without_references() {
     };
     let site = "site.example";
     update_origin(&store, origin_update(site, successful("first", NOON), NOON)).await;
-    let of = |sha256| Row {
-        sha256: Some(sha256),
-        ..ROW
-    };
+    let of = |sha256| Row { sha256: Some(sha256), ..ROW };
     record(&store, &vec![of(texts[0]); 256]).await;
-    let later = Row {
-        time: NOON + DAY * 40,
-        ..ROW
-    };
+    let later = Row { time: NOON + DAY * 40, ..ROW };
     record(&store, &[later]).await;
     for n in 0..FETCHES_KEPT as u64 {
         let time = NOON + Duration::from_secs(n + 1);
-        update_origin(
-            &store,
-            origin_update(site, successful("second", time), time),
-        )
-        .await;
+        update_origin(&store, origin_update(site, successful("second", time), time)).await;
     }
     prune(&store, keep, NOON + DAY / 2).await;
     assert_eq!(kept().await, [true, true], "a decision refers to it");
@@ -119,11 +91,7 @@ async fn a_text_goes_once_it_is_old_and_without_references() {
 
     assert!(store.forget(&origin(site), None).await.unwrap());
     prune(&store, keep, NOON + DAY / 2).await;
-    assert_eq!(
-        kept().await,
-        [false, true],
-        "without references, but not old"
-    );
+    assert_eq!(kept().await, [false, true], "without references, but not old");
     prune(&store, forever(), NOON + DAY * 9).await;
     assert_eq!(kept().await, [false, true], "kept for ever");
     prune(&store, keep, NOON + DAY * 9).await;

@@ -4,22 +4,14 @@ use super::*;
 use crate::review::{BulkReview, Earlier, Step};
 
 fn note(by: &str) -> Acknowledgement {
-    Acknowledgement {
-        time: NOON + DAY,
-        by: by.to_owned(),
-        note: "known".to_owned(),
-    }
+    Acknowledgement { time: NOON + DAY, by: by.to_owned(), note: "known".to_owned() }
 }
 
 /// Returns who has acknowledged each decision.
 async fn reviewers(store: &Store) -> Vec<Option<String>> {
-    let all = DecisionQuery {
-        limit: 10_000,
-        ..DecisionQuery::default()
-    };
+    let all = DecisionQuery { limit: 10_000, ..DecisionQuery::default() };
     let all = store.decisions(all).await.unwrap().into_iter();
-    all.map(|one| one.acknowledged.map(|seen| seen.by))
-        .collect()
+    all.map(|one| one.acknowledged.map(|seen| seen.by)).collect()
 }
 
 async fn count(store: &Store) -> u64 {
@@ -53,14 +45,8 @@ async fn an_acknowledgement_replaces_only_the_one_that_it_names() {
     assert_eq!(reviewers(&store).await, [ada(), None, None]);
 
     // Each of a batch by itself: a refused one stops none.
-    let batch = vec![
-        Review::first(1),
-        Review::first(2),
-        Review {
-            seq: 1,
-            replaces: Some(note("Ada")),
-        },
-    ];
+    let batch =
+        vec![Review::first(1), Review::first(2), Review { seq: 1, replaces: Some(note("Ada")) }];
     let results = store.acknowledge(batch, note("Grace")).await.unwrap();
     let differs = Reviewed::Differs(Some(note("Ada")));
     assert_eq!(results, [differs, Reviewed::Done, Reviewed::Done]);
@@ -102,17 +88,12 @@ async fn finish(bulk: &mut BulkReview<'_>, by: &str) -> Step {
 async fn a_review_of_many_takes_what_was_there_at_its_beginning_and_keeps_what_others_say() {
     let store = engine();
     record(&store, &rows(1_234)).await;
-    let others = rows(10).into_iter().map(|row| Row {
-        host: "other.example",
-        ..row
-    });
+    let others = rows(10).into_iter().map(|row| Row { host: "other.example", ..row });
     record(&store, &others.collect::<Vec<_>>()).await;
     let first = store.acknowledge(vec![Review::first(7)], note("Ada")).await;
     assert_eq!(first.unwrap(), [Reviewed::Done]);
-    let query = DecisionQuery {
-        origin: Some("site.example".to_owned()),
-        ..DecisionQuery::default()
-    };
+    let query =
+        DecisionQuery { origin: Some("site.example".to_owned()), ..DecisionQuery::default() };
     let begin = |earlier| BulkReview::begin(&store, query.clone(), earlier);
     let mut bulk = begin(Earlier::Kept).await.unwrap();
     assert_eq!(bulk.count().await.unwrap(), 1_233);
@@ -134,8 +115,5 @@ async fn a_review_of_many_takes_what_was_there_at_its_beginning_and_keeps_what_o
     let again = finish(&mut again, "Grace").await;
     assert_eq!(again.acknowledged, 3, "those of others, and the new one");
     let seen = reviewers(&store).await;
-    assert_eq!(
-        seen.iter().flatten().filter(|by| *by == "Grace").count(),
-        1_235
-    );
+    assert_eq!(seen.iter().flatten().filter(|by| *by == "Grace").count(), 1_235);
 }

@@ -61,11 +61,7 @@ async fn states_come_back_as_they_were() {
         let before = origin_update("site.example", state.clone(), NOON + DAY);
         update_origin(&store, before.clone()).await;
         let after = store.origin(&before.origin).await.unwrap().remove(0);
-        assert_eq!(
-            Some(after.state),
-            crate::persist::to_stored(state),
-            "{name}"
-        );
+        assert_eq!(Some(after.state), crate::persist::to_stored(state), "{name}");
         assert_eq!(after.updated, NOON + DAY);
         if let Some(snapshot) = state.snapshot() {
             let text = store.snapshot(snapshot.sha256).await.unwrap();
@@ -88,10 +84,7 @@ async fn texts_that_lose_several_references_hold_up_no_record() {
     let cases = [
         (
             "two lose the file that they had in common",
-            vec![
-                update_of("a.example", None, 2),
-                update_of("b.example", None, 2),
-            ],
+            vec![update_of("a.example", None, 2), update_of("b.example", None, 2)],
         ),
         (
             "one goes back and forth",
@@ -108,18 +101,13 @@ async fn texts_that_lose_several_references_hold_up_no_record() {
             update_origin(&store, update_of(host, Some("first"), 1)).await;
         }
         for round in 1..=2 {
-            let batch = Batch {
-                updates: updates.clone(),
-                ..ROW.batch()
-            };
+            let batch = Batch { updates: updates.clone(), ..ROW.batch() };
             store.write(batch).await.unwrap();
             let head = store.records(0, 10).await.unwrap().len();
             assert_eq!(head, round, "{name}");
             for origin_update in &updates {
                 let kept = store.origin(&origin_update.origin).await.unwrap().remove(0);
-                let last = updates
-                    .iter()
-                    .rfind(|one| one.origin == origin_update.origin);
+                let last = updates.iter().rfind(|one| one.origin == origin_update.origin);
                 assert_eq!(kept.updated, last.unwrap().fetch.time, "{name}");
             }
             // Pruning leaves the note, and the text is noted once more.
@@ -134,11 +122,7 @@ async fn the_history_of_an_origin_is_bounded_and_ends_with_it() {
     let store = engine();
     for n in 0..FETCHES_KEPT as u64 + 5 {
         let time = NOON + Duration::from_secs(n);
-        update_origin(
-            &store,
-            origin_update("site.example", successful("", time), time),
-        )
-        .await;
+        update_origin(&store, origin_update("site.example", successful("", time), time)).await;
     }
     let site = origin("site.example");
     let kept = store.fetches(&site, 1_000).await.unwrap();
@@ -156,59 +140,27 @@ async fn origins_come_by_page_and_by_query() {
     for host in ["c.example", "a.example", "b.test"] {
         update_origin(&store, origin_update(host, successful("", NOON), NOON)).await;
     }
-    let down = State::Unreachable {
-        outage: outage(NOON),
-        last_good: None,
-    };
+    let down = State::Unreachable { outage: outage(NOON), last_good: None };
     update_origin(&store, origin_update("d.example", down, NOON)).await;
     let names = async |query: OriginQuery| {
         let page = store.origins(query).await.unwrap();
-        page.iter()
-            .map(|one| one.origin.host().to_owned())
-            .collect::<Vec<_>>()
+        page.iter().map(|one| one.origin.host().to_owned()).collect::<Vec<_>>()
     };
-    let all = OriginQuery {
-        limit: 100,
-        ..OriginQuery::default()
-    };
+    let all = OriginQuery { limit: 100, ..OriginQuery::default() };
     let cases: [(&str, OriginQuery, &[&str]); 5] = [
-        (
-            "all",
-            all.clone(),
-            &["a.example", "b.test", "c.example", "d.example"],
-        ),
-        (
-            "a page",
-            OriginQuery {
-                limit: 2,
-                ..all.clone()
-            },
-            &["a.example", "b.test"],
-        ),
+        ("all", all.clone(), &["a.example", "b.test", "c.example", "d.example"]),
+        ("a page", OriginQuery { limit: 2, ..all.clone() }, &["a.example", "b.test"]),
         (
             "the next page",
-            OriginQuery {
-                after: Some("https://b.test".to_owned()),
-                ..all.clone()
-            },
+            OriginQuery { after: Some("https://b.test".to_owned()), ..all.clone() },
             &["c.example", "d.example"],
         ),
         (
             "by part of the name",
-            OriginQuery {
-                containing: Some(".test".to_owned()),
-                ..all.clone()
-            },
+            OriginQuery { containing: Some(".test".to_owned()), ..all.clone() },
             &["b.test"],
         ),
-        (
-            "by state",
-            OriginQuery {
-                state: Some("unreachable".to_owned()),
-                ..all
-            },
-            &["d.example"],
-        ),
+        ("by state", OriginQuery { state: Some("unreachable".to_owned()), ..all }, &["d.example"]),
     ];
     for (name, query, want) in cases {
         assert_eq!(names(query).await, want, "{name}");
@@ -219,10 +171,7 @@ async fn origins_come_by_page_and_by_query() {
 async fn settings_are_kept_by_their_digest() {
     let store = engine();
     let settings = Object::new(ObjectKind::PolicySettings, b"{}");
-    let batch = Batch {
-        objects: vec![settings.clone(), settings.clone()],
-        ..Batch::default()
-    };
+    let batch = Batch { objects: vec![settings.clone(), settings.clone()], ..Batch::default() };
     store.write(batch).await.unwrap();
     let kept = store.policy(settings.sha256).await.unwrap();
     assert_eq!(kept.as_deref(), Some("{}"));

@@ -46,10 +46,7 @@ impl Comparison {
 
 /// Warns of each step of the wall clock, for as long as it is polled.
 pub async fn watch(clock: Clock) {
-    let mut comparison = Comparison {
-        wall: clock.now(),
-        uptime: clock.uptime(),
-    };
+    let mut comparison = Comparison { wall: clock.now(), uptime: clock.uptime() };
     loop {
         tokio::time::sleep(EVERY).await;
         let (by, direction) = match comparison.step(clock.now(), clock.uptime()) {
@@ -73,10 +70,7 @@ mod tests {
     fn a_step_is_reported_once_and_passing_time_is_no_step() {
         let s = Duration::from_secs;
         let clock = Clock::manual(Moment::from_millis(1_790_000_000_000));
-        let mut comparison = Comparison {
-            wall: clock.now(),
-            uptime: clock.uptime(),
-        };
+        let mut comparison = Comparison { wall: clock.now(), uptime: clock.uptime() };
         let mut look = |clock: &Clock| comparison.step(clock.now(), clock.uptime());
         let day = s(86_400);
         #[rustfmt::skip] // one row, one case

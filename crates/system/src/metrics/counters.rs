@@ -41,9 +41,7 @@ impl Counters {
     /// Returns the count of the `kind`th kind.
     #[must_use]
     pub fn count(&self, kind: usize) -> u64 {
-        self.0
-            .get(kind)
-            .map_or(0, |(_, counter)| counter.load(Ordering::Relaxed))
+        self.0.get(kind).map_or(0, |(_, counter)| counter.load(Ordering::Relaxed))
     }
 }
 

@@ -89,16 +89,11 @@ fn bucket(nanos: u64) -> usize {
     let power = i32::try_from(bits >> 52).unwrap_or_default() - 1022;
     let fraction = f64::from_bits((bits & ((1 << 52) - 1)) | (1022 << 52));
     // One half exactly is the power below, the upper bound of its own bucket.
-    let step = if fraction > 0.5 {
-        1 + FRACTIONS.partition_point(|bound| *bound < fraction)
-    } else {
-        0
-    };
+    let step =
+        if fraction > 0.5 { 1 + FRACTIONS.partition_point(|bound| *bound < fraction) } else { 0 };
     let step = i32::try_from(step).unwrap_or_default();
     let index = (power - 1 - LOWEST) * STEPS + step;
-    usize::try_from(index.max(0))
-        .unwrap_or_default()
-        .min(BUCKETS - 1)
+    usize::try_from(index.max(0)).unwrap_or_default().min(BUCKETS - 1)
 }
 
 impl EncodeMetric for DurationHistogram {
@@ -107,16 +102,10 @@ impl EncodeMetric for DurationHistogram {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let counts: Vec<u64> = self.0.counts.iter().map(load).collect();
         let (nearly_none, rest) = counts.split_first().ok_or(fmt::Error)?;
-        #[allow(
-            clippy::cast_precision_loss,
-            reason = "a sum of times need not be exact"
-        )]
+        #[allow(clippy::cast_precision_loss, reason = "a sum of times need not be exact")]
         let sum = self.0.sum.load(Ordering::Relaxed) as f64 / 1e9;
         let (spans, deltas) = sparse(rest);
-        let none = NativeHistogramBuckets {
-            spans: &[],
-            deltas: &[],
-        };
+        let none = NativeHistogramBuckets { spans: &[], deltas: &[] };
         encoder.encode_histogram_with_native::<NoLabelSet>(
             sum,
             counts.iter().sum(),
@@ -127,10 +116,7 @@ impl EncodeMetric for DurationHistogram {
                 zero_threshold: 2_f64.powi(LOWEST),
                 zero_count: *nearly_none,
                 negative: none,
-                positive: NativeHistogramBuckets {
-                    spans: &spans,
-                    deltas: &deltas,
-                },
+                positive: NativeHistogramBuckets { spans: &spans, deltas: &deltas },
                 created: None,
             },
         )
@@ -180,9 +166,7 @@ fn sparse(counts: &[u64]) -> (Vec<(i32, u32)>, Vec<i64>) {
 
 impl fmt::Debug for DurationHistogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DurationHistogram")
-            .field("count", &self.count())
-            .finish_non_exhaustive()
+        f.debug_struct("DurationHistogram").field("count", &self.count()).finish_non_exhaustive()
     }
 }
 
@@ -235,12 +219,8 @@ mod tests {
         for millis in [100, 250, 251, 900, 1000, 1001, 70_000] {
             times.observe(Duration::from_millis(millis));
         }
-        let counts: Vec<u64> = times
-            .0
-            .counts
-            .iter()
-            .map(|count| count.load(Ordering::Relaxed))
-            .collect();
+        let counts: Vec<u64> =
+            times.0.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         assert_eq!(
             classic(&counts, &times.0.bounds),
             [(0.25, 2), (0.5, 1), (1.0, 2), (f64::INFINITY, 2)]

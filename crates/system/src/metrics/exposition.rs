@@ -84,10 +84,7 @@ impl Format {
             #[cfg(feature = "telemetry")]
             Format::Protobuf => (
                 "application/vnd.google.protobuf",
-                &[
-                    ("proto", &["io.prometheus.client.MetricFamily"]),
-                    ("encoding", &["delimited"]),
-                ],
+                &[("proto", &["io.prometheus.client.MetricFamily"]), ("encoding", &["delimited"])],
             ),
         };
         media.eq_ignore_ascii_case(own)
@@ -250,10 +247,7 @@ mod tests {
             assert!(*length < 0x80 || names.len() == 3, "{length}");
             let (length, tail) = match *length {
                 length @ 0..0x80 => (usize::from(length), tail),
-                low => (
-                    usize::from(low & 0x7f) | usize::from(tail[0]) << 7,
-                    &tail[1..],
-                ),
+                low => (usize::from(low & 0x7f) | usize::from(tail[0]) << 7, &tail[1..]),
             };
             let (message, tail) = tail.split_at(length);
             // Field 1, a string: the name.
@@ -262,14 +256,6 @@ mod tests {
             names.push(String::from_utf8(name.to_vec()).expect("a name"));
             rest = tail;
         }
-        assert_eq!(
-            names,
-            [
-                "x_things_total",
-                "x_alone_total",
-                "x_held_bytes",
-                "x_time_seconds"
-            ]
-        );
+        assert_eq!(names, ["x_things_total", "x_alone_total", "x_held_bytes", "x_time_seconds"]);
     }
 }

@@ -39,18 +39,14 @@ impl Gauges {
     /// Returns the present number of the `kind`th kind.
     #[must_use]
     pub fn now(&self, kind: usize) -> i64 {
-        self.0
-            .get(kind)
-            .map_or(0, |(_, gauge)| gauge.load(Ordering::Relaxed))
+        self.0.get(kind).map_or(0, |(_, gauge)| gauge.load(Ordering::Relaxed))
     }
 }
 
 impl EncodeMetric for Gauges {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         for (labels, gauge) in self.0.iter() {
-            encoder
-                .encode_family(labels)?
-                .encode_gauge(&gauge.load(Ordering::Relaxed))?;
+            encoder.encode_family(labels)?.encode_gauge(&gauge.load(Ordering::Relaxed))?;
         }
         Ok(())
     }

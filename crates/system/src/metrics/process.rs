@@ -39,12 +39,7 @@ impl Collector for Process {
             put("process_virtual_memory", help, Some(Unit::Bytes), &space)?;
             let resident = ConstGauge::new(status.resident_bytes);
             let help = "Memory in use";
-            put(
-                "process_resident_memory",
-                help,
-                Some(Unit::Bytes),
-                &resident,
-            )?;
+            put("process_resident_memory", help, Some(Unit::Bytes), &resident)?;
         }
         if let Ok(open) = fs::read_dir("/proc/self/fd") {
             // One of the descriptors is the directory that is being read.
@@ -54,12 +49,7 @@ impl Collector for Process {
         }
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let limit = ConstGauge::new(limit.unwrap_or(u64::MAX));
-        put(
-            "process_max_fds",
-            "Descriptors that may be open",
-            None,
-            &limit,
-        )
+        put("process_max_fds", "Descriptors that may be open", None, &limit)
     }
 }
 
@@ -83,10 +73,7 @@ impl Stat {
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         // proc_pid_stat(5) counts fields from 1, and the one after the name is the third.
         let seconds = |number: usize| Some(fields.get(number - 3)?.parse::<f64>().ok()? / TICKS);
-        Some(Stat {
-            cpu: seconds(14)? + seconds(15)?,
-            started: seconds(22)?,
-        })
+        Some(Stat { cpu: seconds(14)? + seconds(15)?, started: seconds(22)? })
     }
 }
 
@@ -131,10 +118,7 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_and_spaces_moves_no_field() {
         let text = "7 (a ) (b) S 1 7 7 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 9 0 1234 4096000 25 1844674\n";
-        let expected = Stat {
-            cpu: 3.0,
-            started: 12.34,
-        };
+        let expected = Stat { cpu: 3.0, started: 12.34 };
         assert_eq!(Stat::parse(text), Some(expected));
         for broken in ["", "7 (a", "7 (a) S 1"] {
             assert_eq!(Stat::parse(broken), None, "{broken:?}");
@@ -145,10 +129,7 @@ mod tests {
     fn this_process_is_alive_and_young() {
         let stat = Stat::read().expect("/proc");
         let status = Status::read().expect("/proc");
-        assert!(
-            status.threads > 0 && status.resident_bytes > 0,
-            "{status:?}"
-        );
+        assert!(status.threads > 0 && status.resident_bytes > 0, "{status:?}");
         let started = boot_time().expect("/proc/stat") + stat.started;
         let now = crate::clock::Clock::system().now().as_millis() as f64 / 1e3;
         // The system's start is known to the second.

@@ -75,13 +75,7 @@ fn each_tile_is_asked_for_once() {
     assert_eq!(proof.verify(&leaf, &root), Ok(()));
     let mut asked: Vec<_> = log.asked.take().iter().map(Tile::to_string).collect();
     asked.sort();
-    let want = [
-        "tile/0/002",
-        "tile/0/259.p/7",
-        "tile/1/000",
-        "tile/1/001.p/3",
-        "tile/2/000.p/1",
-    ];
+    let want = ["tile/0/002", "tile/0/259.p/7", "tile/1/000", "tile/1/001.p/3", "tile/2/000.p/1"];
     assert_eq!(asked, want);
 }
 
@@ -173,11 +167,7 @@ fn dropped_ground_needs_the_edges_alone() {
 #[test]
 fn an_edge_waits_until_its_ground_is_full() {
     let log = Log::new(SEGMENT + 300);
-    let edge = |size, unit| {
-        log.prover(log.size())
-            .edge(size, unit)
-            .map(|edge| edge.hashes.len())
-    };
+    let edge = |size, unit| log.prover(log.size()).edge(size, unit).map(|edge| edge.hashes.len());
     assert_eq!(edge(1, DropUnit::Segment), Ok(17));
     assert_eq!(edge(1, DropUnit::Bundle), Ok(9));
     assert_eq!(edge(0, DropUnit::Segment), Ok(0));
@@ -185,12 +175,7 @@ fn an_edge_waits_until_its_ground_is_full() {
     assert_eq!(edge(256, DropUnit::Segment), Ok(9));
     assert_eq!(edge(SEGMENT, DropUnit::Segment), Ok(0));
     assert_eq!(edge(SEGMENT + 1, DropUnit::Bundle), Ok(9));
-    let beyond = |entries| {
-        Err(ProverError::Beyond {
-            size: SEGMENT + 300,
-            entries,
-        })
-    };
+    let beyond = |entries| Err(ProverError::Beyond { size: SEGMENT + 300, entries });
     assert_eq!(edge(SEGMENT + 1, DropUnit::Segment), beyond(256));
     assert_eq!(edge(SEGMENT + 257, DropUnit::Bundle), beyond(32));
     assert_eq!(edge(u64::MAX, DropUnit::Segment), beyond(1));
@@ -198,29 +183,17 @@ fn an_edge_waits_until_its_ground_is_full() {
 
 #[test]
 fn octets_that_are_no_edge_are_refused() {
-    for (size, octets) in [
-        (1, 0),
-        (1, 32),
-        (1, 31),
-        (1, 16 * 32),
-        (1, 18 * 32),
-        (256, 2 * 32),
-        (0, 32),
-    ] {
-        assert_eq!(
-            Edge::from_bytes(size, &vec![0; octets]),
-            None,
-            "{size}, {octets}"
-        );
+    for (size, octets) in
+        [(1, 0), (1, 32), (1, 31), (1, 16 * 32), (1, 18 * 32), (256, 2 * 32), (0, 32)]
+    {
+        assert_eq!(Edge::from_bytes(size, &vec![0; octets]), None, "{size}, {octets}");
     }
 }
 
 /// Returns the roots of perfect trees in which all leaves are equal, by level.
 fn uniform() -> Vec<Hash> {
     let next = |hash: &Hash| Some(node_hash(hash, hash));
-    std::iter::successors(Some([7; 32]), next)
-        .take(64)
-        .collect()
+    std::iter::successors(Some([7; 32]), next).take(64).collect()
 }
 
 /// Returns a prover of a tree in which all leaves are equal.
@@ -240,43 +213,23 @@ fn proofs_of_a_tree_of_millions_hold() {
     let root = |size: u64| {
         let set = (0..63).filter(|level| size >> level & 1 == 1);
         let peaks = set.map(|level| roots[level]);
-        peaks
-            .reduce(|right, left| node_hash(&left, &right))
-            .unwrap()
+        peaks.reduce(|right, left| node_hash(&left, &right)).unwrap()
     };
-    let sizes = [
-        1 << 24,
-        (1 << 24) + 1,
-        100_000_000,
-        (1 << 28) - 1,
-        300_000_007,
-    ];
+    let sizes = [1 << 24, (1 << 24) + 1, 100_000_000, (1 << 28) - 1, 300_000_007];
     for new in sizes {
         let mut prover = uniform_prover(new, &roots);
         assert_eq!(prover.root(), Ok(root(new)), "{new}");
         for index in [0, 65_535, 65_536, new / 2, new - 1] {
             let proof = prover.inclusion(index).unwrap();
-            assert_eq!(
-                proof.verify(&roots[0], &root(new)),
-                Ok(()),
-                "{index} in {new}"
-            );
+            assert_eq!(proof.verify(&roots[0], &root(new)), Ok(()), "{index} in {new}");
         }
         for old in [1, 65_535, 1 << 20, new / 3, new - 1] {
             let proof = prover.consistency(old).unwrap();
-            assert_eq!(
-                proof.verify(&root(old), &root(new)),
-                Ok(()),
-                "{old} to {new}"
-            );
+            assert_eq!(proof.verify(&root(old), &root(new)), Ok(()), "{old} to {new}");
         }
         for tile in Tile::all(new).filter(|tile| tile.level() >= 2) {
             let level = 8 * usize::from(tile.level());
-            assert_eq!(
-                prover.tile(tile),
-                Ok(vec![roots[level]; tile.width().into()]),
-                "{tile}"
-            );
+            assert_eq!(prover.tile(tile), Ok(vec![roots[level]; tile.width().into()]), "{tile}");
         }
     }
 }
@@ -300,10 +253,7 @@ fn tiles_of_all_levels_are_those_of_the_tree() {
     let beyond = Tile::all(2 * SEGMENT).last().unwrap();
     let size = log.size();
     let entries = SEGMENT;
-    assert_eq!(
-        prover.tile(beyond),
-        Err(ProverError::Beyond { size, entries })
-    );
+    assert_eq!(prover.tile(beyond), Err(ProverError::Beyond { size, entries }));
 }
 
 #[test]
@@ -318,10 +268,7 @@ fn a_question_that_the_tree_cannot_answer_is_an_error() {
 
     let none = |_: Tile| Ok::<_, Infallible>(vec![[0; 32]; 4]);
     let tile = Tile::all(5).next().unwrap();
-    assert_eq!(
-        Prover::new(5, none).inclusion(0),
-        Err(ProverError::Short(tile))
-    );
+    assert_eq!(Prover::new(5, none).inclusion(0), Err(ProverError::Short(tile)));
     assert_eq!(Prover::new(0, none).root(), Ok(EMPTY_ROOT));
     let failing = |_: Tile| Err::<Vec<Hash>, _>("the disk is gone");
     let failed = Prover::new(5, failing).root().unwrap_err();

@@ -20,10 +20,7 @@ fn every_client_has_a_recipe_that_names_the_proxy_or_the_authority() {
     let all = setup.all();
     for client in CLIENTS {
         let recipe = setup.one(client).unwrap().to_string();
-        assert!(
-            recipe.starts_with("# ") && recipe.lines().count() > 1,
-            "{client}: {recipe}"
-        );
+        assert!(recipe.starts_with("# ") && recipe.lines().count() > 1, "{client}: {recipe}");
         assert!(
             recipe.contains("127.0.0.1") || recipe.contains("'/srv/gate keeper/ca.crt'"),
             "{client}: {recipe}"
@@ -73,9 +70,7 @@ fn a_shell_that_evaluates_it_sets_variables_and_runs_nothing() {
         };
         for line in recipe.one(client).unwrap().to_string().lines() {
             assert!(
-                ["# ", "export ", "unset "]
-                    .iter()
-                    .any(|start| line.starts_with(start)),
+                ["# ", "export ", "unset "].iter().any(|start| line.starts_with(start)),
                 "{client}: {line}"
             );
         }

@@ -61,10 +61,7 @@ impl Signer {
 fn verifier(extra: &[&CertificateDer<'_>]) -> Arc<Verifier> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("extra.pem");
-    let pem: String = extra
-        .iter()
-        .map(|der| crawlgate_text::pem("CERTIFICATE", der))
-        .collect();
+    let pem: String = extra.iter().map(|der| crawlgate_text::pem("CERTIFICATE", der)).collect();
     fs::write(&file, pem).unwrap();
     let trusted = super::super::upstream_roots(&[file]).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -109,9 +106,7 @@ fn each_fault_of_a_certificate_has_its_own_words_and_facts() {
     let no_authority = root.issue("another server", &["site.test"], |_| ());
     let plain: Change = |_| ();
     let others = |hosts: &[&str]| root.issue("a server", hosts, plain).der;
-    let old: Vec<_> = CertificateDer::pem_slice_iter(OLD.as_bytes())
-        .map(Result::unwrap)
-        .collect();
+    let old: Vec<_> = CertificateDer::pem_slice_iter(OLD.as_bytes()).map(Result::unwrap).collect();
     let [old_root, weak_root, sha1, weak, by_weak, version_1] = &old[..] else {
         panic!("{}", old.len());
     };
@@ -156,21 +151,13 @@ fn each_fault_of_a_certificate_has_its_own_words_and_facts() {
         *der.last_mut().unwrap() ^= 1;
         CertificateDer::from(der)
     };
-    row(
-        "a false signature",
-        &[&false_signature],
-        "certificate_signature",
-        "is false",
-    );
+    row("a false signature", &[&false_signature], "certificate_signature", "is false");
     assert!(wrong.is_empty(), "{wrong:#?}");
     // The signature of the handshake: a short key verifies none.
     let bad: rustls::Error = CertificateError::BadSignature.into();
     assert_eq!(diagnosis::of_signature(&bad, weak), TlsFault::WeakKey(1024));
     let sound = root.leaf(plain);
-    assert_eq!(
-        diagnosis::of_signature(&bad, &sound),
-        TlsFault::BadSignature
-    );
+    assert_eq!(diagnosis::of_signature(&bad, &sound), TlsFault::BadSignature);
     assert_eq!(verify(&verifier, &[&sound], "site.test"), Ok(()));
     let whole = [&middle.leaf(plain), &middle.der];
     assert_eq!(verify(&verifier, &whole, "site.test"), Ok(()));

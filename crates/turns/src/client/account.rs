@@ -151,9 +151,7 @@ impl ClientAccount {
     ) -> Result<Reservation<'_>, NotEntered> {
         match &self.0 {
             Usage::Alone(counters) => {
-                let entry = counters
-                    .lock()
-                    .enter(client, now, || clock.uptime(), max_hold)?;
+                let entry = counters.lock().enter(client, now, || clock.uptime(), max_hold)?;
                 Ok(Reservation {
                     hold: entry.hold,
                     entry: Some(ChargedUsage::Alone(counters, entry)),
@@ -176,10 +174,9 @@ impl ClientAccount {
         max_hold: Duration,
     ) -> Result<(), QuotaExceeded> {
         match &self.0 {
-            Usage::Alone(counters) => counters
-                .lock()
-                .enter(client, now, || clock.uptime(), max_hold)
-                .map(drop),
+            Usage::Alone(counters) => {
+                counters.lock().enter(client, now, || clock.uptime(), max_hold).map(drop)
+            }
             Usage::InFleet(account) => account.count(client, max_hold),
         }
     }

@@ -114,9 +114,6 @@ mod tests {
                 (given, _) => panic!("{name}: {given:?}"),
             }
         }
-        assert!(matches!(
-            read(&HeaderMap::new(), &PROXY_AUTHORIZATION),
-            Given::Nothing
-        ));
+        assert!(matches!(read(&HeaderMap::new(), &PROXY_AUTHORIZATION), Given::Nothing));
     }
 }

@@ -14,11 +14,7 @@ fn token(name: &str) -> ProductToken {
 }
 
 fn client(name: &str, user_agent: Option<&str>) -> Client {
-    Client {
-        name: Some(name.into()),
-        user_agent: user_agent.map(Into::into),
-        ..Client::default()
-    }
+    Client { name: Some(name.into()), user_agent: user_agent.map(Into::into), ..Client::default() }
 }
 
 #[test]
@@ -47,25 +43,15 @@ fn an_identity_is_a_client_and_the_first_token_or_a_star() {
         assert!(crawler.is(&identity), "{name}");
         assert_eq!(crawler.is_common(), *text == "*", "{name}");
         assert_eq!(identity.is_common(), *text == "*", "{name}");
-        let (file, text) = (
-            crawler.asking(Document::TdmRep),
-            format!("tdmrep.json:{text}"),
-        );
+        let (file, text) = (crawler.asking(Document::TdmRep), format!("tdmrep.json:{text}"));
         assert_eq!(file.identity().to_string(), text, "{name}");
         assert_eq!(Identity::parse(&text), Some(file.identity()), "{name}");
         assert!(!crawler.is(&file.identity()) && !file.is(&identity));
         assert_eq!(file.identity().at(Document::RobotsTxt), identity);
     }
-    for wrong in [
-        "",
-        "@",
-        "a b",
-        "goodbot@",
-        "goodbot@a b",
-        "*@NEWS",
-        "tdmrep.json:",
-        "robots.txt:*",
-    ] {
+    for wrong in
+        ["", "@", "a b", "goodbot@", "goodbot@a b", "*@NEWS", "tdmrep.json:", "robots.txt:*"]
+    {
         assert_eq!(Identity::parse(wrong), None, "{wrong:?}");
     }
 }
@@ -77,10 +63,7 @@ fn the_spelling_of_a_token_makes_no_identity_and_its_client_does() {
     assert!(lower.is(&upper.identity()));
     assert_eq!(lower.identity(), upper.identity());
     let (news, shop) = (client("news", None), client("shop", None));
-    let agent = Agent {
-        tokens: vec![token("GoodBot")],
-        ..Agent::default()
-    };
+    let agent = Agent { tokens: vec![token("GoodBot")], ..Agent::default() };
     let (news, shop) = (news.crawler(&agent), shop.crawler(&agent));
     assert!(!news.is(&shop.identity()) && !news.is(&lower.identity()));
 }

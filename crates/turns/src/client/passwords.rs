@@ -128,18 +128,12 @@ impl Passwords {
         if self.wrong.get(&key).is_some() {
             return Outcome::Wrong;
         }
-        let attempt = match self
-            .attempts
-            .at(claim.user, claim.address, self.clock.now())
-        {
+        let attempt = match self.attempts.at(claim.user, claim.address, self.clock.now()) {
             Ok(attempt) => attempt,
             Err(again) => return Outcome::TooMany(again),
         };
         let is_hashed = claim.stored.is_some()
-            || self
-                .attempts
-                .take_for_unknown_user(claim.address, self.clock.now())
-                .is_ok();
+            || self.attempts.take_for_unknown_user(claim.address, self.clock.now()).is_ok();
         let outcome = if is_hashed {
             self.hash(claim, attempt).await
         } else {
@@ -233,9 +227,7 @@ impl Hashes {
 
 impl std::fmt::Debug for Passwords {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Passwords")
-            .field("remembered", &self.right.len())
-            .finish_non_exhaustive()
+        f.debug_struct("Passwords").field("remembered", &self.right.len()).finish_non_exhaustive()
     }
 }
 

@@ -104,10 +104,7 @@ impl Clients {
         if shown.generation != self.generation.load(Ordering::Acquire) {
             return None;
         }
-        let same = match (
-            &shown.field,
-            credentials::field(headers, &PROXY_AUTHORIZATION),
-        ) {
+        let same = match (&shown.field, credentials::field(headers, &PROXY_AUTHORIZATION)) {
             (None, None) => !headers.contains_key(PROXY_AUTHORIZATION),
             (Some(shown), Some(field)) => {
                 let (shown, field) = (shown.as_bytes(), field.as_bytes());
@@ -196,11 +193,8 @@ impl Clients {
             // There is no request left to ask for credentials.
             None => table.by_peer(peer).map_err(|_| AuthError::UnknownClient)?,
         };
-        *auth_cache.0.lock() = Some(Shown {
-            generation: table.generation,
-            field: None,
-            client: Arc::clone(&client),
-        });
+        *auth_cache.0.lock() =
+            Some(Shown { generation: table.generation, field: None, client: Arc::clone(&client) });
         Ok(client)
     }
 
@@ -238,11 +232,7 @@ impl Clients {
     #[must_use]
     pub fn known(&self, peer: &Peer) -> Option<Arc<Client>> {
         let table = self.table.load();
-        if table.may_authenticate(peer) {
-            None
-        } else {
-            table.by_peer(peer).ok()
-        }
+        if table.may_authenticate(peer) { None } else { table.by_peer(peer).ok() }
     }
 
     /// Enters a request of `client` that would go out `now`, and returns the time to hold it for. It was `held` already.
@@ -359,19 +349,10 @@ impl Table {
 
 /// Tells whether all conditions hold, without regard to the password.
 fn matches(conditions: &Conditions, peer: &Peer) -> bool {
-    let Conditions {
-        password: _,
-        networks,
-        listeners,
-        certificates,
-    } = conditions;
+    let Conditions { password: _, networks, listeners, certificates } = conditions;
     let address = peer.address.ip().to_canonical();
     let by_network = || networks.iter().any(|network| network.contains(&address));
-    let by_listener = || {
-        listeners
-            .iter()
-            .any(|name| Some(name) == peer.listener.as_ref())
-    };
+    let by_listener = || listeners.iter().any(|name| Some(name) == peer.listener.as_ref());
     let by_certificate = || certificates.iter().any(|wanted| shows(peer, wanted));
     (networks.is_empty() || by_network())
         && (listeners.is_empty() || by_listener())
@@ -384,10 +365,9 @@ fn shows(peer: &Peer, wanted: &CertificateMatch) -> bool {
     };
     match wanted {
         CertificateMatch::Sha256(sha256) => certificate.sha256 == *sha256,
-        CertificateMatch::Name(name) => certificate
-            .names
-            .iter()
-            .any(|shown| shown.to_lowercase() == **name),
+        CertificateMatch::Name(name) => {
+            certificate.names.iter().any(|shown| shown.to_lowercase() == **name)
+        }
     }
 }
 

@@ -297,9 +297,7 @@ fn scripts(checker: &mut Checker<'_>, facts: &EngineFacts) {
         return;
     }
     let rules = facts.refused.iter();
-    let rules: Vec<_> = rules
-        .map(|word| format!("+{}", word.to_lowercase()))
-        .collect();
+    let rules: Vec<_> = rules.map(|word| format!("+{}", word.to_lowercase())).collect();
     let mend = permit(checker, &rules.join(" "));
     let says = format!(
         "the user {} may not send, or not for the names {}:*: {}",

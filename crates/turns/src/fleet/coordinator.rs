@@ -278,10 +278,7 @@ pub trait Coordinator: fmt::Debug + Send + Sync + 'static {
     /// Returns what the engine tells of itself, and the members.
     fn observe(&self) -> Call<'_, Observed> {
         Box::pin(async move {
-            Ok(Observed {
-                engine: EngineReport::default(),
-                members: self.members().await?,
-            })
+            Ok(Observed { engine: EngineReport::default(), members: self.members().await? })
         })
     }
 

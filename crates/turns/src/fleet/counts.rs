@@ -51,8 +51,7 @@ impl Counts {
 
     /// Counts a call of the script at this place, and the time of its answer, if one came.
     pub(super) fn called(&self, place: usize, outcome: Outcome, time: Duration) {
-        self.calls
-            .add(place * Outcome::ALL.len() + outcome as usize, 1);
+        self.calls.add(place * Outcome::ALL.len() + outcome as usize, 1);
         if outcome != Outcome::Unanswered {
             self.round_trips.observe(time);
         }
@@ -61,8 +60,7 @@ impl Counts {
     /// Counts turns.
     pub(super) fn turns(&self, asked: u32, granted: usize) {
         self.turns_asked.fetch_add(asked.into(), Ordering::Relaxed);
-        self.turns_granted
-            .fetch_add(granted as u64, Ordering::Relaxed);
+        self.turns_granted.fetch_add(granted as u64, Ordering::Relaxed);
     }
 
     /// Returns the turns that were asked for, and those that were granted.
@@ -74,10 +72,7 @@ impl Counts {
     /// Returns the number of calls with this outcome.
     pub(super) fn calls(&self, outcome: Outcome) -> u64 {
         let kinds = (outcome as usize..).step_by(Outcome::ALL.len());
-        kinds
-            .take(self.scripts)
-            .map(|kind| self.calls.count(kind))
-            .sum()
+        kinds.take(self.scripts).map(|kind| self.calls.count(kind)).sum()
     }
 
     /// Registers the instruments.

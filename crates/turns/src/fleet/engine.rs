@@ -263,9 +263,7 @@ impl Engine {
                     self.give_up(connection);
                 }
                 let within = self.settings.timeout;
-                return Err(Failure::Unreachable(
-                    format!("no answer within {within:?}").into(),
-                ));
+                return Err(Failure::Unreachable(format!("no answer within {within:?}").into()));
             }
         };
         self.timeouts.store(0, Ordering::Release);
@@ -308,10 +306,8 @@ pub fn password(config: &FleetConfig) -> Result<Option<String>, PasswordError> {
     let Some(path) = config.password_file.as_deref() else {
         return Ok(None);
     };
-    let text = std::fs::read_to_string(path).map_err(|error| PasswordError {
-        path: path.to_owned(),
-        error,
-    })?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| PasswordError { path: path.to_owned(), error })?;
     Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()))
 }
 

@@ -97,8 +97,7 @@ impl Fleet {
                     overrides = now;
                     self.status.heard(&heard, now);
                     self.link.heard(sent);
-                    self.first
-                        .send_if_modified(|heard| !std::mem::replace(heard, true));
+                    self.first.send_if_modified(|heard| !std::mem::replace(heard, true));
                     None
                 }
                 Err(failure) => {
@@ -132,8 +131,7 @@ impl Fleet {
     pub async fn observe(&self) {
         // Without an answer, the earlier one stays; the views tell its age.
         if let Ok(observed) = self.coordinator.observe().await {
-            self.status
-                .observed(observed, self.clock.uptime(), self.clock.now());
+            self.status.observed(observed, self.clock.uptime(), self.clock.now());
         }
     }
 
@@ -229,13 +227,7 @@ mod tests {
         fn on_heartbeat<'a>(&'a self, heard: &'a HeartbeatReply) -> Call<'a, u64> {
             self.news.lock().extend(heard.news.items.clone());
             let fails = self.fails.load(Ordering::Relaxed);
-            Box::pin(async move {
-                if fails {
-                    Err(CoordinatorError::Lost)
-                } else {
-                    Ok(7)
-                }
-            })
+            Box::pin(async move { if fails { Err(CoordinatorError::Lost) } else { Ok(7) } })
         }
 
         fn cut_off(&self) {

@@ -35,9 +35,7 @@ fn gauges(
     fleet: &Fleet,
     counts: &FleetCounts,
 ) -> [(&'static str, &'static str, Option<Unit>, u64); 8] {
-    let link = LinkState::ALL
-        .iter()
-        .position(|state| *state == fleet.link());
+    let link = LinkState::ALL.iter().position(|state| *state == fleet.link());
     let link = link.unwrap_or_default() as u64;
     let status = fleet.status();
     let (used, limit) = status.memory();

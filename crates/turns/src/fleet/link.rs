@@ -48,10 +48,7 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(patience: Duration) -> Link {
-        Link {
-            heard: AtomicU64::new(0),
-            patience: AtomicU64::new(micros(patience)),
-        }
+        Link { heard: AtomicU64::new(0), patience: AtomicU64::new(micros(patience)) }
     }
 
     pub(super) fn set_patience(&self, patience: Duration) {
@@ -110,17 +107,9 @@ mod tests {
         clock.advance(Duration::from_secs(2));
         link.heard(sent);
         let state = link.state(clock.uptime());
-        assert_eq!(
-            state,
-            LinkState::Doubtful,
-            "the answer came two seconds after the question"
-        );
+        assert_eq!(state, LinkState::Doubtful, "the answer came two seconds after the question");
         link.set_patience(Duration::from_secs(1));
-        assert_eq!(
-            link.state(clock.uptime()),
-            LinkState::CutOff,
-            "less patience"
-        );
+        assert_eq!(link.state(clock.uptime()), LinkState::CutOff, "less patience");
     }
 
     #[test]

@@ -99,8 +99,6 @@ pub fn digests(config: &Config) -> Digests {
         let whole = digest(&SHA256, text.as_bytes());
         hex(whole.as_ref().get(..SHOWN).unwrap_or_default())
     };
-    let digests = texts
-        .into_iter()
-        .map(|(section, text)| (section.to_owned(), short(&text)));
+    let digests = texts.into_iter().map(|(section, text)| (section.to_owned(), short(&text)));
     digests.collect()
 }

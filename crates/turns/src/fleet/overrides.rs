@@ -137,10 +137,9 @@ fn read(id: &str, content: &[u8]) -> Option<(Override, Option<Removal>)> {
         instance: Some(text.instance),
     };
     let removal = match (text.removed, text.removed_by) {
-        (Some(time), Some(by)) => Some(Removal {
-            time: Moment::from_millis(time),
-            by: words(&by).ok()?,
-        }),
+        (Some(time), Some(by)) => {
+            Some(Removal { time: Moment::from_millis(time), by: words(&by).ok()? })
+        }
         _ => None,
     };
     Some((one, removal))
@@ -148,11 +147,7 @@ fn read(id: &str, content: &[u8]) -> Option<(Override, Option<Removal>)> {
 
 /// Returns the place of an override: an addition does not open as a removal.
 fn place(id: &str, is_removed: bool) -> [&[u8]; 2] {
-    if is_removed {
-        [b"override removed", id.as_bytes()]
-    } else {
-        [b"override", id.as_bytes()]
-    }
+    if is_removed { [b"override removed", id.as_bytes()] } else { [b"override", id.as_bytes()] }
 }
 
 #[cfg(test)]
@@ -179,15 +174,8 @@ mod tests {
     #[test]
     fn an_override_is_read_as_it_was_sealed_and_only_at_its_place() {
         let key = FleetKey::of(&[7; 32]);
-        let removal = Removal {
-            time: NOON,
-            by: "Grace".to_owned(),
-        };
-        let allow = Override {
-            action: Action::Allow,
-            until: None,
-            ..one()
-        };
+        let removal = Removal { time: NOON, by: "Grace".to_owned() };
+        let allow = Override { action: Action::Allow, until: None, ..one() };
         for one in [one(), allow] {
             let (id, added) = seal(&key, &one, None).unwrap();
             let (same, removed) = seal(&key, &one, Some(&removal)).unwrap();
@@ -195,29 +183,18 @@ mod tests {
             assert_eq!(open_added(&key, &id, &added), Ok(one.clone()));
             let opened = open_removed(&key, &id, &removed);
             assert_eq!(opened, Ok((one.clone(), removal.clone())));
-            assert_eq!(
-                seal(&key, &one, None).unwrap().1,
-                added,
-                "the same octets again"
-            );
+            assert_eq!(seal(&key, &one, None).unwrap().1, added, "the same octets again");
             // An addition is no removal, nor the other way round.
             let none = Err(NotOpened::NotSealed);
             assert_eq!(open_removed(&key, &id, &added).map(drop), none);
             assert_eq!(open_added(&key, &id, &removed).map(drop), none);
             let other = id.replace('0', "1");
-            assert_eq!(
-                open_added(&key, &other, &added).map(drop),
-                none,
-                "another id"
-            );
+            assert_eq!(open_added(&key, &other, &added).map(drop), none, "another id");
             let stranger = FleetKey::of(&[8; 32]);
             let opened = open_added(&stranger, &id, &added).map(drop);
             assert_eq!(opened, none, "another key");
         }
-        let numbered = Override {
-            id: OverrideId::Stored(1),
-            ..one()
-        };
+        let numbered = Override { id: OverrideId::Stored(1), ..one() };
         assert_eq!(seal(&key, &numbered, None), None);
     }
 

@@ -28,16 +28,10 @@ impl FleetKey {
     /// # Errors
     /// When it cannot be read, is open to other users, or is no key.
     pub fn load(path: &Path) -> Result<FleetKey, KeyError> {
-        let unreadable = |error| KeyError::Io {
-            path: path.to_owned(),
-            error,
-        };
+        let unreadable = |error| KeyError::Io { path: path.to_owned(), error };
         let mut file = File::open(path).map_err(unreadable)?;
         if let Some(mode) = exposed_mode(&file.metadata().map_err(unreadable)?) {
-            return Err(KeyError::Exposed {
-                path: path.to_owned(),
-                mode,
-            });
+            return Err(KeyError::Exposed { path: path.to_owned(), mode });
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(unreadable)?;
@@ -160,11 +154,7 @@ mod tests {
         for other in elsewhere {
             assert_eq!(key.open(other, &sealed), None, "{other:?}");
         }
-        assert_eq!(
-            FleetKey::of(&[8; KEY]).open(place, &sealed),
-            None,
-            "another key"
-        );
+        assert_eq!(FleetKey::of(&[8; KEY]).open(place, &sealed), None, "another key");
         for bit in 0..sealed.len() * 8 {
             let mut altered = sealed.clone();
             altered[bit / 8] ^= 1 << (bit % 8);

@@ -84,11 +84,8 @@ impl Status {
 
     /// Keeps what the engine told of itself and of the members.
     pub(super) fn observed(&self, observed: Observed, at: Uptime, now: Moment) {
-        *self.observed.lock() = Some(KeptReport {
-            clock_ahead_ms: ahead(now, &observed),
-            observed,
-            at,
-        });
+        *self.observed.lock() =
+            Some(KeptReport { clock_ahead_ms: ahead(now, &observed), observed, at });
     }
 
     /// Returns how far the clock of this instance was ahead of the engine's when it was last observed, in milliseconds.
@@ -146,12 +143,9 @@ impl Fleet {
             overrides: read(&self.status.overrides),
         };
         let view = match &*observed.lock() {
-            Some(kept) => view_of(
-                &kept.observed,
-                &self.settings(),
-                now.since(kept.at),
-                kept.clock_ahead_ms,
-            ),
+            Some(kept) => {
+                view_of(&kept.observed, &self.settings(), now.since(kept.at), kept.clock_ahead_ms)
+            }
             None => FleetView::default(),
         };
         FleetView {
@@ -188,9 +182,7 @@ impl Fleet {
     pub(super) fn differing(&self) -> Vec<(String, String)> {
         let members = self.view().members.into_iter();
         let differing = members.filter(|one| !one.differs.is_empty());
-        differing
-            .map(|one| (one.name, one.differs.join(", ")))
-            .collect()
+        differing.map(|one| (one.name, one.differs.join(", "))).collect()
     }
 }
 
@@ -216,10 +208,7 @@ pub(super) fn view_of(
             observed_ms: millis(age),
             clock_ahead_ms,
         }),
-        members: members
-            .into_iter()
-            .map(|one| member(one, settings))
-            .collect(),
+        members: members.into_iter().map(|one| member(one, settings)).collect(),
         counts: None,
     }
 }
@@ -294,21 +283,12 @@ mod tests {
             ],
         };
         let view = view_of(&observed, &digests(&own), Duration::from_secs(2), None);
-        let found: Vec<_> = view
-            .members
-            .iter()
-            .map(|one| (one.name.as_str(), one.differs.join(" ")))
-            .collect();
+        let found: Vec<_> =
+            view.members.iter().map(|one| (one.name.as_str(), one.differs.join(" "))).collect();
         let want = [("a", ""), ("b", "pace signals"), ("c", ""), ("d", "")];
-        assert_eq!(
-            found,
-            want.map(|(name, differs)| (name, differs.to_owned()))
-        );
+        assert_eq!(found, want.map(|(name, differs)| (name, differs.to_owned())));
         let b = &view.members[1];
-        assert_eq!(
-            (b.overrides, b.version.as_str(), b.silent_ms),
-            (3, "0.2.0", 40)
-        );
+        assert_eq!((b.overrides, b.version.as_str(), b.silent_ms), (3, "0.2.0", 40));
         assert_eq!(b.since.as_deref(), Some("1970-01-01T00:00:01.000Z"));
         assert_eq!(view.engine.unwrap().memory_limit, None);
     }

@@ -57,9 +57,7 @@ pub struct EngineFacts {
 /// Reads `name:value` lines.
 pub(super) fn fields_of_info(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
-    lines
-        .map(|(name, value)| (name.to_owned(), value.trim_end().to_owned()))
-        .collect()
+    lines.map(|(name, value)| (name.to_owned(), value.trim_end().to_owned())).collect()
 }
 
 /// The least version of the engine.

@@ -85,20 +85,12 @@ impl Signs {
                     return is_sign.then(|| troubled(latency, SLUGGISH.min(most)));
                 }
                 self.slow = 0;
-                Some(Report {
-                    sign: Sign::Fine,
-                    first: Duration::ZERO,
-                    widest: Duration::ZERO,
-                })
+                Some(Report { sign: Sign::Fine, first: Duration::ZERO, widest: Duration::ZERO })
             }
             Outcome::Refused { retry_after } => {
                 (self.failures, self.slow) = (0, 0);
                 let retry_after = retry_after.unwrap_or_default();
-                Some(Report {
-                    sign: Sign::Refused { retry_after },
-                    first: FIRST,
-                    widest: most,
-                })
+                Some(Report { sign: Sign::Refused { retry_after }, first: FIRST, widest: most })
             }
             Outcome::Failed => {
                 self.slow = 0;
@@ -126,11 +118,7 @@ impl Signs {
 }
 
 fn troubled(first: Duration, widest: Duration) -> Report {
-    Report {
-        sign: Sign::Troubled,
-        first,
-        widest,
-    }
+    Report { sign: Sign::Troubled, first, widest }
 }
 
 #[cfg(test)]
@@ -187,15 +175,11 @@ mod tests {
     const REFUSED: Outcome = Outcome::Refused { retry_after: None };
 
     fn after(retry_after: u64) -> Outcome {
-        Outcome::Refused {
-            retry_after: Some(Duration::from_secs(retry_after)),
-        }
+        Outcome::Refused { retry_after: Some(Duration::from_secs(retry_after)) }
     }
 
     fn latency(millis: u64) -> Outcome {
-        Outcome::Fine {
-            latency: Some(ms(millis)),
-        }
+        Outcome::Fine { latency: Some(ms(millis)) }
     }
 
     /// Returns the gap and the rest of the rest at the end, in milliseconds, after these outcomes ten seconds apart.
@@ -207,10 +191,7 @@ mod tests {
             backoff.record_outcome(*outcome, now, now, MAX);
         }
         let rest = backoff.rest(now).map(|until| until.since(now));
-        (
-            backoff.gap().as_millis(),
-            rest.unwrap_or_default().as_millis(),
-        )
+        (backoff.gap().as_millis(), rest.unwrap_or_default().as_millis())
     }
 
     #[test]

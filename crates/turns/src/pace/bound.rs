@@ -58,11 +58,7 @@ pub(super) struct Due {
 
 impl EffectivePace {
     pub(super) const fn plain(interval: Duration, source: Source) -> EffectivePace {
-        EffectivePace {
-            interval,
-            source,
-            clamped: false,
-        }
+        EffectivePace { interval, source, clamped: false }
     }
 
     /// Tells whether it bounds anything.

@@ -93,9 +93,8 @@ impl FetchSlot<'_> {
 impl Fetches {
     /// Builds the limit as configured, on `clock`.
     pub fn new(config: &RobotsConfig, clock: Clock) -> Fetches {
-        let interval = config
-            .fetches_per_second
-            .and_then(|rate| Duration::try_from_secs_f64(1.0 / rate).ok());
+        let interval =
+            config.fetches_per_second.and_then(|rate| Duration::try_from_secs_f64(1.0 / rate).ok());
         let slots = config.max_fetches.max(1);
         Fetches {
             slots: Slots::new(slots),
@@ -116,10 +115,7 @@ impl Fetches {
         }
         waiting.all += 1;
         waiting.by_client.insert(client.clone(), of_client + 1);
-        Some(WaitingFetch {
-            fetches: self,
-            client: client.clone(),
-        })
+        Some(WaitingFetch { fetches: self, client: client.clone() })
     }
 
     /// Takes a turn, or returns the time to wait before the next try.
@@ -140,12 +136,7 @@ impl<'a> WaitingFetch<'a> {
         while let Some(wait) = fetches.wait() {
             tokio::time::sleep(wait).await;
         }
-        FetchSlot {
-            fetches,
-            client,
-            turn,
-            slot,
-        }
+        FetchSlot { fetches, client, turn, slot }
     }
 }
 
@@ -207,8 +198,6 @@ impl Drop for Slot {
 
 impl std::fmt::Debug for Fetches {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Fetches")
-            .field("free", &self.slots.0.lock().free)
-            .finish_non_exhaustive()
+        f.debug_struct("Fetches").field("free", &self.slots.0.lock().free).finish_non_exhaustive()
     }
 }

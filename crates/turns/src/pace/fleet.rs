@@ -97,14 +97,8 @@ impl Shared {
                 // Nothing goes without the engine, however long that takes.
                 (LinkState::Doubtful | LinkState::CutOff, _) => Ahead::Again(ENGINE_RETRY),
                 (LinkState::Connected, is_late) => {
-                    let kind = if is_late {
-                        TurnKind::Now
-                    } else {
-                        TurnKind::Robots
-                    };
-                    limiter
-                        .reserve_ahead(&self.context, fleet, &settings, kind, left)
-                        .await
+                    let kind = if is_late { TurnKind::Now } else { TurnKind::Robots };
+                    limiter.reserve_ahead(&self.context, fleet, &settings, kind, left).await
                 }
             };
             match ahead {
@@ -136,8 +130,7 @@ impl Shared {
         };
         if self.context.clock.uptime().since(reservation.due) >= LATE_START {
             // Its turn was perhaps the last one, and is lost: the polite side.
-            turn.limiter
-                .count_in_fleet(&self.context, fleet, TurnKind::Now);
+            turn.limiter.count_in_fleet(&self.context, fleet, TurnKind::Now);
         }
     }
 }

@@ -91,11 +91,7 @@ impl Grants {
     /// Drops turns that are too late, and groups without any.
     pub(super) fn settle(&mut self, now: Uptime) {
         for of_group in self.groups.values_mut() {
-            while of_group
-                .grants
-                .front()
-                .is_some_and(|grant| grant.due + LATE < now)
-            {
+            while of_group.grants.front().is_some_and(|grant| grant.due + LATE < now) {
                 of_group.grants.pop_front();
             }
         }
@@ -153,11 +149,9 @@ impl Grants {
     /// Returns the earliest time at which a request may go, as far as is known.
     pub(super) fn earliest(&self, group: Option<&Group>) -> Uptime {
         let of_group = self.get(group);
-        of_group.map_or(Uptime::default(), |of_group| {
-            match of_group.grants.front() {
-                Some(grant) => grant.due,
-                None => of_group.next,
-            }
+        of_group.map_or(Uptime::default(), |of_group| match of_group.grants.front() {
+            Some(grant) => grant.due,
+            None => of_group.next,
         })
     }
 
@@ -191,11 +185,7 @@ impl Grants {
             return;
         }
         of_group.next = now + reserved.next;
-        let horizon = if reserved.is_of_group {
-            asked.horizon.min(NEAR)
-        } else {
-            asked.horizon
-        };
+        let horizon = if reserved.is_of_group { asked.horizon.min(NEAR) } else { asked.horizon };
         of_group.question = match (reserved.turns.is_empty(), reserved.is_full) {
             (false, false) => QuestionState::NotBefore(now, false),
             (_, true) => {
@@ -208,14 +198,12 @@ impl Grants {
             }
         };
         let mut slots = slots.into_iter();
-        of_group
-            .grants
-            .extend(reserved.turns.iter().map(|turn| Grant {
-                // Turns of one millisecond go together, as they do without a fleet.
-                due: (now + turn.after).up_to_millis(),
-                at: turn.at,
-                slot: slots.next(),
-            }));
+        of_group.grants.extend(reserved.turns.iter().map(|turn| Grant {
+            // Turns of one millisecond go together, as they do without a fleet.
+            due: (now + turn.after).up_to_millis(),
+            at: turn.at,
+            slot: slots.next(),
+        }));
     }
 
     /// Records that a question has no answer.

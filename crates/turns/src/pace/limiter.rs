@@ -134,9 +134,7 @@ pub(super) enum Admission {
 
 impl Waiter {
     fn group(&self) -> Option<&Group> {
-        self.crawl_delay
-            .as_deref()
-            .map(|crawl_delay| &crawl_delay.group)
+        self.crawl_delay.as_deref().map(|crawl_delay| &crawl_delay.group)
     }
 }
 
@@ -242,10 +240,7 @@ impl OriginLimiter {
     ) -> Due {
         let crawl_delay = claim.crawl_delay.map(|crawl_delay| &**crawl_delay);
         let group = crawl_delay.map(|crawl_delay| &crawl_delay.group);
-        let before = (
-            state.queue.ahead_of(claim.client),
-            state.queue.len_in(claim.client, group),
-        );
+        let before = (state.queue.ahead_of(claim.client), state.queue.len_in(claim.client, group));
         let terms = settings.terms(crawl_delay);
         let expected = state.history.expected(&terms, before, since_1970(now));
         let due = settings.due(&state.history, crawl_delay, now);
@@ -254,10 +249,7 @@ impl OriginLimiter {
         let pace = match (due.at > now, claim.address) {
             (true, _) => due.pace,
             (false, _) if is_in_fleet => {
-                let unknown = settings
-                    .config
-                    .concurrency
-                    .map_or(due.pace, |_| concurrency);
+                let unknown = settings.config.concurrency.map_or(due.pace, |_| concurrency);
                 settings.planned(crawl_delay).unwrap_or(unknown)
             }
             (false, _) if !self.has_room(settings) => concurrency,
@@ -265,10 +257,7 @@ impl OriginLimiter {
             (false, None) => due.pace,
         };
         let earliest = now + state.grants.earliest(group).since(at);
-        Due {
-            at: moment(expected).max(earliest),
-            pace,
-        }
+        Due { at: moment(expected).max(earliest), pace }
     }
 
     /// Removes a request from the queue.
@@ -320,11 +309,8 @@ impl OriginLimiter {
         {
             state.history.undo(undo);
         }
-        let (history, terms, now) = (
-            &mut state.history,
-            settings.terms_for_robots(),
-            since_1970(now),
-        );
+        let (history, terms, now) =
+            (&mut state.history, settings.terms_for_robots(), since_1970(now));
         if before.is_some() {
             history.take(&terms, now);
             history.take_robots(now);
@@ -358,8 +344,7 @@ impl OriginLimiter {
     pub(super) fn reconsider(&self, settings: &PaceSettings) {
         if !settings.config.backoff {
             self.state.lock().history.trouble.end();
-            self.is_troubled
-                .store(self.fleet_origin.is_some(), Ordering::Release);
+            self.is_troubled.store(self.fleet_origin.is_some(), Ordering::Release);
         }
         if self.is_driven.load(Ordering::Acquire) {
             self.changed.notify_one();

@@ -88,25 +88,18 @@ impl<K: LimiterKey> Limiters<K> {
             .limiters
             .iter()
             .map(|limiter| {
-                (
-                    limiter.last(context, &settings).unwrap_or_default(),
-                    limiter.key().clone(),
-                )
+                (limiter.last(context, &settings).unwrap_or_default(), limiter.key().clone())
             })
             .collect();
         by_age.sort_unstable_by_key(|(last, _)| *last);
         for (_, key) in by_age.into_iter().take(surplus) {
-            self.limiters
-                .remove_if(&key, |_, limiter| !is_used(limiter));
+            self.limiters.remove_if(&key, |_, limiter| !is_used(limiter));
         }
     }
 }
 
 impl<K: Eq + Hash> Default for Limiters<K> {
     fn default() -> Limiters<K> {
-        Limiters {
-            limiters: DashMap::default(),
-            evicting: Mutex::default(),
-        }
+        Limiters { limiters: DashMap::default(), evicting: Mutex::default() }
     }
 }

@@ -43,11 +43,7 @@ pub(super) struct Queue<T> {
 
 impl<T> Default for Queue<T> {
     fn default() -> Queue<T> {
-        Queue {
-            clients: VecDeque::new(),
-            arrived: 0,
-            len: 0,
-        }
+        Queue { clients: VecDeque::new(), arrived: 0, len: 0 }
     }
 }
 
@@ -108,27 +104,16 @@ impl<T> Queue<T> {
         let waiter = Waiter { number, what };
         let known = self.clients.iter().any(|queue| queue.client == *client);
         if !known {
-            self.clients.push_back(ClientQueue {
-                client: client.clone(),
-                groups: Vec::new(),
-            });
+            self.clients.push_back(ClientQueue { client: client.clone(), groups: Vec::new() });
         }
-        let queue = self
-            .clients
-            .iter_mut()
-            .rfind(|queue| queue.client == *client);
+        let queue = self.clients.iter_mut().rfind(|queue| queue.client == *client);
         let Some(queue) = queue else { return number };
         self.len += 1;
-        match queue
-            .groups
-            .iter_mut()
-            .find(|one| one.group.as_ref() == group)
-        {
+        match queue.groups.iter_mut().find(|one| one.group.as_ref() == group) {
             Some(group) => group.waiters.push_back(waiter),
-            None => queue.groups.push(GroupQueue {
-                group: group.cloned(),
-                waiters: VecDeque::from([waiter]),
-            }),
+            None => queue
+                .groups
+                .push(GroupQueue { group: group.cloned(), waiters: VecDeque::from([waiter]) }),
         }
         number
     }
@@ -145,11 +130,8 @@ impl<T> Queue<T> {
     /// Removes the next request among those that `is_due` accepts; its client goes to the end of the row.
     pub(super) fn pop(&mut self, is_due: impl Fn(&T) -> bool) -> Option<T> {
         let next = |queue: &ClientQueue<T>| queue.next_group(&is_due);
-        let (at, group) = self
-            .clients
-            .iter()
-            .enumerate()
-            .find_map(|(at, queue)| Some((at, next(queue)?)))?;
+        let (at, group) =
+            self.clients.iter().enumerate().find_map(|(at, queue)| Some((at, next(queue)?)))?;
         let mut queue = self.clients.remove(at)?;
         let waiter = queue.groups.get_mut(group)?.waiters.pop_front()?;
         self.len -= 1;
@@ -162,20 +144,14 @@ impl<T> Queue<T> {
 
     /// Removes a request that no longer waits. Tells whether it was still there.
     pub(super) fn remove(&mut self, client: &ClientKey, number: u64) -> bool {
-        let Some(at) = self
-            .clients
-            .iter()
-            .position(|queue| queue.client == *client)
-        else {
+        let Some(at) = self.clients.iter().position(|queue| queue.client == *client) else {
             return false;
         };
         let Some(queue) = self.clients.get_mut(at) else {
             return false;
         };
         let found = queue.groups.iter_mut().any(|group| {
-            let found = group
-                .waiters
-                .binary_search_by_key(&number, |waiter| waiter.number);
+            let found = group.waiters.binary_search_by_key(&number, |waiter| waiter.number);
             found.is_ok_and(|place| group.waiters.remove(place).is_some())
         });
         if found {
@@ -263,12 +239,7 @@ mod tests {
     #[test]
     fn a_new_request_learns_how_many_go_before_it() {
         let waiting = queue(&["a1", "a2", "a3", "a4", "b1", "b2", "c1"]);
-        for (name, ahead) in [
-            ("a", 4 + 2 + 1),
-            ("b", 2 + 2 + 1),
-            ("c", 1 + 1 + 1),
-            ("d", 3),
-        ] {
+        for (name, ahead) in [("a", 4 + 2 + 1), ("b", 2 + 2 + 1), ("c", 1 + 1 + 1), ("d", 3)] {
             assert_eq!(waiting.ahead_of(&client(name)), ahead, "{name}");
         }
         assert_eq!(waiting.len_in(&client("b"), None), 2);

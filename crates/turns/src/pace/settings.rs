@@ -88,10 +88,7 @@ impl PaceSettings {
 
     /// Returns the bounds of a robots.txt.
     pub(super) fn terms_for_robots(&self) -> Terms<'static> {
-        Terms {
-            is_robots: true,
-            ..self.terms(None)
-        }
+        Terms { is_robots: true, ..self.terms(None) }
     }
 
     /// Returns when the next request may go by this history, if none waits before it, and the bound that decides it.
@@ -110,10 +107,7 @@ impl PaceSettings {
             (Some(Bound::Rate), _) => EffectivePace::plain(self.own_interval, Source::Own),
             (Some(Bound::Group) | None, _) => EffectivePace::plain(Duration::ZERO, Source::Own),
         };
-        Due {
-            at: moment(history.next(&terms, now)),
-            pace,
-        }
+        Due { at: moment(history.next(&terms, now)), pace }
     }
 
     /// Tells whether the intervals that a robots.txt asks for are kept.
@@ -136,10 +130,7 @@ fn rate(interval: Duration, burst: u32) -> Rate {
     let interval = u64::try_from(interval.as_nanos().div_ceil(1_000)).unwrap_or(u64::MAX);
     // Turns that fall due within one tick of the clock may go within it.
     let within_a_tick = u32::try_from(1_000 / interval.max(1)).unwrap_or(u32::MAX);
-    Rate {
-        interval,
-        burst: burst.max(within_a_tick).max(1),
-    }
+    Rate { interval, burst: burst.max(within_a_tick).max(1) }
 }
 
 #[cfg(test)]
@@ -155,10 +146,7 @@ mod tests {
             (1_000_000.0, 1, 1, 1_000),
         ] {
             let rate = rate(Duration::from_secs_f64(1.0 / per_second), burst);
-            let expected = Rate {
-                interval,
-                burst: at_once,
-            };
+            let expected = Rate { interval, burst: at_once };
             assert_eq!(rate, expected, "{per_second}");
         }
     }

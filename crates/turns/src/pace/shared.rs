@@ -121,9 +121,7 @@ impl SharedPace for Pace {
         }
         let limiter = self.0.origin(origin);
         let at_address = address.map(|key| self.0.addresses.limiter(&self.0.context, &key));
-        self.0
-            .turn_ahead(&limiter, at_address.as_ref(), OnTimeout::Go)
-            .await
+        self.0.turn_ahead(&limiter, at_address.as_ref(), OnTimeout::Go).await
     }
 
     fn restart(&self, turn: &Turn) {
@@ -131,13 +129,9 @@ impl SharedPace for Pace {
         if let Some(fleet) = &self.0.context.fleet {
             self.0.restart_in_fleet(fleet, turn);
         }
-        for turn in [Some(turn), turn.at_address.as_deref()]
-            .into_iter()
-            .flatten()
-        {
+        for turn in [Some(turn), turn.at_address.as_deref()].into_iter().flatten() {
             let before = Some(turn.number);
-            turn.limiter
-                .count_robots(&self.0.context, &settings, before);
+            turn.limiter.count_robots(&self.0.context, &settings, before);
         }
     }
 
@@ -158,9 +152,7 @@ impl SharedPace for Pace {
             return true;
         }
         let at_address = turn.at_address.as_ref().map(|turn| &turn.limiter);
-        let again = self
-            .0
-            .turn_ahead(&turn.limiter, at_address, OnTimeout::GiveUp);
+        let again = self.0.turn_ahead(&turn.limiter, at_address, OnTimeout::GiveUp);
         // The request is already in flight: its second turn only counts.
         again.await.is_some() || self.is_unlimited()
     }
@@ -182,15 +174,10 @@ impl SharedPace for Pace {
         }
         let now = self.0.context.clock.now();
         let outcome = match status {
-            429 | 503 => Outcome::Refused {
-                retry_after: retry_after(),
-            },
-            _ => Outcome::Fine {
-                latency: is_telling.then(|| now.since(turn.at)),
-            },
+            429 | 503 => Outcome::Refused { retry_after: retry_after() },
+            _ => Outcome::Fine { latency: is_telling.then(|| now.since(turn.at)) },
         };
-        self.0
-            .record_outcome(turn, outcome, now, settings.config.backoff_max);
+        self.0.record_outcome(turn, outcome, now, settings.config.backoff_max);
     }
 
     fn failed(&self, turn: &Turn) {

@@ -44,11 +44,7 @@ pub(super) struct Slot {
 
 impl FleetOrigin {
     pub(super) fn new(origin: Arc<str>) -> FleetOrigin {
-        FleetOrigin {
-            origin,
-            has_room: AtomicBool::new(false),
-            room: Notify::new(),
-        }
+        FleetOrigin { origin, has_room: AtomicBool::new(false), room: Notify::new() }
     }
 
     /// Waits until a slot is free that was not before.
@@ -78,20 +74,14 @@ impl SlotKeeper {
     pub(super) fn names(&self, count: u32) -> Vec<String> {
         let name = |number: u64| format!("{}/{number}", self.fleet.process());
         let first = self.count.fetch_add(u64::from(count), Ordering::Relaxed);
-        (first..first.saturating_add(u64::from(count)))
-            .map(name)
-            .collect()
+        (first..first.saturating_add(u64::from(count))).map(name).collect()
     }
 
     /// Returns the slot of this name, which the engine has given.
     pub(super) fn slot(self: &Arc<Self>, fleet_origin: &Arc<FleetOrigin>, name: String) -> Slot {
         let origin = Arc::clone(&fleet_origin.origin);
         self.taken.lock().insert(name.clone(), origin);
-        Slot {
-            keeper: Arc::clone(self),
-            fleet_origin: Arc::clone(fleet_origin),
-            name,
-        }
+        Slot { keeper: Arc::clone(self), fleet_origin: Arc::clone(fleet_origin), name }
     }
 
     /// Renews all slots, if it is time or the engine has lost them.
@@ -127,17 +117,12 @@ impl Drop for Slot {
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
-        let (fleet, fleet_origin) = (
-            Arc::clone(&self.keeper.fleet),
-            Arc::clone(&self.fleet_origin),
-        );
+        let (fleet, fleet_origin) =
+            (Arc::clone(&self.keeper.fleet), Arc::clone(&self.fleet_origin));
         let name = std::mem::take(&mut self.name);
         runtime.spawn(async move {
             // A slot that is not released expires.
-            let _ = fleet
-                .coordinator()
-                .release_slot(&fleet_origin.origin, &name)
-                .await;
+            let _ = fleet.coordinator().release_slot(&fleet_origin.origin, &name).await;
             fleet_origin.has_room.store(true, Ordering::Release);
             fleet_origin.room.notify_one();
         });

@@ -40,20 +40,13 @@ fn config() -> PaceConfig {
 }
 
 fn rate(requests_per_second: f64, burst: u32) -> PaceConfig {
-    PaceConfig {
-        requests_per_second: Some(requests_per_second),
-        burst,
-        ..config()
-    }
+    PaceConfig { requests_per_second: Some(requests_per_second), burst, ..config() }
 }
 
 /// Without holds: each request has its turn now or is too early.
 fn impatient(config: PaceConfig) -> (Pace, Clock) {
     let clock = Clock::manual(START);
-    let config = PaceConfig {
-        max_hold: Duration::ZERO,
-        ..config
-    };
+    let config = PaceConfig { max_hold: Duration::ZERO, ..config };
     (Pace::new(&config, clock.clone()), clock)
 }
 
@@ -67,19 +60,11 @@ fn client(name: &str) -> ClientKey {
 }
 
 fn crawl_delay(group: &str, interval: Duration) -> Arc<CrawlDelay> {
-    Arc::new(CrawlDelay {
-        interval,
-        field: Field::CrawlDelay,
-        line: 2,
-        group: group.into(),
-    })
+    Arc::new(CrawlDelay { interval, field: Field::CrawlDelay, line: 2, group: group.into() })
 }
 
 fn ask(origin: &Origin) -> Ask<'_> {
-    Ask {
-        origin,
-        crawl_delay: None,
-    }
+    Ask { origin, crawl_delay: None }
 }
 
 /// Waits for the turn of a request, and ends the request.
@@ -190,10 +175,7 @@ fn crawl(
     let (of, to) = (of.to_owned(), to.clone());
     tokio::spawn(async move {
         loop {
-            let ask = Ask {
-                origin: &to,
-                crawl_delay: crawl_delay.as_ref(),
-            };
+            let ask = Ask { origin: &to, crawl_delay: crawl_delay.as_ref() };
             match turn(&pace, ask, &client(&of)).await {
                 Ok(_) => seen.lock().push((clock.now(), of.clone())),
                 Err(_) => sleep(ms(50)).await,
@@ -210,12 +192,7 @@ fn is_spaced(seen: &[Moment], interval: Duration, burst: usize, name: &str) {
         for (count, end) in seen[first..].iter().enumerate() {
             let earned = end.since(*start).as_millis() / interval.as_millis();
             let earned = usize::try_from(earned).unwrap() + burst;
-            assert!(
-                count < earned,
-                "{name}: {} in {:?}",
-                count + 1,
-                end.since(*start)
-            );
+            assert!(count < earned, "{name}: {} in {:?}", count + 1, end.since(*start));
         }
     }
 }

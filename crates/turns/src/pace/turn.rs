@@ -38,26 +38,14 @@ pub(super) struct Reservation {
 
 impl Turn {
     pub(super) fn new(limiter: &Arc<OriginLimiter>, at: Moment, number: u64) -> Turn {
-        Turn {
-            limiter: Arc::clone(limiter),
-            at_address: None,
-            at,
-            number,
-            reservation: None,
-        }
+        Turn { limiter: Arc::clone(limiter), at_address: None, at, number, reservation: None }
     }
 
     /// Gives back an unused turn: the next request need not wait for it, unless another one has gone since.
     pub(super) fn give_back(mut self) {
         self.limiter.undo(self.number);
         if let Some(reservation) = self.reservation.take() {
-            let Reservation {
-                fleet,
-                origin,
-                at,
-                group,
-                ..
-            } = *reservation;
+            let Reservation { fleet, origin, at, group, .. } = *reservation;
             fleet.give_back(origin, at, group);
         }
         if let Some(turn) = self.at_address.take() {

@@ -74,23 +74,15 @@ impl Shared {
             (None, None) => {
                 let settings = self.context.settings.load();
                 let limiters = [Some(limiter), at_address].into_iter().flatten();
-                let at = limiters
-                    .map(|limiter| limiter.due(&self.context, &settings).at)
-                    .max();
-                Err(self.too_early(Due {
-                    at: at.unwrap_or_default(),
-                    ..expected
-                }))
+                let at = limiters.map(|limiter| limiter.due(&self.context, &settings).at).max();
+                Err(self.too_early(Due { at: at.unwrap_or_default(), ..expected }))
             }
         }
     }
 
     fn too_early(&self, due: Due) -> TooEarly {
         let now = self.context.clock.now();
-        TooEarly {
-            at: if due.at > now { due.at } else { now + SOON },
-            pace: due.pace,
-        }
+        TooEarly { at: if due.at > now { due.at } else { now + SOON }, pace: due.pace }
     }
 
     /// Waits for a turn before all held requests in `limiter` and, where origins at one address share limits, in
@@ -110,10 +102,9 @@ impl Shared {
         // An address may have any number of fetches: each time-out starts when its fetch is the first.
         let (_first, started) = match (at_address, on_timeout) {
             (Some(_), OnTimeout::Go) => (Some(row.ahead.lock().await), Instant::now()),
-            (_, OnTimeout::GiveUp) => (
-                Some(timeout(patience, row.ahead.lock()).await.ok()?),
-                started,
-            ),
+            (_, OnTimeout::GiveUp) => {
+                (Some(timeout(patience, row.ahead.lock()).await.ok()?), started)
+            }
             (None, OnTimeout::Go) => (None, started),
         };
         loop {
@@ -165,12 +156,7 @@ impl<'a> Place<'a> {
         number: u64,
     ) -> Place<'a> {
         shared.context.held.fetch_add(1, Ordering::Relaxed);
-        Place {
-            shared,
-            limiter,
-            client,
-            number,
-        }
+        Place { shared, limiter, client, number }
     }
 }
 

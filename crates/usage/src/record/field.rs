@@ -35,10 +35,7 @@ impl<'a> FieldRecord<'a> {
     #[must_use]
     pub fn of(name: &'a str, line: &'a [u8], is_unread: bool) -> FieldRecord<'a> {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, line);
-        let most = Bounds {
-            parts: 1,
-            octets: if is_unread { MAX_OF_UNREAD } else { usize::MAX },
-        };
+        let most = Bounds { parts: 1, octets: if is_unread { MAX_OF_UNREAD } else { usize::MAX } };
         let (text, latin1) = match str::from_utf8(line) {
             Ok(text) => (most.cut(text), false),
             Err(_) => {
@@ -47,11 +44,7 @@ impl<'a> FieldRecord<'a> {
                 (Cow::Owned(text), true)
             }
         };
-        let kept = if latin1 {
-            text.chars().count()
-        } else {
-            text.len()
-        };
+        let kept = if latin1 { text.chars().count() } else { text.len() };
         let cut = kept < line.len();
         FieldRecord {
             name: name.into(),
@@ -94,10 +87,7 @@ impl<'a> FieldRecord<'a> {
 }
 
 /// Parts of each list, and octets of each text, if the text would be too long otherwise.
-pub(super) const SHORT: Bounds = Bounds {
-    parts: 8,
-    octets: 48,
-};
+pub(super) const SHORT: Bounds = Bounds { parts: 8, octets: 48 };
 
 /// Bounds on parts and texts.
 #[derive(Clone, Copy)]
@@ -143,16 +133,11 @@ mod tests {
             let again = record.line().unwrap();
             assert_eq!((again.len(), &again[..200]), (octets, &line[..200]));
             assert_eq!(FieldRecord::of("link", &again, true).text, record.text);
-            let older = FieldRecord {
-                octets: None,
-                ..record
-            };
+            let older = FieldRecord { octets: None, ..record };
             assert_eq!(older.line(), None);
         }
-        let none_of_ours = FieldRecord {
-            text: "€".into(),
-            ..FieldRecord::of("link", b"\xFF", false)
-        };
+        let none_of_ours =
+            FieldRecord { text: "€".into(), ..FieldRecord::of("link", b"\xFF", false) };
         assert_eq!(none_of_ours.line(), None);
     }
 }

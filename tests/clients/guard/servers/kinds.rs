@@ -84,14 +84,7 @@ pub(crate) const KINDS: &[Kind] = &[
         recipe: |place| {
             let mut command = place.python();
             command
-                .args([
-                    "-m",
-                    "http.server",
-                    &place.port.to_string(),
-                    "--bind",
-                    "127.0.0.1",
-                    "-d",
-                ])
+                .args(["-m", "http.server", &place.port.to_string(), "--bind", "127.0.0.1", "-d"])
                 .arg(place.root);
             Some(command)
         },
@@ -102,9 +95,7 @@ pub(crate) const KINDS: &[Kind] = &[
         behind: None,
         recipe: |place| {
             let mut command = place.wsgi("gunicorn", "--bind");
-            command
-                .args(["--no-control-socket", "--worker-tmp-dir"])
-                .arg(place.dir);
+            command.args(["--no-control-socket", "--worker-tmp-dir"]).arg(place.dir);
             Some(command)
         },
     },
@@ -138,12 +129,7 @@ pub(crate) const KINDS: &[Kind] = &[
         behind: None,
         recipe: |place| Some(place.script("aio.py")),
     },
-    Kind {
-        name: "PHP",
-        set_up: "`php -S`",
-        behind: None,
-        recipe: |place| Some(place.php()),
-    },
+    Kind { name: "PHP", set_up: "`php -S`", behind: None, recipe: |place| Some(place.php()) },
     Kind {
         name: "PHP, front controller",
         set_up: "`parse_url`, `rawurldecode`",
@@ -251,11 +237,7 @@ pub(crate) const KINDS: &[Kind] = &[
 ];
 
 pub(super) fn script(name: &str) -> PathBuf {
-    Path::new(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tests/clients/guard/servers"
-    ))
-    .join(name)
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/guard/servers")).join(name)
 }
 
 /// Returns a folder that `.ci/clients` has installed for these servers.

@@ -23,11 +23,7 @@ struct Row {
 impl Row {
     fn new(name: impl Into<String>, file: impl Into<Vec<u8>>, is_proven: bool) -> Self {
         let (name, file) = (name.into(), file.into());
-        Self {
-            name,
-            file,
-            is_proven,
-        }
+        Self { name, file, is_proven }
     }
 }
 
@@ -111,10 +107,7 @@ fn a_text_is_cut_only_where_the_entry_says_so() {
             };
             let mut changed = record.clone();
             *changed.pointer_mut(&place).unwrap() = hidden.into();
-            let exhibit = Exhibit {
-                record: changed.to_string(),
-                ..exhibit.clone()
-            };
+            let exhibit = Exhibit { record: changed.to_string(), ..exhibit.clone() };
             rows.push(Row::new(place, file(&corpus, &exhibit), false));
         }
     }
@@ -123,10 +116,7 @@ fn a_text_is_cut_only_where_the_entry_says_so() {
     for place in all.split(' ') {
         assert!(places.contains(place), "{place}: {places:?}");
     }
-    assert!(
-        seen.iter().filter(|(_, is_cut)| *is_cut).count() >= 8,
-        "{seen:?}"
-    );
+    assert!(seen.iter().filter(|(_, is_cut)| *is_cut).count() >= 8, "{seen:?}");
     both(&corpus, &rows);
 }
 
@@ -134,9 +124,7 @@ fn a_text_is_cut_only_where_the_entry_says_so() {
 fn both_cut_a_text_at_its_bound_alike() {
     let mut corpus = Corpus::new();
     let last = corpus.entries.pop().unwrap();
-    let Entry::Decision(usual) = Entry::read(&last).unwrap() else {
-        panic!("no decision")
-    };
+    let Entry::Decision(usual) = Entry::read(&last).unwrap() else { panic!("no decision") };
     let mut rows = 0;
     corpus.entries.clear();
     // Each kind of character, with its octets in the line.
@@ -156,11 +144,8 @@ fn both_cut_a_text_at_its_bound_alike() {
             for bound in [512, 1_024] {
                 for (room, more) in [(0, 0), (0, 1), (32, 0), (32, 1), (33, 0)] {
                     let user_agent = one.repeat((bound - room) / wide + more);
-                    let decision = Decision {
-                        reason,
-                        user_agent: Some(user_agent[..].into()),
-                        ..usual
-                    };
+                    let decision =
+                        Decision { reason, user_agent: Some(user_agent[..].into()), ..usual };
                     let mut entry = Vec::new();
                     decision.encode(Bounds::CLIENTS, &mut entry);
                     corpus.entries.push(entry);
@@ -187,15 +172,7 @@ fn what_is_beyond_a_bound_is_refused_before_it_costs_anything() {
     // Four million octets that a reader of CBOR takes one by one.
     let many_items = "AAAA".repeat(1_000_000);
     let new_key = {
-        let head = [
-            0xa3,
-            0x00,
-            0x09,
-            0x18,
-            52,
-            0x78,
-            u8::try_from(key.len()).unwrap(),
-        ];
+        let head = [0xa3, 0x00, 0x09, 0x18, 52, 0x78, u8::try_from(key.len()).unwrap()];
         let second = [0x18, 58, 0x78, u8::try_from(key.len()).unwrap()];
         let entry = [&head[..], key.as_bytes(), &second, key.as_bytes()].concat();
         base64::Engine::encode(&base64::engine::general_purpose::STANDARD, entry)
@@ -208,10 +185,7 @@ fn what_is_beyond_a_bound_is_refused_before_it_costs_anything() {
             .trim_matches('"')
     );
     let large = Exhibit {
-        objects: vec![Named {
-            kind: ObjectKind::Basis,
-            body: vec![0; 70_000],
-        }],
+        objects: vec![Named { kind: ObjectKind::Basis, body: vec![0; 70_000] }],
         ..usual.clone()
     };
     #[rustfmt::skip] // one row, one case
@@ -226,10 +200,8 @@ fn what_is_beyond_a_bound_is_refused_before_it_costs_anything() {
         ("an index", text.replacen("\\nindex ", "\\nindex 9999999999999999999", 1), "another form"),
         ("a number", text.replacen("\"status\":403", &format!("\"status\":{}", "4".repeat(4_000_000)), 1), ""),
     ];
-    let files: Vec<Row> = rows
-        .iter()
-        .map(|(name, file, _)| Row::new(*name, file.as_bytes(), false))
-        .collect();
+    let files: Vec<Row> =
+        rows.iter().map(|(name, file, _)| Row::new(*name, file.as_bytes(), false)).collect();
     for row in &files {
         assert!(row.file != text.as_bytes(), "{}", row.name);
     }
@@ -293,14 +265,7 @@ fn each_signature_of_the_key_must_hold() {
     // The key has signed another text; the line stands behind a right one.
     let false_one = corpus.log.signer().sign("another text\n");
     exhibit.proof.checkpoint.push(false_one).unwrap();
-    both(
-        &corpus,
-        &[Row::new(
-            "a false signature",
-            file(&corpus, &exhibit),
-            false,
-        )],
-    );
+    both(&corpus, &[Row::new("a false signature", file(&corpus, &exhibit), false)]);
 }
 
 #[test]
@@ -318,17 +283,13 @@ fn an_entry_that_readers_could_take_for_two_is_refused_though_the_log_has_it() {
     // The identifier comes first; the other rows change what stands behind it.
     let begin = entry.iter().position(|octet| *octet == 0x50).unwrap();
     let longer = |octets: &[u8], found: &[u8]| {
-        let at = entry
-            .windows(found.len())
-            .position(|window| window == found);
+        let at = entry.windows(found.len()).position(|window| window == found);
         let at = at.unwrap();
         [&entry[..at], octets, &entry[at + found.len()..]].concat()
     };
     let before_reason = |pair: &[u8]| {
-        let mut entry = longer(
-            &[pair, b"\x05\x6frobots_disallow"].concat(),
-            b"\x05\x6frobots_disallow",
-        );
+        let mut entry =
+            longer(&[pair, b"\x05\x6frobots_disallow"].concat(), b"\x05\x6frobots_disallow");
         let at = usize::from(entry[0] & 0x1f == 24);
         entry[at] += 1;
         entry

@@ -56,17 +56,11 @@ impl Corpus {
             }
         }
         let usual = Entry::read(&entries[0]).unwrap();
-        let Entry::Decision(usual) = usual else {
-            panic!("{usual:?}")
-        };
+        let Entry::Decision(usual) = usual else { panic!("{usual:?}") };
         let denied = denied(&usual, &mut bodies);
         entries.push(denied);
         let log = Log::of(entries.clone());
-        Self {
-            entries,
-            bodies,
-            log,
-        }
+        Self { entries, bodies, log }
     }
 
     pub(super) fn header(&self) -> Header {
@@ -158,10 +152,7 @@ fn remade(decision: &Decision<'_>, bodies: &mut HashMap<Digest, Vec<u8>>) -> Vec
         basis: basis.as_ref(),
         tdmrep: tdmrep.as_ref(),
         // A line beyond the file would belong to no file.
-        rule: decision.rule.map(|rule| Rule {
-            line: rule.line.min(5),
-            ..rule
-        }),
+        rule: decision.rule.map(|rule| Rule { line: rule.line.min(5), ..rule }),
         ..*decision
     };
     let mut entry = Vec::new();
@@ -190,11 +181,7 @@ fn denied(usual: &Decision<'_>, bodies: &mut HashMap<Digest, Vec<u8>>) -> Vec<u8
     let basis = sha256(&body);
     bodies.insert(basis, body);
     let origin = Some("https://site.example");
-    let url = [
-        &b"https://site.example/private/x?q=\xe9"[..9],
-        b"ite.example/private/x",
-        b"?q=1",
-    ];
+    let url = [&b"https://site.example/private/x?q=\xe9"[..9], b"ite.example/private/x", b"?q=1"];
     let decision = Decision {
         verdict: Verdict::Deny,
         reason: "robots_disallow",
@@ -205,11 +192,7 @@ fn denied(usual: &Decision<'_>, bodies: &mut HashMap<Digest, Vec<u8>>) -> Vec<u8
         origin,
         url: Url::of(url, origin),
         opaque: false,
-        rule: Some(Rule {
-            group: "*".into(),
-            text: b"Disallow: /private/"[..].into(),
-            line: 3,
-        }),
+        rule: Some(Rule { group: "*".into(), text: b"Disallow: /private/"[..].into(), line: 3 }),
         reading: None,
         user_agent: Some(b"Bot/1 \xe9 \"quoted\" \x1b[2J"[..].into()),
         status: Some(403),

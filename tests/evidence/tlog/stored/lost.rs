@@ -7,14 +7,7 @@ use crawlgate_tlog::{Resource, Tile};
 use super::TestStore;
 
 /// Collects what `audit export` has written.
-const COLLECT: [&str; 6] = [
-    "collect",
-    "--from",
-    "exported",
-    "--to",
-    "copies",
-    "--trust-new",
-];
+const COLLECT: [&str; 6] = ["collect", "--from", "exported", "--to", "copies", "--trust-new"];
 
 #[test]
 fn lost_records_are_named_and_not_called_dropped() {
@@ -87,11 +80,7 @@ fn damage_to_a_collected_copy_has_a_way_out_that_works() {
     let of = |name: &str| ["--collection", "copies", "--log", name].map(str::to_owned);
     let said = |words: &[&str], name: &str, code| {
         let of = of(name);
-        let words: Vec<&str> = words
-            .iter()
-            .copied()
-            .chain(of.iter().map(String::as_str))
-            .collect();
+        let words: Vec<&str> = words.iter().copied().chain(of.iter().map(String::as_str)).collect();
         db.said(&words, code)
     };
     let foreign = "foo.db: this is no collected copy of a log: the file is empty; move it out of the collection";
@@ -106,9 +95,7 @@ fn damage_to_a_collected_copy_has_a_way_out_that_works() {
 
     let files = fs::read_dir(db.path("copies")).unwrap();
     let mut files = files.map(|file| file.unwrap().path());
-    let copy = files
-        .find(|path| path.extension().is_some_and(|end| end == "db"))
-        .unwrap();
+    let copy = files.find(|path| path.extension().is_some_and(|end| end == "db")).unwrap();
     let whole = fs::read(&copy).unwrap();
     let mut damaged = whole.clone();
     for page in damaged.chunks_mut(4_096).skip(1) {
@@ -147,11 +134,7 @@ fn a_check_of_the_store_advises_what_fits() {
     let state = fs::read(db.path("crawlgate.log.state")).unwrap();
     fs::write(db.path("crawlgate.log.state"), "damaged").unwrap();
     let said = db.said(&["store", "check"], 1);
-    says!(
-        said,
-        "the state file of the store is damaged",
-        "move it away"
-    );
+    says!(said, "the state file of the store is damaged", "move it away");
     lacks!(said, "rebuild");
 
     fs::write(db.path("crawlgate.log.state"), state).unwrap();

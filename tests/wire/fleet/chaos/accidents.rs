@@ -127,10 +127,7 @@ fn single(
         6..8 => {
             counts.engine_kills += 1;
             engine.kill();
-            let (file, copy) = (
-                engine.folder().join("appendonlydir"),
-                engine.folder().join("old"),
-            );
+            let (file, copy) = (engine.folder().join("appendonlydir"), engine.folder().join("old"));
             match old.take() {
                 // The file of an earlier time.
                 Some(copy) if random.below(2) == 0 => {
@@ -190,10 +187,6 @@ fn restart(gate: &mut CrawlgateProcess, place: usize, crawl: &Crawl, after: Dura
 
 fn copy_all(from: &Path, to: &Path) {
     let _ = fs::remove_dir_all(to);
-    let status = Command::new("cp")
-        .arg("-a")
-        .args([from, to])
-        .status()
-        .unwrap();
+    let status = Command::new("cp").arg("-a").args([from, to]).status().unwrap();
     assert!(status.success());
 }

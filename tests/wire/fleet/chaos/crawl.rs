@@ -113,13 +113,10 @@ impl Crawl {
 
     fn add(&self, at: usize, path: String) {
         let url = self.origins[0].url("");
-        let words = [
-            "add", &url, &path, "deny", "--until", "1d", "--by", "Ada", "--reason", "a letter",
-        ];
+        let words =
+            ["add", &url, &path, "deny", "--until", "1d", "--by", "Ada", "--reason", "a letter"];
         let said = self.run(at, &words).unwrap_or_default();
-        let id = said
-            .strip_prefix("override ")
-            .and_then(|rest| rest.split(':').next());
+        let id = said.strip_prefix("override ").and_then(|rest| rest.split(':').next());
         let order = Order {
             path,
             added: Instant::now(),
@@ -148,9 +145,7 @@ impl Crawl {
     /// Runs `crawlgate override`; `None` if it fails.
     fn run(&self, at: usize, words: &[&str]) -> Option<String> {
         let mut command = Command::new(program());
-        command
-            .args(["override", words[0], "--config", "config.toml"])
-            .args(&words[1..]);
+        command.args(["override", words[0], "--config", "config.toml"]).args(&words[1..]);
         let output = command.current_dir(&self.folders[at]).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         output.status.success().then_some(said)
@@ -168,11 +163,7 @@ pub(in crate::fleet) fn request(gate: SocketAddr, url: &str) -> Option<Response>
     match Response::read(&mut BufReader::new(stream), "GET") {
         Ok(answer) => answer.filter(|answer| answer.whole),
         Err(why) => {
-            assert_ne!(
-                why.kind(),
-                std::io::ErrorKind::WouldBlock,
-                "no answer for {url}"
-            );
+            assert_ne!(why.kind(), std::io::ErrorKind::WouldBlock, "no answer for {url}");
             None
         }
     }

@@ -143,10 +143,7 @@ async fn ask_all(a: &Arc<dyn Coordinator>, planted: &str) {
     let _ = ends(a.observe()).await;
     let _ = ends(a.announce("news")).await;
     let names = ["a/1".to_owned()];
-    let group = Some(GroupInterval {
-        name: "a",
-        interval: Duration::from_secs(1),
-    });
+    let group = Some(GroupInterval { name: "a", interval: Duration::from_secs(1) });
     let turn = Reserve {
         origin: ORIGIN,
         kind: TurnKind::Page,
@@ -157,18 +154,10 @@ async fn ask_all(a: &Arc<dyn Coordinator>, planted: &str) {
         group,
         rest: Duration::ZERO,
         gap: Duration::ZERO,
-        slots: Some(Slots {
-            most: 3,
-            names: &names,
-        }),
+        slots: Some(Slots { most: 3, names: &names }),
         memory: Duration::from_secs(60),
     };
-    for kind in [
-        TurnKind::Page,
-        TurnKind::Robots,
-        TurnKind::Now,
-        TurnKind::RedirectHop,
-    ] {
+    for kind in [TurnKind::Page, TurnKind::Robots, TurnKind::Now, TurnKind::RedirectHop] {
         if let Ok(reserved) = ends(a.reserve(Reserve { kind, ..turn })).await {
             let latest = reserved.turns.iter().map(|turn| turn.after).max();
             assert!(latest <= Some(turn.horizon), "{planted}: {reserved:?}");
@@ -177,11 +166,7 @@ async fn ask_all(a: &Arc<dyn Coordinator>, planted: &str) {
     let at = EngineTime(1_795_000_000_000_000);
     let origin = ORIGIN;
     let _ = ends(a.give_back(GiveBack { origin, at, group })).await;
-    for sign in [
-        Sign::Fine,
-        Sign::Refused { retry_after: DAY },
-        Sign::Troubled,
-    ] {
+    for sign in [Sign::Fine, Sign::Refused { retry_after: DAY }, Sign::Troubled] {
         let report = ReportBackoff {
             origin,
             sign,
@@ -192,10 +177,7 @@ async fn ask_all(a: &Arc<dyn Coordinator>, planted: &str) {
             memory: Duration::from_secs(60),
         };
         if let Ok(backoff) = ends(a.report_backoff(report)).await {
-            assert!(
-                matches!(sign, Sign::Fine) || !backoff.is_none(),
-                "{planted}: {sign:?}"
-            );
+            assert!(matches!(sign, Sign::Fine) || !backoff.is_none(), "{planted}: {sign:?}");
         }
     }
     let _ = ends(a.renew_slots(ORIGIN, &names)).await;
@@ -237,9 +219,6 @@ fn what_is_planted_delays_and_is_forgotten() {
         }
         test_engine.is_quiet_no_more();
         let lease = a.acquire_fetch(ask(&key(), "a/2", Token::default())).await;
-        assert!(
-            matches!(lease, Ok(FetchLease::Acquired { .. })),
-            "{lease:?}"
-        );
+        assert!(matches!(lease, Ok(FetchLease::Acquired { .. })), "{lease:?}");
     });
 }

@@ -43,11 +43,7 @@ fn instances_share_what_a_client_may_have() {
         most_bytes: Some(1_000),
         ..charge()
     };
-    let back = |requests, returned| ChargeQuota {
-        requests,
-        returned,
-        ..of("a", 0, 0, 0)
-    };
+    let back = |requests, returned| ChargeQuota { requests, returned, ..of("a", 0, 0, 0) };
     #[rustfmt::skip] // one row, one question
     let rows = [
         // The question, its totals; granted, requests and octets of the instance, octets of all.
@@ -73,40 +69,22 @@ fn instances_share_what_a_client_may_have() {
         let both = two(&test_engine).await;
         let span = both[0].charge_quota(charge()).await.unwrap().span;
         for (number, (question, totals, want)) in rows.into_iter().enumerate() {
-            let question = ChargeQuota {
-                span: (totals == OF_SPAN).then_some(span),
-                ..question
-            };
+            let question = ChargeQuota { span: (totals == OF_SPAN).then_some(span), ..question };
             let charged = both[number % 2].charge_quota(question).await.unwrap();
-            let had = [
-                charged.granted,
-                charged.requests,
-                charged.bytes,
-                charged.all_bytes,
-            ];
+            let had = [charged.granted, charged.requests, charged.bytes, charged.all_bytes];
             assert_eq!(had, want, "question {number}: {question:?}");
             assert!(charged.left <= PER && charged.span == span, "{charged:?}");
         }
         // Another client, another span: accounts of their own.
         for other in [
-            ChargeQuota {
-                account: "client:4567",
-                ..of("a", 0, 0, 1)
-            },
-            ChargeQuota {
-                per: PER / 2,
-                ..of("a", 0, 0, 1)
-            },
+            ChargeQuota { account: "client:4567", ..of("a", 0, 0, 1) },
+            ChargeQuota { per: PER / 2, ..of("a", 0, 0, 1) },
         ] {
             let charged = both[0].charge_quota(other).await.unwrap();
             assert_eq!((charged.granted, charged.requests), (1, 1), "{other:?}");
         }
         // Totals of a span that is over do not count.
-        let old = ChargeQuota {
-            span: Some(span - 1),
-            account: "client:89ab",
-            ..of("a", 7, 7, 0)
-        };
+        let old = ChargeQuota { span: Some(span - 1), account: "client:89ab", ..of("a", 7, 7, 0) };
         let charged = both[0].charge_quota(old).await.unwrap();
         assert_eq!((charged.requests, charged.bytes), (0, 0));
     });
@@ -116,11 +94,7 @@ fn instances_share_what_a_client_may_have() {
 fn a_clock_that_is_set_back_gives_no_quota_anew() {
     each(async |test_engine| {
         let [a, b] = two(&test_engine).await;
-        let question = ChargeQuota {
-            wanted: 1,
-            most_requests: Some(2),
-            ..charge()
-        };
+        let question = ChargeQuota { wanted: 1, most_requests: Some(2), ..charge() };
         let told = |charged: &Charged| ChargeQuota {
             span: Some(charged.span),
             requests: charged.requests,
@@ -131,10 +105,7 @@ fn a_clock_that_is_set_back_gives_no_quota_anew() {
         assert_eq!((charged.granted, charged.requests), (1, 2));
         for spans in [1, 3] {
             test_engine.set_back(spans, question.account, PER);
-            let others = ChargeQuota {
-                instance: "b",
-                ..question
-            };
+            let others = ChargeQuota { instance: "b", ..question };
             let granted = b.charge_quota(others).await.unwrap().granted;
             assert_eq!(granted, 0, "{spans} spans");
             charged = a.charge_quota(told(&charged)).await.unwrap();
@@ -148,11 +119,7 @@ fn a_clock_that_is_set_back_gives_no_quota_anew() {
 fn an_engine_that_has_just_begun_gives_nothing() {
     each(async |test_engine| {
         let [one, _] = two(&test_engine).await;
-        let question = ChargeQuota {
-            wanted: 1,
-            after: Duration::from_secs(60),
-            ..charge()
-        };
+        let question = ChargeQuota { wanted: 1, after: Duration::from_secs(60), ..charge() };
         let charged = one.charge_quota(question).await.unwrap();
         assert_eq!(charged.granted, 0);
         let wait = charged.wait.as_secs_f64();

@@ -125,8 +125,7 @@ impl<'a> Both<'a> {
             }
             Step::Forget => self.forget().await?,
             Step::Heartbeat { is_first, process } => {
-                self.heartbeat(who, (!is_first).then_some(self.news[who]), process)
-                    .await?;
+                self.heartbeat(who, (!is_first).then_some(self.news[who]), process).await?;
             }
             Step::Leave(process) => {
                 let _ = self.ask(who, |to| to.leave(NAMES[who], process)).await?;
@@ -138,11 +137,7 @@ impl<'a> Both<'a> {
             Step::Members => {
                 let _ = self.ask(who, |to| Box::pin(members(to))).await?;
             }
-            Step::PutOverride {
-                id,
-                sealed,
-                is_removal,
-            } => {
+            Step::PutOverride { id, sealed, is_removal } => {
                 let put = self.ask(who, |to| match is_removal {
                     true => to.remove_override(id, sealed),
                     false => to.add_override(id, sealed),
@@ -166,24 +161,17 @@ impl<'a> Both<'a> {
                 };
                 let _ = self.ask(who, |to| to.give_back(turn)).await?;
             }
-            Step::Report {
-                origin,
-                sign,
-                age,
-                first,
-            } => self.report(who, *origin, *sign, (*age, *first)).await?,
+            Step::Report { origin, sign, age, first } => {
+                self.report(who, *origin, *sign, (*age, *first)).await?;
+            }
             Step::RenewSlots(origin, slots) => {
                 let slots = slots.iter().map(|slot| slot.get(&self.slots).clone());
                 let slots: Vec<String> = slots.collect();
-                let _ = self
-                    .ask(who, |to| to.renew_slots(ORIGINS[*origin], &slots))
-                    .await?;
+                let _ = self.ask(who, |to| to.renew_slots(ORIGINS[*origin], &slots)).await?;
             }
             Step::ReleaseSlot(origin, slot) => {
                 let slot = slot.get(&self.slots).clone();
-                let _ = self
-                    .ask(who, |to| to.release_slot(ORIGINS[*origin], &slot))
-                    .await?;
+                let _ = self.ask(who, |to| to.release_slot(ORIGINS[*origin], &slot)).await?;
             }
             Step::ChargeQuota(charge) => self.charge(who, *charge).await?,
         }
@@ -228,12 +216,7 @@ impl<'a> Both<'a> {
             variant: "00000000-11111111".to_owned(),
         };
         match step {
-            Step::AcquireFetch {
-                key,
-                holder,
-                known,
-                lease,
-            } => {
+            Step::AcquireFetch { key, holder, known, lease } => {
                 let place = of(*key);
                 let ask = AcquireFetch {
                     key: &place,
@@ -247,12 +230,7 @@ impl<'a> Both<'a> {
                     self.tokens[*key].push(token);
                 }
             }
-            Step::PublishState {
-                key,
-                holder,
-                token,
-                keep,
-            } => {
+            Step::PublishState { key, holder, token, keep } => {
                 let (place, sealed) = (of(*key), number.to_string());
                 let state = PublishState {
                     key: &place,
@@ -276,9 +254,7 @@ impl<'a> Both<'a> {
         let (interval, burst) = RATES[turns.rate];
         let first = self.slots.len();
         let names = (first..).take(turns.wanted as usize);
-        let names: Vec<String> = names
-            .map(|number| format!("{}/{number}", NAMES[who]))
-            .collect();
+        let names: Vec<String> = names.map(|number| format!("{}/{number}", NAMES[who])).collect();
         let ask = Reserve {
             origin: ORIGINS[turns.origin],
             kind: turns.kind,
@@ -289,10 +265,7 @@ impl<'a> Both<'a> {
             group: turns.group.map(group),
             rest: ms(turns.rest),
             gap: ms(turns.gap),
-            slots: turns.most.map(|most| Slots {
-                most,
-                names: &names,
-            }),
+            slots: turns.most.map(|most| Slots { most, names: &names }),
             memory: memory(turns.origin),
         };
         let Ok(reserved) = self.ask(who, |to| to.reserve(ask)).await? else {
@@ -407,10 +380,7 @@ async fn overrides_of(to: &dyn Coordinator) -> Result<SealedOverrides, Coordinat
 fn any_sequence_of_questions_has_the_same_answers_from_a_real_engine_and_in_memory() {
     for engine in Engine::each() {
         let real = Clocked::new(engine);
-        let mut config = ProptestConfig {
-            failure_persistence: None,
-            ..ProptestConfig::default()
-        };
+        let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
         let mut runner = match std::env::var_os("PROPTEST_CASES") {
             Some(_) => TestRunner::new(config),
             None => {
@@ -421,10 +391,8 @@ fn any_sequence_of_questions_has_the_same_answers_from_a_real_engine_and_in_memo
         };
         let steps = prop_oneof![2 => sequences(false), 1 => sequences(true)];
         let run = runner.run(&steps, |steps| {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let mut both = Both::begin(&real).await;
                 for (number, (who, step)) in steps.iter().enumerate() {

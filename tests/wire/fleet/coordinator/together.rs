@@ -23,10 +23,7 @@ fn origin(number: usize) -> String {
 }
 
 fn turn(origin: &str) -> Reserve<'_> {
-    Reserve {
-        origin,
-        ..every(INTERVAL.as_secs())
-    }
+    Reserve { origin, ..every(INTERVAL.as_secs()) }
 }
 
 /// Asks for a turn at each origin at once.

@@ -1,4 +1,4 @@
-//! Turns at an origin, as both implementations reserve them. Longer than 400 lines of code because most of it is one table.
+//! Turns at an origin, as both implementations reserve them.
 //!
 //! The generation of each engine has just begun, so every origin counts as used now: a first turn comes one interval
 //! later. The intervals are long, so that the time of the test itself does not matter.
@@ -39,25 +39,16 @@ fn unbounded() -> Reserve<'static> {
 }
 
 pub(super) fn every(seconds: u64) -> Reserve<'static> {
-    Reserve {
-        interval: secs(seconds),
-        ..unbounded()
-    }
+    Reserve { interval: secs(seconds), ..unbounded() }
 }
 
 fn of_group(name: &str, seconds: u64) -> Reserve<'_> {
     let interval = secs(seconds);
-    Reserve {
-        group: Some(GroupInterval { name, interval }),
-        ..unbounded()
-    }
+    Reserve { group: Some(GroupInterval { name, interval }), ..unbounded() }
 }
 
 fn robots() -> Reserve<'static> {
-    Reserve {
-        kind: TurnKind::Robots,
-        ..unbounded()
-    }
+    Reserve { kind: TurnKind::Robots, ..unbounded() }
 }
 
 /// All times of these tests are multiples of it. A real engine's clock moves on between two questions, by less.
@@ -66,9 +57,7 @@ const STEP: u64 = 5;
 /// Returns the times of the turns, in seconds.
 fn times(reserved: &Reserved) -> Vec<u64> {
     let times = reserved.turns.iter();
-    times
-        .map(|turn| (turn.after.as_secs_f64() / STEP as f64).ceil() as u64 * STEP)
-        .collect()
+    times.map(|turn| (turn.after.as_secs_f64() / STEP as f64).ceil() as u64 * STEP).collect()
 }
 
 async fn reserve(coordinator: &Arc<dyn Coordinator>, ask: Reserve<'_>) -> Reserved {
@@ -84,25 +73,14 @@ async fn gives(test_engine: &TestEngine, name: &str, rows: &[(Reserve<'_>, &[u64
     test_engine.is_quiet_no_more();
     for (number, (ask, want)) in rows.iter().enumerate() {
         let reserved = reserve(&instances[number % 2], *ask).await;
-        assert_eq!(
-            times(&reserved),
-            *want,
-            "{name}, question {number}: {reserved:?}"
-        );
+        assert_eq!(times(&reserved), *want, "{name}, question {number}: {reserved:?}");
     }
 }
 
 #[test]
 fn instances_are_given_one_turn_after_the_other() {
-    let burst = Reserve {
-        burst: 3,
-        wanted: 5,
-        ..every(10)
-    };
-    let soon = Reserve {
-        horizon: secs(5),
-        ..every(10)
-    };
+    let burst = Reserve { burst: 3, wanted: 5, ..every(10) };
+    let soon = Reserve { horizon: secs(5), ..every(10) };
     #[rustfmt::skip] // one row, one case
     /// The name of a case, and its questions with the times of their turns.
     type Case<'a> = (&'a str, &'a [(Reserve<'a>, &'a [u64])]);
@@ -182,29 +160,18 @@ fn an_unused_turn_is_given_back_once() {
         let a: Arc<dyn Coordinator> = test_engine.join();
         heartbeat(&a, "a", 0).await;
         test_engine.is_quiet_no_more();
-        let group = Reserve {
-            origin: "https://b.example",
-            ..of_group("x", 10)
-        };
+        let group = Reserve { origin: "https://b.example", ..of_group("x", 10) };
         for ask in [every(10), group] {
             let first = reserve(&a, ask).await;
             assert_eq!(times(&first), [10]);
-            let turn = GiveBack {
-                origin: ask.origin,
-                at: first.turns[0].at,
-                group: ask.group,
-            };
+            let turn = GiveBack { origin: ask.origin, at: first.turns[0].at, group: ask.group };
             a.give_back(turn).await.unwrap();
             a.give_back(turn).await.unwrap();
             assert_eq!(times(&reserve(&a, ask).await), [10], "{ask:?}");
             let third = reserve(&a, ask).await;
             a.give_back(turn).await.unwrap();
             assert_eq!(times(&third), [20], "{ask:?}");
-            assert_eq!(
-                times(&reserve(&a, ask).await),
-                [30],
-                "another was reserved since: {ask:?}"
-            );
+            assert_eq!(times(&reserve(&a, ask).await), [30], "another was reserved since: {ask:?}");
         }
     });
 }
@@ -226,26 +193,15 @@ fn trouble_binds_all_instances_until_it_has_passed() {
         let fine = a.report_backoff(report(Sign::Fine, now)).await.unwrap();
         assert!(fine.is_none(), "a good answer of a calm origin: {fine:?}");
         let retry_after = secs(30);
-        let backoff = a
-            .report_backoff(report(Sign::Refused { retry_after }, now))
-            .await
-            .unwrap();
+        let backoff = a.report_backoff(report(Sign::Refused { retry_after }, now)).await.unwrap();
         assert_eq!(backoff.gap, secs(1));
         let reserved = reserve(&b, unbounded()).await;
         assert_eq!(times(&reserved), [30]);
         assert_eq!(reserved.backoff.gap, secs(1));
-        let old = b
-            .report_backoff(report(Sign::Troubled, secs(10)))
-            .await
-            .unwrap();
+        let old = b.report_backoff(report(Sign::Troubled, secs(10))).await.unwrap();
         assert_eq!(old.gap, secs(1), "it was sent before: one sign");
         let OriginBackoff { gap, rest } = b
-            .report_backoff(report(
-                Sign::Refused {
-                    retry_after: secs(900),
-                },
-                secs(10),
-            ))
+            .report_backoff(report(Sign::Refused { retry_after: secs(900) }, secs(10)))
             .await
             .unwrap();
         assert_eq!(
@@ -312,30 +268,15 @@ fn slots_bound_the_requests_in_flight_at_all_instances() {
         assert_eq!((times(&second).len(), second.is_full), (1, true));
         let third = reserve(&b, ask(&of_b)).await;
         assert_eq!((times(&third).len(), third.is_full), (0, true));
-        let robots = Reserve {
-            kind: TurnKind::Robots,
-            wanted: 1,
-            ..ask(&of_b[2..])
-        };
-        assert_eq!(
-            times(&reserve(&b, robots).await).len(),
-            1,
-            "a robots.txt needs none"
-        );
+        let robots = Reserve { kind: TurnKind::Robots, wanted: 1, ..ask(&of_b[2..]) };
+        assert_eq!(times(&reserve(&b, robots).await).len(), 1, "a robots.txt needs none");
         a.release_slot(ORIGIN, "a/0").await.unwrap();
-        assert_eq!(
-            times(&reserve(&a, ask(&of_a)).await).len(),
-            0,
-            "the robots.txt has one, too"
-        );
+        assert_eq!(times(&reserve(&a, ask(&of_a)).await).len(), 0, "the robots.txt has one, too");
         b.release_slot(ORIGIN, "b/2").await.unwrap();
         assert_eq!(times(&reserve(&a, ask(&of_a)).await).len(), 1);
         a.release_slot(ORIGIN, "a/0").await.unwrap();
         b.renew_slots(ORIGIN, &of_b[..2]).await.unwrap();
-        assert!(
-            reserve(&a, ask(&of_a)).await.is_full,
-            "renewed although it was lost"
-        );
+        assert!(reserve(&a, ask(&of_a)).await.is_full, "renewed although it was lost");
     });
 }
 
@@ -347,10 +288,7 @@ fn slots_that_ran_out_while_no_instance_was_heard_of_are_renewed_before_others_a
         let ask = |wanted| Reserve {
             wanted,
             horizon: secs(60),
-            slots: Some(Slots {
-                most: 2,
-                names: &names,
-            }),
+            slots: Some(Slots { most: 2, names: &names }),
             ..unbounded()
         };
         assert_eq!(times(&reserve(&a, ask(1)).await), [5], "a new generation");
@@ -376,15 +314,9 @@ fn an_engine_that_has_lost_everything_counts_every_origin_as_used() {
         assert_eq!(a.reserve(every(10)).await, Err(CoordinatorError::Lost));
         heartbeat(&a, "a", 0).await;
         test_engine.is_quiet_no_more();
-        let burst = Reserve {
-            burst: 3,
-            ..every(10)
-        };
+        let burst = Reserve { burst: 3, ..every(10) };
         assert_eq!(times(&reserve(&a, burst).await), [10], "the burst is empty");
-        let other = Reserve {
-            origin: "https://b.example",
-            ..of_group("x", 20)
-        };
+        let other = Reserve { origin: "https://b.example", ..of_group("x", 20) };
         assert_eq!(times(&reserve(&a, other).await), [20]);
     });
 }
@@ -397,19 +329,13 @@ fn a_gap_that_an_instance_knows_outlives_the_engine() {
         heartbeat(&a, "a", 0).await;
         heartbeat(&b, "b", 0).await;
         test_engine.is_quiet_no_more();
-        let knowing = Reserve {
-            gap: secs(20),
-            ..unbounded()
-        };
+        let knowing = Reserve { gap: secs(20), ..unbounded() };
         let first = reserve(&a, knowing).await;
         assert_eq!((times(&first), first.backoff.gap), (vec![20], secs(20)));
         let second = reserve(&b, unbounded()).await;
         assert_eq!((times(&second), second.backoff.gap), (vec![40], secs(20)));
         // The gap that the engine knows counts, as soon as it knows one.
-        let wider = Reserve {
-            gap: secs(300),
-            ..unbounded()
-        };
+        let wider = Reserve { gap: secs(300), ..unbounded() };
         assert_eq!(times(&reserve(&b, wider).await), [60]);
         // One that knows no gap may ask first.
         let origin = "https://other.example";
@@ -418,16 +344,9 @@ fn a_gap_that_an_instance_knows_outlives_the_engine() {
         let [at] = times(&first)[..] else {
             panic!("{first:?}");
         };
-        let knowing = Reserve {
-            origin,
-            gap: secs(20),
-            ..every(5)
-        };
+        let knowing = Reserve { origin, gap: secs(20), ..every(5) };
         let second = reserve(&a, knowing).await;
-        assert_eq!(
-            (times(&second), second.backoff.gap),
-            (vec![at + 20], secs(20))
-        );
+        assert_eq!((times(&second), second.backoff.gap), (vec![at + 20], secs(20)));
     });
 }
 
@@ -449,10 +368,7 @@ fn a_clock_that_is_set_back_begins_a_new_generation() {
                 assert_eq!(engine.ask(&["EVAL", script, "0"]), ":1\r\n");
             }
         }
-        let soon = Reserve {
-            horizon: secs(5),
-            ..unbounded()
-        };
+        let soon = Reserve { horizon: secs(5), ..unbounded() };
         let late = reserve(&a, soon).await;
         assert!(late.turns.is_empty(), "an hour later: {late:?}");
         let heard = heartbeat(&a, "a", 0).await;

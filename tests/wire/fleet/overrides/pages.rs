@@ -35,11 +35,7 @@ fn no_page_comes_a_second_after_each_of_a_hundred_denials() {
                     // The page that is denied next, and those that were denied last.
                     for number in number.saturating_sub(2)..=number {
                         let answer = gate.get(&origin.url(&format!("/{number}/?{place}")));
-                        assert!(
-                            [200, 403, 503].contains(&answer.status),
-                            "{}",
-                            answer.text()
-                        );
+                        assert!([200, 403, 503].contains(&answer.status), "{}", answer.text());
                     }
                 }
             });
@@ -61,10 +57,7 @@ fn no_page_comes_a_second_after_each_of_a_hundred_denials() {
     });
     let everywhere = added[..50].iter().filter(|(_, at)| *at == [true; 3]);
     let everywhere = everywhere.count();
-    assert!(
-        everywhere >= bound(50, 25),
-        "{everywhere} of 50 everywhere at once"
-    );
+    assert!(everywhere >= bound(50, 25), "{everywhere} of 50 everywhere at once");
     let mut slowest = [Duration::ZERO; 3];
     for seen in origin.seen() {
         let path = seen.head.word(1);

@@ -29,10 +29,7 @@ fn users() -> Vec<AdminUser> {
 }
 
 fn admin(users: Vec<AdminUser>) -> AdminConfig {
-    AdminConfig {
-        users,
-        ..Config::default().admin
-    }
+    AdminConfig { users, ..Config::default().admin }
 }
 
 fn access(token: Option<&str>) -> Access {
@@ -109,14 +106,8 @@ async fn without_credentials_in_the_configuration_everyone_is_let_in() {
 
 #[tokio::test]
 async fn after_the_last_user_no_request_is_let_in() {
-    let (never, with, after) = (
-        admin(vec![]),
-        admin(users()),
-        AdminConfig {
-            had_users: true,
-            ..admin(vec![])
-        },
-    );
+    let (never, with, after) =
+        (admin(vec![]), admin(users()), AdminConfig { had_users: true, ..admin(vec![]) });
     let access = access(None);
     let ask = async |admin: &AdminConfig, lines: &[String]| {
         access.identify(admin, &fields(lines), PEER).await
@@ -127,11 +118,9 @@ async fn after_the_last_user_no_request_is_let_in() {
     let token = format!("Bearer {OF_PROM}");
     assert_eq!(ask(&after, &[token]).await, Err(Refusal::Wrong));
     // An answer that continues.
-    for (name, admin, stands) in [
-        ("never", &never, true),
-        ("with", &with, false),
-        ("after", &after, false),
-    ] {
+    for (name, admin, stands) in
+        [("never", &never, true), ("with", &with, false), ("after", &after, false)]
+    {
         assert_eq!(before.stands(admin), stands, "{name}");
         assert!(Actor::TokenHolder.stands(admin), "{name}");
     }
@@ -175,10 +164,7 @@ async fn guesses_are_put_off_and_right_credentials_are_not() {
     assert!(put_off > 0, "the address has a few attempts");
     assert!(ask("ada:open sesame".into(), PEER).await.is_ok());
     let elsewhere = SocketAddr::from(([192, 0, 2, 7], 4000));
-    assert_eq!(
-        ask("ada:guess".into(), elsewhere).await,
-        Err(Refusal::Wrong)
-    );
+    assert_eq!(ask("ada:guess".into(), elsewhere).await, Err(Refusal::Wrong));
 }
 
 #[test]
@@ -191,18 +177,9 @@ fn an_act_is_recorded_under_the_users_name() {
         ("the same name in space", &ada, Some(" ada "), Some("ada")),
         ("a sender without a name", &Actor::Anyone, None, None),
         ("any person", &Actor::Anyone, Some("Eve"), Some("Eve")),
-        (
-            "the shared token",
-            &Actor::TokenHolder,
-            Some("Eve"),
-            Some("Eve"),
-        ),
+        ("the shared token", &Actor::TokenHolder, Some("Eve"), Some("Eve")),
     ] {
-        assert_eq!(
-            actor.acts_as(named).expect(name).as_deref(),
-            expected,
-            "{name}"
-        );
+        assert_eq!(actor.acts_as(named).expect(name).as_deref(), expected, "{name}");
     }
     for named in ["Ada", "eve", "ada eve"] {
         let refused = ada.acts_as(Some(named)).expect_err(named);

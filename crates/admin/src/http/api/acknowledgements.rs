@@ -40,10 +40,7 @@ pub(super) struct NewAcknowledgement {
     #[cfg_attr(feature = "openapi", schema(min_length = 1, example = "Ada Example"))]
     by: Option<String>,
     /// The person's note.
-    #[cfg_attr(
-        feature = "openapi",
-        schema(min_length = 1, example = "the site is informed")
-    )]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, example = "the site is informed"))]
     note: String,
     /// The acknowledgement that this one replaces, as `acknowledged` of the decision has it; none if the decision has none.
     #[serde(default)]
@@ -59,10 +56,7 @@ pub(super) struct NewAcknowledgements {
     #[cfg_attr(feature = "openapi", schema(min_length = 1, example = "Ada Example"))]
     by: Option<String>,
     /// The person's note.
-    #[cfg_attr(
-        feature = "openapi",
-        schema(min_length = 1, example = "the site is informed")
-    )]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, example = "the site is informed"))]
     note: String,
     /// Replace earlier acknowledgements, too: each as it is when its turn comes.
     #[serde(default)]
@@ -118,10 +112,7 @@ pub(super) async fn one(
     let note = note(&app, &actor, new.by.as_deref(), &new.note)?;
     let replaces = new.replaces.map(read).transpose()?;
     let FoundDecision { log, decision, .. } = app.find(&id, None).await?;
-    let review = Review {
-        seq: decision.seq,
-        replaces,
-    };
+    let review = Review { seq: decision.seq, replaces };
     let results = app.require_store()?.acknowledge(vec![review], note).await?;
     match results.first() {
         Some(Reviewed::Differs(present)) => return Err(differs(present.as_ref())),
@@ -175,12 +166,8 @@ pub(super) async fn all(
     let store = app.require_store()?;
     let _permit = app.work_permit().await?;
     let mut bulk = BulkReview::begin(store, query, earlier).await?;
-    let mut answer = Acknowledged {
-        acknowledged: 0,
-        refused: 0,
-        conflicts: Vec::new(),
-        complete: false,
-    };
+    let mut answer =
+        Acknowledged { acknowledged: 0, refused: 0, conflicts: Vec::new(), complete: false };
     while answer.acknowledged < MAX_DECISIONS {
         let Some(step) = bulk.step(&note).await? else {
             answer.complete = true;
@@ -219,11 +206,7 @@ fn read(shown: view::Acknowledgement) -> Result<Acknowledgement, InvalidParam> {
         let why = "has no time; take it from `acknowledged` of the decision, unchanged";
         InvalidParam::new("replaces", why)
     })?;
-    Ok(Acknowledgement {
-        time,
-        by: shown.by,
-        note: shown.note,
-    })
+    Ok(Acknowledgement { time, by: shown.by, note: shown.note })
 }
 
 /// Returns the problem of a decision with another acknowledgement than the one to be replaced.

@@ -14,9 +14,7 @@ use crate::http::{AppState, BODY_WITH_ROBOTS};
 use crawlgate_gate::explain::{Judgement, document};
 
 pub(super) fn routes() -> Router<AppState> {
-    Router::new()
-        .route("/check", post(check))
-        .layer(DefaultBodyLimit::max(BODY_WITH_ROBOTS))
+    Router::new().route("/check", post(check)).layer(DefaultBodyLimit::max(BODY_WITH_ROBOTS))
 }
 
 /// The URL to judge.

@@ -88,15 +88,11 @@ pub(super) async fn list(
     let limit = params.limit(DEFAULT_ITEMS, MAX_ITEMS)?;
     let wanted = params.logs()?.log;
     let after = params.cursor(kind)?.map(|place| place.parse::<Places>());
-    let after = after
-        .transpose()
-        .map_err(|_| InvalidParam::new("cursor", "is not from this list"))?;
+    let after =
+        after.transpose().map_err(|_| InvalidParam::new("cursor", "is not from this list"))?;
     let known = [&CONDITIONS[..], &["log", "order", "limit", "cursor"]].concat();
     params.finish(&known)?;
-    let query = DecisionQuery {
-        newest_first: !oldest,
-        ..conditions.query(app.now())?
-    };
+    let query = DecisionQuery { newest_first: !oldest, ..conditions.query(app.now())? };
     let logs = app.logs(wanted.as_deref())?;
     let _permit = app.work_permit().await?;
     let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(MAX_PASSED);
@@ -107,10 +103,7 @@ pub(super) async fn list(
     let next = list.next_places();
     let reached = list.reached().filter(|_| page.len() < limit);
     Ok(Json(DecisionPage {
-        items: page
-            .iter()
-            .map(|one| Decision::of(&one.log, &one.entry))
-            .collect(),
+        items: page.iter().map(|one| Decision::of(&one.log, &one.entry)).collect(),
         next: next.map(|next| cursor(kind, &next.to_string())),
         searched_to: reached.map(|reached| time_text(reached.time)),
         faults: list.faults().iter().map(LogFault::of).collect(),
@@ -207,12 +200,7 @@ pub(super) async fn evidence(
     Path(id): Path<String>,
     QueryParams(params): QueryParams,
 ) -> Result<Json<EvidenceReport>, Problem> {
-    let FoundDecision {
-        log,
-        store,
-        decision,
-        config,
-    } = found(&app, &id, params).await?;
+    let FoundDecision { log, store, decision, config } = found(&app, &id, params).await?;
     let trusted = Trusted::of_store(&[], &config, &store)
         .await
         .map_err(|error| Problem::new(StatusCode::CONFLICT, error.to_string()))?;
@@ -243,10 +231,7 @@ pub(super) async fn evidence(
         keys: trusted.keys.all.iter().map(ToString::to_string).collect(),
         record: Decision::of(log.name(), &decision).record,
         hops: case.fetch.as_ref().map(|fetch| fetch.hops.clone()),
-        robots_txt: case
-            .file
-            .as_deref()
-            .map(|text| String::from_utf8_lossy(text).into_owned()),
+        robots_txt: case.file.as_deref().map(|text| String::from_utf8_lossy(text).into_owned()),
         policy: policy.map(hex),
     }))
 }

@@ -93,9 +93,7 @@ impl Modify for Problems {
                 for status in ["4XX", "5XX"] {
                     if let Some(RefOr::T(answer)) = answers.get_mut(status) {
                         let problem = Content::new(Some(Ref::from_schema_name("Problem")));
-                        answer
-                            .content
-                            .insert(MEDIA_TYPE.to_owned(), RefOr::T(problem));
+                        answer.content.insert(MEDIA_TYPE.to_owned(), RefOr::T(problem));
                     }
                 }
             }

@@ -122,9 +122,9 @@ async fn show(
             LiveEvent::Line(line) if is_wanted(&search, &line) => decision(&line),
             LiveEvent::Event(line) if reader.is_all => Event::default().event("event").data(line),
             LiveEvent::Line(_) | LiveEvent::Event(_) => continue,
-            LiveEvent::Missed(count) => Event::default()
-                .event("missed")
-                .data(format!("{{\"count\":{count}}}")),
+            LiveEvent::Missed(count) => {
+                Event::default().event("missed").data(format!("{{\"count\":{count}}}"))
+            }
         };
         if !reader.stands() || events.send(Ok(event)).await.is_err() {
             return;
@@ -140,12 +140,7 @@ fn is_wanted(search: &Search, line: &Line) -> bool {
 }
 
 fn decision(line: &Line) -> Event {
-    let Line {
-        text,
-        is_recorded,
-        entry,
-        ..
-    } = line;
+    let Line { text, is_recorded, entry, .. } = line;
     let (outcome, answer) = match Entry::read(entry) {
         Ok(Entry::Decision(one)) => (one.outcome().as_str(), answer(&one)),
         // An entry of ours can be read.

@@ -51,12 +51,7 @@ pub(super) async fn list(
     let limit = params.limit(DEFAULT_ITEMS, MAX_ITEMS)?;
     let after = params.cursor("origins")?;
     params.finish(&["containing", "state", "limit", "cursor"])?;
-    let query = OriginQuery {
-        after,
-        containing,
-        state,
-        limit,
-    };
+    let query = OriginQuery { after, containing, state, limit };
     let _permit = app.work_permit().await?;
     let page = app.require_store()?.origins(query).await?;
     let next = page.last().filter(|_| page.len() == limit);
@@ -237,10 +232,7 @@ pub(super) async fn refresh(
     let states = refreshed.map_err(failed)?;
     Ok(Json(Refreshed {
         origin: origin.to_string(),
-        state: states
-            .first()
-            .map(|one| one.state.clone())
-            .unwrap_or_default(),
+        state: states.first().map(|one| one.state.clone()).unwrap_or_default(),
         absence: states.first().and_then(|one| one.absence.clone()),
         failure: states.iter().find_map(|one| one.failure.clone()),
         states,

@@ -19,9 +19,7 @@ use crawlgate_proxy::override_sync::OverrideSync;
 use crawlgate_store::StoreError;
 
 pub(super) fn routes() -> Router<AppState> {
-    Router::new()
-        .route("/overrides", get(list).post(add))
-        .route("/overrides/{id}", delete(remove))
+    Router::new().route("/overrides", get(list).post(add)).route("/overrides/{id}", delete(remove))
 }
 
 /// Overrides.
@@ -78,10 +76,7 @@ pub(super) struct NewOverride {
     #[cfg_attr(feature = "openapi", schema(min_length = 1, example = "Ada Example"))]
     by: Option<String>,
     /// The reason.
-    #[cfg_attr(
-        feature = "openapi",
-        schema(min_length = 1, example = "a letter of 2026-11-02")
-    )]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, example = "a letter of 2026-11-02"))]
     reason: String,
 }
 

@@ -15,9 +15,7 @@ use crawlgate_store as store;
 use crawlgate_turns::fleet::overview::FleetView;
 
 pub(super) fn routes() -> Router<AppState> {
-    Router::new()
-        .route("/status", get(status))
-        .route("/fleet", get(fleet))
+    Router::new().route("/status", get(status)).route("/fleet", get(fleet))
 }
 
 /// The status of the process.

@@ -142,10 +142,7 @@ pub(super) async fn remove_override(
     let by = actor.acts_as(Some(&form.by))?.unwrap_or_default();
     let by = words(&by).map_err(|error| Problem::bad(format!("by: {error}")))?;
     let (id, reach) = app.remove_override(&form.number, by).await?;
-    Ok(Redirect::to(&format!(
-        "/overrides?removed={id}{}",
-        partly(reach)
-    )))
+    Ok(Redirect::to(&format!("/overrides?removed={id}{}", partly(reach))))
 }
 
 /// Returns what the page is told of a change that some instances of the fleet lack.
@@ -177,11 +174,7 @@ pub(super) async fn refresh(
     let back = origin_link(&origin.to_string());
     actor.tell_of("refresh", &origin.to_string());
     let states = app.refresh(&origin, None).await.map_err(busy)?;
-    let done = if states.iter().any(|one| one.failure.is_some()) {
-        "failed"
-    } else {
-        "refreshed"
-    };
+    let done = if states.iter().any(|one| one.failure.is_some()) { "failed" } else { "refreshed" };
     Ok(Redirect::to(&format!("{back}&done={done}")))
 }
 

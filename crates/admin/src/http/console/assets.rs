@@ -20,11 +20,8 @@ pub(super) struct Asset {
     tag: OnceLock<String>,
 }
 
-pub(super) static STYLE: Asset = asset(
-    "/assets/console.css",
-    "text/css; charset=utf-8",
-    include_str!("assets/console.css"),
-);
+pub(super) static STYLE: Asset =
+    asset("/assets/console.css", "text/css; charset=utf-8", include_str!("assets/console.css"));
 
 pub(super) static SCRIPT: Asset = asset(
     "/assets/console.js",
@@ -32,19 +29,11 @@ pub(super) static SCRIPT: Asset = asset(
     include_str!("assets/console.js"),
 );
 
-pub(super) static ICON: Asset = asset(
-    "/assets/icon.svg",
-    "image/svg+xml",
-    include_str!("assets/icon.svg"),
-);
+pub(super) static ICON: Asset =
+    asset("/assets/icon.svg", "image/svg+xml", include_str!("assets/icon.svg"));
 
 const fn asset(path: &'static str, media_type: &'static str, content: &'static str) -> Asset {
-    Asset {
-        path,
-        media_type,
-        content,
-        tag: OnceLock::new(),
-    }
+    Asset { path, media_type, content, tag: OnceLock::new() }
 }
 
 impl Asset {
@@ -87,10 +76,8 @@ impl Asset {
 
 /// Returns the routes.
 pub(super) fn routes() -> Router<AppState> {
-    [&STYLE, &SCRIPT, &ICON]
-        .into_iter()
-        .fold(Router::new(), |router, asset| {
-            let answer = move |headers: HeaderMap| async move { asset.answer(&headers) };
-            router.route(asset.path, get(answer))
-        })
+    [&STYLE, &SCRIPT, &ICON].into_iter().fold(Router::new(), |router, asset| {
+        let answer = move |headers: HeaderMap| async move { asset.answer(&headers) };
+        router.route(asset.path, get(answer))
+    })
 }

@@ -135,14 +135,7 @@ impl Chart {
             })
             .collect::<Vec<_>>();
         let labels = labels(&bars);
-        Chart {
-            grid: grid(top),
-            labels,
-            bars,
-            series,
-            total,
-            start: Moment::from_millis(start),
-        }
+        Chart { grid: grid(top), labels, bars, series, total, start: Moment::from_millis(start) }
     }
 }
 
@@ -176,12 +169,7 @@ impl Bar {
                 title: format!("{time}: {count} {}", one.name),
             });
         }
-        Bar {
-            time,
-            total: below,
-            counts,
-            parts,
-        }
+        Bar { time, total: below, counts, parts }
     }
 }
 
@@ -211,11 +199,7 @@ fn grid(top: u64) -> Vec<Grid> {
         y: format!("{:.1}", level(value, top)),
         value: super::format::number(value),
     };
-    [Some(0), half, Some(top)]
-        .into_iter()
-        .flatten()
-        .map(line)
-        .collect()
+    [Some(0), half, Some(top)].into_iter().flatten().map(line).collect()
 }
 
 /// Returns as many times as there is room for.
@@ -259,27 +243,14 @@ mod tests {
 
     #[test]
     fn counts_stand_in_their_spans_and_colours() {
-        let hours = [
-            hour(1, "b", 3),
-            hour(0, "a", 4),
-            hour(0, "b", 2),
-            hour(30, "a", 9),
-        ];
+        let hours = [hour(1, "b", 3), hour(0, "a", 4), hour(0, "b", 2), hour(30, "a", 9)];
         let chart = Chart::of(&hours, NOW, 1, 24);
         assert_eq!(chart.bars.len(), 24);
-        let last: Vec<(&str, u64)> = chart
-            .bars
-            .iter()
-            .rev()
-            .take(2)
-            .map(|bar| (&*bar.time, bar.total))
-            .collect();
+        let last: Vec<(&str, u64)> =
+            chart.bars.iter().rev().take(2).map(|bar| (&*bar.time, bar.total)).collect();
         assert_eq!(last, [("2026-11-20 12:00", 6), ("2026-11-20 11:00", 3)]);
-        let series: Vec<(&str, u64)> = chart
-            .series
-            .iter()
-            .map(|one| (&*one.name, one.count))
-            .collect();
+        let series: Vec<(&str, u64)> =
+            chart.series.iter().map(|one| (&*one.name, one.count)).collect();
         assert_eq!(series, [("b", 5), ("a", 4)], "what is older does not count");
         assert_eq!(chart.total, 9);
         let values: Vec<&str> = chart.grid.iter().map(|line| &*line.value).collect();
@@ -288,14 +259,9 @@ mod tests {
 
     #[test]
     fn days_begin_at_midnight_and_rare_reasons_share_a_colour() {
-        let hours: Vec<Hourly> = (0..8)
-            .map(|n| hour(n * 24, &format!("r{n}"), 10 - n))
-            .collect();
+        let hours: Vec<Hourly> = (0..8).map(|n| hour(n * 24, &format!("r{n}"), 10 - n)).collect();
         let chart = Chart::of(&hours, NOW, 24, 30);
-        assert_eq!(
-            chart.bars.last().map(|bar| &*bar.time),
-            Some("2026-11-20 00:00")
-        );
+        assert_eq!(chart.bars.last().map(|bar| &*bar.time), Some("2026-11-20 00:00"));
         assert_eq!(chart.series.len(), COLOURS + 1);
         let others = chart.series.last().map(|one| (&*one.name, one.count));
         assert_eq!(others, Some(("others", 5 + 4 + 3)));
@@ -304,10 +270,7 @@ mod tests {
     #[test]
     fn a_chart_without_counts_is_drawn() {
         let chart = Chart::of(&[], NOW, 6, 28);
-        assert_eq!(
-            (chart.bars.len(), chart.series.len(), chart.total),
-            (28, 0, 0)
-        );
+        assert_eq!((chart.bars.len(), chart.series.len(), chart.total), (28, 0, 0));
         for (value, top) in [(0, 1), (1, 1), (3, 5), (11, 20), (1_000_001, 2_000_000)] {
             assert_eq!(round_up(value), top);
         }

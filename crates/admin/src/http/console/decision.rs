@@ -104,10 +104,7 @@ pub(super) async fn page(
     params.finish(&["done", "log"])?;
     let note = NoteForm::of(reviewer);
     let page = DecisionPage::of(&app, &actor, &id, wanted.as_deref(), &filter, note).await?;
-    Ok(Page(DecisionPage {
-        done: done.map(|_| "It is acknowledged."),
-        ..page
-    }))
+    Ok(Page(DecisionPage { done: done.map(|_| "It is acknowledged."), ..page }))
 }
 
 impl DecisionPage {
@@ -123,22 +120,13 @@ impl DecisionPage {
         filter: &Filter,
         note: NoteForm,
     ) -> Result<DecisionPage, Problem> {
-        let FoundDecision {
-            log,
-            store,
-            decision,
-            config,
-        } = app.find(id, log).await?;
+        let FoundDecision { log, store, decision, config } = app.find(id, log).await?;
         let trusted = Trusted::of_store(&[], &config, &store).await;
         let trusted = trusted.map_err(|error| Problem::busy(error.to_string()))?;
         let permit = app.work_permit().await?;
         let case = Case::of(&decision, &store, &trusted).await?;
         let checkpoint = checkpoint_of(&case, &store).await?;
-        let next = if log.is_copy() {
-            None
-        } else {
-            next_open(app, filter, decision.seq).await?
-        };
+        let next = if log.is_copy() { None } else { next_open(app, filter, decision.seq).await? };
         drop(permit);
         let now = app.now();
         let mut page = DecisionPage {
@@ -201,10 +189,7 @@ pub(super) async fn file(
     let file = evidence_file(&app, &found).await?;
     let headers = [
         (CONTENT_TYPE, "application/json"),
-        (
-            CONTENT_DISPOSITION,
-            "attachment; filename=\"evidence.json\"",
-        ),
+        (CONTENT_DISPOSITION, "attachment; filename=\"evidence.json\""),
     ];
     Ok((headers, file))
 }
@@ -215,9 +200,8 @@ fn explained(case: &Case<'_>) -> Option<Explanation> {
     let one = case.told.as_ref().ok()?;
     let truncated = one.robots.is_some_and(|file| file.truncated);
     let chain = token_texts(&one.chain).into_iter();
-    let chain: Vec<ProductToken> = chain
-        .filter_map(|token| ProductToken::new(&token).ok())
-        .collect();
+    let chain: Vec<ProductToken> =
+        chain.filter_map(|token| ProductToken::new(&token).ok()).collect();
     let url = one.url_text();
     let (_, path) = Origin::parse(&url).ok()?;
     let snapshot = replay::snapshot(file, terms, truncated);
@@ -244,11 +228,7 @@ impl DecisionPage {
     }
 
     fn fact(&mut self, name: &'static str, text: &str) {
-        self.facts.push(Fact {
-            name,
-            text: line(text),
-            when: None,
-        });
+        self.facts.push(Fact { name, text: line(text), when: None });
     }
 
     fn tell_request(&mut self, one: &Told<'_>, url: &str) {
@@ -275,24 +255,15 @@ impl DecisionPage {
     fn tell_ruling(&mut self, one: &Told<'_>) {
         if let Some(rule) = one.rule {
             let (text, line, group) = (rule.text, rule.line, rule.group);
-            self.fact(
-                "Rule",
-                &format!("{text}, line {line}, of the group {group}"),
-            );
+            self.fact("Rule", &format!("{text}, line {line}, of the group {group}"));
         }
         if let Some(one) = &one.overridden {
             let action = one.action.as_str();
             let what = format!("{}: {action} {}{}", one.id, one.origin, one.pattern);
-            self.fact(
-                "Override",
-                &format!("{what}, by {}: {}", author(one), one.reason),
-            );
+            self.fact("Override", &format!("{what}, by {}: {}", author(one), one.reason));
         }
         if let Some(exempt) = one.exempt {
-            self.fact(
-                "Exempt",
-                &format!("the client, from {}: {}", exempt.from, exempt.reason),
-            );
+            self.fact("Exempt", &format!("the client, from {}: {}", exempt.from, exempt.reason));
         }
         if let Some(answer) = answered(one) {
             self.fact("Answered", &answer);
@@ -309,10 +280,7 @@ impl DecisionPage {
         self.fact("robots.txt", &format!("{url}: {}{status}", robots.state));
         if let Some(user_agent) = robots.user_agent {
             let identity = robots.identity.unwrap_or("*");
-            self.fact(
-                "Fetched with",
-                &format!("{user_agent} (known as {identity})"),
-            );
+            self.fact("Fetched with", &format!("{user_agent} (known as {identity})"));
         }
         if let Some(from) = robots.final_url_text().filter(|from| *from != url) {
             self.fact("Came from", &from);
@@ -342,11 +310,7 @@ impl DecisionPage {
         self.origin = origin.map(|(origin, _)| OriginLink {
             link: encoded(origin.as_str()),
             name: origin.to_string(),
-            pattern: if pattern.is_empty() {
-                "/".to_owned()
-            } else {
-                pattern
-            },
+            pattern: if pattern.is_empty() { "/".to_owned() } else { pattern },
             // No override lifts the address policy.
             is_forwarded: Reason::from_name(one.reason)
                 .is_some_and(|reason| !reason.is_always_enforced()),

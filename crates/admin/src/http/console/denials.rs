@@ -85,10 +85,7 @@ impl View {
         let word = word.unwrap_or_default();
         let known = VIEWS.iter().find(|(name, _, _)| *name == word);
         known.map(|(_, _, view)| *view).ok_or_else(|| {
-            InvalidParam::new(
-                "view",
-                format_args!("{word}: it is one of rule, origin, reason"),
-            )
+            InvalidParam::new("view", format_args!("{word}: it is one of rule, origin, reason"))
         })
     }
 }
@@ -197,10 +194,7 @@ fn places(text: &str) -> Result<Places, Problem> {
 
 impl DenialsPage {
     async fn fill(&mut self, app: &AppState, before: Option<&Places>) -> Result<(), Problem> {
-        let query = DecisionQuery {
-            newest_first: true,
-            ..self.filter.query(app)?
-        };
+        let query = DecisionQuery { newest_first: true, ..self.filter.query(app)? };
         let logs = app.logs(self.filter.wanted())?;
         self.with_log = logs.only().is_none() || self.filter.log == ALL;
         let permit = app.work_permit().await?;
@@ -232,8 +226,7 @@ impl DenialsPage {
         self.faults = LogFault::all(&list.faults());
         self.next = list.next_places().map(|next| {
             let next = next.to_string();
-            self.filter
-                .link(&[("view", self.view_word()), ("before", &next)])
+            self.filter.link(&[("view", self.view_word()), ("before", &next)])
         });
         Ok(())
     }

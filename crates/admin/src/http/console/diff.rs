@@ -84,9 +84,7 @@ async fn text(store: &Store, name: &str, named: &str) -> Result<String, Problem>
         Problem::bad(format!("{name} {named}: a digest is 64 hexadecimal digits"))
     })?;
     let text = store.snapshot(sha256).await?.ok_or_else(|| {
-        Problem::missing(format!(
-            "{name} {named}: this robots.txt is not in the store (any more)"
-        ))
+        Problem::missing(format!("{name} {named}: this robots.txt is not in the store (any more)"))
     })?;
     Ok(String::from_utf8_lossy(&decoded(&text)).into_owned())
 }
@@ -131,13 +129,9 @@ mod tests {
         let new = old.replace("Disallow: /10\n", "Disallow: /ten\n");
         let (hunks, is_cut) = compare(&old, &new);
         assert!(!is_cut);
-        let [hunk] = &*hunks else {
-            panic!("one change")
-        };
-        let lines: Vec<(&str, Option<usize>, Option<usize>)> = hunk
-            .iter()
-            .map(|one| (one.sign, one.old, one.new))
-            .collect();
+        let [hunk] = &*hunks else { panic!("one change") };
+        let lines: Vec<(&str, Option<usize>, Option<usize>)> =
+            hunk.iter().map(|one| (one.sign, one.old, one.new)).collect();
         assert_eq!(lines.len(), 3 + 2 + 3);
         assert_eq!(lines[3], ("−", Some(10), None));
         assert_eq!(lines[4], ("+", None, Some(10)));

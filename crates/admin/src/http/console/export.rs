@@ -174,11 +174,7 @@ fn written(page: &[Listed], request: &ExportRequest) -> Result<Bytes, csv::Error
         }
         Format::Jsonl => {
             let lines = page.iter().map(|one| {
-                if request.with_log {
-                    one.line() + "\n"
-                } else {
-                    format!("{}\n", one.entry.record)
-                }
+                if request.with_log { one.line() + "\n" } else { format!("{}\n", one.entry.record) }
             });
             lines.collect::<String>().into()
         }

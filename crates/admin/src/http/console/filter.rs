@@ -65,13 +65,10 @@ impl Filter {
     /// through.
     pub(super) fn take(params: &mut Params, usual: &'static str) -> Result<Filter, Problem> {
         let mut conditions = params.conditions()?;
-        let verdict = conditions
-            .verdict
-            .take()
-            .unwrap_or_else(|| match conditions.failed {
-                Some(true) => ANY.to_owned(),
-                _ => usual.to_owned(),
-            });
+        let verdict = conditions.verdict.take().unwrap_or_else(|| match conditions.failed {
+            Some(true) => ANY.to_owned(),
+            _ => usual.to_owned(),
+        });
         if verdict != ANY {
             conditions.verdict = Some(verdict.clone());
         }
@@ -190,9 +187,7 @@ impl Filter {
     pub(super) fn described(&self) -> Vec<(&'static str, String)> {
         let given = self.pairs().into_iter();
         let given = given.filter(|(_, value)| !value.is_empty());
-        given
-            .map(|(name, value)| (name, value.to_owned()))
-            .collect()
+        given.map(|(name, value)| (name, value.to_owned())).collect()
     }
 
     /// Tells whether every decision meets the conditions.
@@ -203,11 +198,7 @@ impl Filter {
     /// Returns the conditions for the page of a decision, as a URL's query; empty for the usual ones.
     pub(super) fn context(&self) -> String {
         let link = self.link(&[("log", ""), ("acknowledged", "")]);
-        if link == "verdict=deny" {
-            String::new()
-        } else {
-            link
-        }
+        if link == "verdict=deny" { String::new() } else { link }
     }
 
     /// Counts the conditions besides the verdict.
@@ -217,12 +208,7 @@ impl Filter {
     }
 
     pub(super) fn verdicts(&self) -> Vec<Choice> {
-        let all = [
-            ("deny", "denied"),
-            ("defer", "put off"),
-            ("allow", "allowed"),
-            (ANY, "any"),
-        ];
+        let all = [("deny", "denied"), ("defer", "put off"), ("allow", "allowed"), (ANY, "any")];
         choices(&all, &self.verdict)
     }
 
@@ -333,11 +319,8 @@ pub(super) fn log_choices(logs: &[String], chosen: &str) -> Vec<LogChoice> {
     if choices.iter().all(|(value, _)| value != chosen) {
         choices.push((chosen.to_owned(), chosen.to_owned()));
     }
-    let choice = |(value, name): (String, String)| LogChoice {
-        is_chosen: value == chosen,
-        value,
-        name,
-    };
+    let choice =
+        |(value, name): (String, String)| LogChoice { is_chosen: value == chosen, value, name };
     choices.into_iter().map(choice).collect()
 }
 
@@ -362,12 +345,9 @@ mod tests {
         let now = Moment::from_millis(1_795_176_000_000);
         let read = |conditions: &Conditions, now| conditions.query(now).map(drop);
         let faults = FieldErrors::find(&conditions, now, read);
-        for (name, is_wrong) in [
-            ("since", true),
-            ("path", true),
-            ("reason", true),
-            ("agent", false),
-        ] {
+        for (name, is_wrong) in
+            [("since", true), ("path", true), ("reason", true), ("agent", false)]
+        {
             assert_eq!(faults.of(name).is_some(), is_wrong, "{name}");
         }
         // A fault that stays without its field ends the search.
@@ -377,9 +357,7 @@ mod tests {
 
     #[test]
     fn links_keep_conditions_unless_new_ones_replace_them() {
-        let mut params = params(Some(
-            "origin=a.example&reason=paced&path=&acknowledged=false",
-        ));
+        let mut params = params(Some("origin=a.example&reason=paced&path=&acknowledged=false"));
         let filter = Filter::take(&mut params, "deny").expect("valid");
         assert_eq!(filter.said(), 3);
         assert_eq!(filter.conditions.verdict.as_deref(), Some("deny"));
@@ -392,9 +370,6 @@ mod tests {
         assert_eq!(any.link(&[]), "verdict=any");
         let mut params = super::params(Some("failed=true"));
         let failed = Filter::take(&mut params, "deny").expect("valid");
-        assert_eq!(
-            (failed.conditions.verdict, failed.conditions.failed),
-            (None, Some(true))
-        );
+        assert_eq!((failed.conditions.verdict, failed.conditions.failed), (None, Some(true)));
     }
 }

@@ -72,11 +72,9 @@ fn class(link: &str, is_silent: bool) -> &'static str {
 
 fn link_check(link: &LinkView) -> Check {
     let last = match (link.heard_ms, link.round_trip_us) {
-        (Some(heard), Some(trip)) => format!(
-            "last answer {} ms ago, after {} µs",
-            number(heard),
-            number(trip)
-        ),
+        (Some(heard), Some(trip)) => {
+            format!("last answer {} ms ago, after {} µs", number(heard), number(trip))
+        }
         _ => "no answer yet".to_owned(),
     };
     let since = link.since.as_deref().unwrap_or("-");
@@ -89,9 +87,7 @@ fn link_check(link: &LinkView) -> Check {
 
 fn engine_check(engine: &EngineView) -> Check {
     let used = engine.memory_used;
-    let share = engine
-        .memory_limit
-        .map(|limit| used.saturating_mul(100) / limit.max(1));
+    let share = engine.memory_limit.map(|limit| used.saturating_mul(100) / limit.max(1));
     let memory = match (share, engine.memory_limit) {
         (Some(share), Some(limit)) => format!("{share} % of {} octets in use", number(limit)),
         _ => format!("{} octets in use, without a limit", number(used)),
@@ -101,11 +97,7 @@ fn engine_check(engine: &EngineView) -> Check {
         None => String::new(),
     };
     Check {
-        class: if share.is_some_and(|share| share >= FULL_SOON) {
-            "fair"
-        } else {
-            "good"
-        },
+        class: if share.is_some_and(|share| share >= FULL_SOON) { "fair" } else { "good" },
         name: "Engine",
         detail: format!("{}, {}: {memory}{age}", engine.address, engine.version),
     }

@@ -54,11 +54,7 @@ impl Timestamp {
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = self.iso.get(..19).unwrap_or(&self.iso).replace('T', " ");
-        write!(
-            f,
-            "<time datetime=\"{}\" title=\"{}, UTC\">{shown}</time>",
-            self.iso, self.distance
-        )
+        write!(f, "<time datetime=\"{}\" title=\"{}, UTC\">{shown}</time>", self.iso, self.distance)
     }
 }
 
@@ -121,9 +117,7 @@ mod tests {
     #[test]
     fn foreign_text_is_escaped_and_spelt_out() {
         let mut shown = String::new();
-        Guarded
-            .write_escaped_str(&mut shown, "<b>\u{202e}\n")
-            .unwrap();
+        Guarded.write_escaped_str(&mut shown, "<b>\u{202e}\n").unwrap();
         assert_eq!(shown, "&#60;b&#62;\\u{202e}\\n");
     }
 
@@ -133,11 +127,7 @@ mod tests {
             ("robots_disallow", true, Some("Disallowed by robots.txt")),
             ("robots_allow", true, Some("A rule allows it")),
             ("robots_allow", false, Some("No rule matches it")),
-            (
-                "robots_txt",
-                false,
-                Some("robots.txt itself is always allowed"),
-            ),
+            ("robots_txt", false, Some("robots.txt itself is always allowed")),
             ("of_the_future", false, None),
         ] {
             assert_eq!(headline(reason, has_rule).as_deref(), expected, "{reason}");
@@ -146,12 +136,7 @@ mod tests {
 
     #[test]
     fn numbers_are_grouped() {
-        for (count, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (1_234_567, "1,234,567"),
-        ] {
+        for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(number(count), text);
         }
     }

@@ -25,10 +25,7 @@ pub(super) fn spread(record: &str) -> String {
         } else {
             match c {
                 '"' => in_string = true,
-                '{' | '['
-                    if characters
-                        .peek()
-                        .is_some_and(|next| matches!(next, '}' | ']')) => {}
+                '{' | '[' if characters.peek().is_some_and(|next| matches!(next, '}' | ']')) => {}
                 '{' | '[' => {
                     depth += 1;
                     end(&mut spread, depth);

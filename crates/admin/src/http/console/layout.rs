@@ -51,11 +51,7 @@ const NAV_ENTRIES: [NavEntry; 9] = [
 ];
 
 const fn entry(section: Section, href: &'static str, name: &'static str) -> NavEntry {
-    NavEntry {
-        section,
-        href,
-        name,
-    }
+    NavEntry { section, href, name }
 }
 
 /// Exempt clients that a page names.
@@ -157,10 +153,7 @@ impl Layout {
 
 /// Returns the warnings: a user must not mistake a proxy that lets something out for one that denies it.
 fn warnings(config: &Config) -> Vec<String> {
-    [mode(config).map(str::to_owned), exempt(config)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [mode(config).map(str::to_owned), exempt(config)].into_iter().flatten().collect()
 }
 
 fn mode(config: &Config) -> Option<&'static str> {

@@ -60,10 +60,7 @@ pub(super) async fn page(
             let query = filter.query(&app)?;
             let logs = app.logs(None)?;
             let permit = app.work_permit().await?;
-            let query = DecisionQuery {
-                newest_first: true,
-                ..query
-            };
+            let query = DecisionQuery { newest_first: true, ..query };
             let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(MAX_PASSED);
             let latest = list.page(BEGIN).await?;
             drop(permit);
@@ -71,12 +68,8 @@ pub(super) async fn page(
         }
         _ => Vec::new(),
     };
-    let names = LogNames {
-        own: app.own_name(),
-        are_shown: false,
-        context: "",
-        can_be_ticked: false,
-    };
+    let names =
+        LogNames { own: app.own_name(), are_shown: false, context: "", can_be_ticked: false };
     let page = LivePage {
         layout: Layout::new(&app, &actor, Section::Live, "Live"),
         rows: rows(&latest, &names, app.now()),

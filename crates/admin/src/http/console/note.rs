@@ -22,11 +22,7 @@ pub(super) struct NoteForm {
 impl NoteForm {
     /// Returns the form with the remembered name.
     pub(super) fn of(Reviewer(by): Reviewer) -> NoteForm {
-        NoteForm {
-            by,
-            text: String::new(),
-            faults: FieldErrors::default(),
-        }
+        NoteForm { by, text: String::new(), faults: FieldErrors::default() }
     }
 
     /// Reads the note of a person.
@@ -35,11 +31,7 @@ impl NoteForm {
     /// The form as it was, if a field makes no sense.
     pub(super) fn read(by: &str, text: &str, now: Moment) -> Result<Acknowledgement, NoteForm> {
         match (words(by), words(text)) {
-            (Ok(by), Ok(note)) => Ok(Acknowledgement {
-                time: now,
-                by,
-                note,
-            }),
+            (Ok(by), Ok(note)) => Ok(Acknowledgement { time: now, by, note }),
             (read_by, read_text) => {
                 let faults = [("by", read_by.err()), ("note", read_text.err())];
                 let faults = faults.map(|(name, why)| Some(InvalidParam::new(name, why?)));
@@ -71,7 +63,5 @@ impl NoteForm {
 /// Returns the mark of an acknowledgement, by which a form says which one its page showed.
 pub(super) fn mark_of(seen: &Acknowledgement) -> String {
     let Acknowledgement { time, by, note } = seen;
-    hex(leaf_hash(
-        format!("{}\0{by}\0{note}", time.as_millis()).as_bytes(),
-    ))
+    hex(leaf_hash(format!("{}\0{by}\0{note}", time.as_millis()).as_bytes()))
 }

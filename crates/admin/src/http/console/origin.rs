@@ -131,11 +131,7 @@ fn pace(app: &AppState, origin: &Origin) -> Vec<Fact> {
 }
 
 fn fact(name: &'static str, text: String) -> Fact {
-    Fact {
-        name,
-        text,
-        when: None,
-    }
+    Fact { name, text, when: None }
 }
 
 async fn known(
@@ -168,9 +164,7 @@ async fn known(
         file: snapshot.map_or_else(File::default, |file| File::of(&file.robots)),
         uses: snapshot.map_or_else(Vec::new, |file| {
             let counts = robots_fields(&file.robots).into_iter();
-            counts
-                .map(|(field, count)| (field.as_str(), count))
-                .collect()
+            counts.map(|(field, count)| (field.as_str(), count)).collect()
         }),
         sitemaps,
         text: text.map(|text| {
@@ -194,11 +188,7 @@ fn facts(found: &StoredOrigin, requests: String, now: Moment) -> Vec<Fact> {
         fact("Requests", requests),
     ];
     let mut when = |name, time: Moment| {
-        facts.push(Fact {
-            name,
-            text: String::new(),
-            when: Some(Timestamp::at(time, now)),
-        });
+        facts.push(Fact { name, text: String::new(), when: Some(Timestamp::at(time, now)) });
     };
     let (fresh, outage) = lives(&found.state);
     match (&found.state, found.state.copy()) {
@@ -217,10 +207,7 @@ fn facts(found: &StoredOrigin, requests: String, now: Moment) -> Vec<Fact> {
         facts.push(fact("Next attempt", next));
     }
     if let Some(copy) = found.state.copy() {
-        facts.push(fact(
-            "From",
-            format!("{} ({})", copy.final_url, copy.status),
-        ));
+        facts.push(fact("From", format!("{} ({})", copy.final_url, copy.status)));
         facts.push(fact("SHA-256", hex(copy.sha256)));
     }
     facts

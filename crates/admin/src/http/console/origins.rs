@@ -42,10 +42,7 @@ pub(super) fn next(found: &StoredOrigin, now: &Moment) -> String {
 
 impl OriginsPage {
     fn states(&self) -> Vec<(&'static str, bool)> {
-        STATES
-            .iter()
-            .map(|state| (*state, *state == self.state))
-            .collect()
+        STATES.iter().map(|state| (*state, *state == self.state)).collect()
     }
 }
 
@@ -67,9 +64,7 @@ pub(super) async fn page(
             let query = OriginQuery {
                 after,
                 // Names are in lower case.
-                containing: containing
-                    .as_ref()
-                    .map(|text| text.trim().to_ascii_lowercase()),
+                containing: containing.as_ref().map(|text| text.trim().to_ascii_lowercase()),
                 state: state.clone(),
                 limit: PAGE,
             };

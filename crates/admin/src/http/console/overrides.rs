@@ -99,10 +99,7 @@ impl OverridesPage {
     fn actions(&self) -> [(&'static str, &'static str, bool); 3] {
         [
             ("allow", "forward, regardless of robots.txt"),
-            (
-                "allow_usage",
-                "forward, regardless of what the site says of use",
-            ),
+            ("allow_usage", "forward, regardless of what the site says of use"),
             ("deny", "refuse, regardless of robots.txt"),
         ]
         .map(|(action, effect)| (action, effect, action == self.form.action))

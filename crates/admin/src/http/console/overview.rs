@@ -69,10 +69,7 @@ fn witness(report: &WitnessReport) -> (&'static str, String) {
             ),
         ),
         (None, Some(why), _) => ("bad", why.clone()),
-        (None, None, true) => (
-            "fair",
-            "has not cosigned the newest checkpoint yet".to_owned(),
-        ),
+        (None, None, true) => ("fair", "has not cosigned the newest checkpoint yet".to_owned()),
         (None, None, false) => ("good", "agrees".to_owned()),
     }
 }
@@ -126,20 +123,13 @@ struct OriginCount {
 
 impl OriginCount {
     fn of(origin: &str, count: u64) -> OriginCount {
-        OriginCount {
-            name: origin.to_owned(),
-            href: origin_link(origin),
-            count: number(count),
-        }
+        OriginCount { name: origin.to_owned(), href: origin_link(origin), count: number(count) }
     }
 }
 
 /// Names, hours to a bar, bars.
-const RANGES: [(&str, &str, u64, usize); 3] = [
-    ("24h", "24 hours", 1, 24),
-    ("7d", "7 days", 6, 28),
-    ("30d", "30 days", 24, 30),
-];
+const RANGES: [(&str, &str, u64, usize); 3] =
+    [("24h", "24 hours", 1, 24), ("7d", "7 days", 6, 28), ("30d", "30 days", 24, 30)];
 
 /// `/`
 pub(super) async fn page(
@@ -151,9 +141,7 @@ pub(super) async fn page(
     let words = RANGES.map(|(word, ..)| word);
     let word = params.word("range", &words)?;
     params.finish(&["range"])?;
-    let chosen = RANGES
-        .iter()
-        .find(|(known, ..)| Some(*known) == word.as_deref());
+    let chosen = RANGES.iter().find(|(known, ..)| Some(*known) == word.as_deref());
     let (word, range, step, bars) = *chosen.unwrap_or(&RANGES[0]);
     let now = app.now();
     // The figures below have what the store is about to have. A log that cannot be written now is told of under health.
@@ -176,11 +164,7 @@ pub(super) async fn page(
         layout: Layout::new(&app, &actor, Section::Overview, "Overview"),
         ranges: RANGES
             .iter()
-            .map(|(known, name, ..)| Range {
-                word: known,
-                name,
-                is_here: *known == word,
-            })
+            .map(|(known, name, ..)| Range { word: known, name, is_here: *known == word })
             .collect(),
         range,
         legend: legend.collect(),
@@ -220,9 +204,7 @@ impl OverviewPage {
 async fn hours(app: &AppState, now: Moment, count: u64) -> Result<Vec<Hourly>, Problem> {
     let count = u32::try_from(count).unwrap_or(u32::MAX);
     match app.store() {
-        Some(store) => Ok(store
-            .hours(now - HOUR.saturating_mul(count), now + HOUR)
-            .await?),
+        Some(store) => Ok(store.hours(now - HOUR.saturating_mul(count), now + HOUR).await?),
         None => Ok(Vec::new()),
     }
 }
@@ -283,10 +265,7 @@ fn figures(app: &AppState) -> Vec<Figure> {
     let list_of = |conditions: &[(&str, &str)]| has_all.then(|| listed(&start, conditions));
     let forwarded_list = list_of(&[("verdict", "allow"), ("failed", "false")]);
     let mut figures = vec![
-        Figure {
-            href: list_of(&[("verdict", "any")]),
-            ..figure("Requests", requests, &[])
-        },
+        Figure { href: list_of(&[("verdict", "any")]), ..figure("Requests", requests, &[]) },
         Figure {
             // No condition has both what is allowed and what report mode let out.
             href: forwarded_list.filter(|_| totals.reported.is_empty()),
@@ -314,19 +293,12 @@ fn figures(app: &AppState) -> Vec<Figure> {
         },
     ];
     if !totals.reported.is_empty() {
-        figures.push(by_reason(
-            "Would be denied",
-            &totals.reported,
-            "deny",
-            "report",
-        ));
+        figures.push(by_reason("Would be denied", &totals.reported, "deny", "report"));
     }
     let uncounted = app.proxy().log().refused_without_record();
     if uncounted > 0 {
-        figures.push(Figure {
-            href: None,
-            ..figure("Of the refused, only counted", uncounted, &[])
-        });
+        figures
+            .push(Figure { href: None, ..figure("Of the refused, only counted", uncounted, &[]) });
     }
     let in_memory = gate.robots_cache().len();
     figures.push(now("Held now", gate.pace().held(), None));
@@ -360,10 +332,7 @@ pub(super) fn pace_in_force(app: &AppState, origin: &Origin) -> Option<String> {
 
 fn busiest(app: &AppState) -> Vec<OriginCount> {
     let busiest = app.proxy().gate().robots_cache().busiest(ORIGINS);
-    busiest
-        .iter()
-        .map(|(origin, count)| OriginCount::of(origin.as_str(), *count))
-        .collect()
+    busiest.iter().map(|(origin, count)| OriginCount::of(origin.as_str(), *count)).collect()
 }
 
 /// Returns the origins that disallow most, enforced or not, of the records that one page looks at.

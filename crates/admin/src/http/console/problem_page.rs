@@ -46,10 +46,8 @@ pub async fn render_problem(State(app): State<AppState>, request: Request, next:
     }
     let actor = request.extensions().get::<Actor>().cloned();
     let response = next.run(request).await;
-    let is_problem = response
-        .headers()
-        .get(CONTENT_TYPE)
-        .is_some_and(|media_type| media_type == MEDIA_TYPE);
+    let is_problem =
+        response.headers().get(CONTENT_TYPE).is_some_and(|media_type| media_type == MEDIA_TYPE);
     let Some(actor) = actor.filter(|_| !is_for_programs && takes_html && is_problem) else {
         return response;
     };

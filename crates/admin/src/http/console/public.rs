@@ -147,11 +147,7 @@ async fn page(
     let url = params.text("url")?.unwrap_or_default();
     let agent = params.text("agent")?.unwrap_or_default();
     params.finish(&["url", "agent"])?;
-    let mut page = PublicPage {
-        style: STYLE,
-        asked: UrlFields::new(&url, &agent),
-        answer: None,
-    };
+    let mut page = PublicPage { style: STYLE, asked: UrlFields::new(&url, &agent), answer: None };
     if url.trim().is_empty() {
         return Ok(Page(page).into_response());
     }

@@ -46,10 +46,7 @@ impl ReportPage {
         let is_usual = self.since == DEFAULT_SINCE && texts.iter().all(|text| text.is_empty());
         !is_usual
             || self.has_faults()
-            || self
-                .logs
-                .iter()
-                .any(|log| log.is_chosen && !log.value.is_empty())
+            || self.logs.iter().any(|log| log.is_chosen && !log.value.is_empty())
     }
 }
 
@@ -88,10 +85,7 @@ pub(super) async fn page(
         String::new()
     };
     let names: Vec<String> = if app.has_collection() {
-        app.all_logs()?
-            .iter()
-            .map(|log| log.name().to_string())
-            .collect()
+        app.all_logs()?.iter().map(|log| log.name().to_string()).collect()
     } else {
         Vec::new()
     };

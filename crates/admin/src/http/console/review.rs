@@ -71,10 +71,7 @@ impl ReviewPage {
         to: Option<u64>,
         note: NoteForm,
     ) -> Result<ReviewPage, Problem> {
-        let query = DecisionQuery {
-            to,
-            ..filter.query(app)?
-        };
+        let query = DecisionQuery { to, ..filter.query(app)? };
         let permit = app.work_permit().await?;
         let bulk = BulkReview::begin(app.require_store()?, query.clone(), Earlier::Kept).await?;
         let count = bulk.count().await?;
@@ -84,10 +81,7 @@ impl ReviewPage {
             list: filter.link(&[]),
             conditions: filter.described(),
             count,
-            target: ReviewTarget::All {
-                conditions: fixed(filter, &query),
-                to: bulk.end(),
-            },
+            target: ReviewTarget::All { conditions: fixed(filter, &query), to: bulk.end() },
             note,
         })
     }
@@ -194,17 +188,12 @@ pub(super) async fn all(
             return Ok((status, Page(page)).into_response());
         }
     };
-    let query = DecisionQuery {
-        to: Some(form.to),
-        ..filter.query(&app)?
-    };
+    let query = DecisionQuery { to: Some(form.to), ..filter.query(&app)? };
     let store = app.require_store()?;
     let permit = app.work_permit().await?;
     let mut bulk = BulkReview::begin(store, query, Earlier::Kept).await?;
-    let mut done = ReviewedPage {
-        is_complete: false,
-        ..ReviewedPage::new(&app, &actor, filter.link(&[]))
-    };
+    let mut done =
+        ReviewedPage { is_complete: false, ..ReviewedPage::new(&app, &actor, filter.link(&[])) };
     while done.acknowledged < MAX_DECISIONS {
         let Some(step) = bulk.step(&note).await? else {
             done.is_complete = true;

@@ -66,10 +66,7 @@ pub(super) async fn page(State(app): State<AppState>, actor: Actor) -> Page<Setu
         subject: authority.subject().to_owned(),
         fingerprint: authority.fingerprint_sha256(),
         spki: setup.spki.clone(),
-        valid: (
-            text::date(authority.not_before()),
-            text::date(authority.not_after()),
-        ),
+        valid: (text::date(authority.not_before()), text::date(authority.not_after())),
         missing,
     })
 }
@@ -107,10 +104,7 @@ pub(super) async fn certificate(State(app): State<AppState>) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [
         (CONTENT_TYPE, "application/x-x509-ca-cert"),
-        (
-            CONTENT_DISPOSITION,
-            "attachment; filename=\"crawlgate-ca.crt\"",
-        ),
+        (CONTENT_DISPOSITION, "attachment; filename=\"crawlgate-ca.crt\""),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }

@@ -113,15 +113,11 @@ pub(super) async fn page(
     params.finish(&["raw"])?;
     let sha256 = from_hex(&named.to_ascii_lowercase())
         .ok_or_else(|| Problem::bad(format!("{named}: a digest is 64 hexadecimal digits")))?;
-    let text = app
-        .require_store()?
-        .snapshot(sha256)
-        .await?
-        .ok_or_else(|| {
-            Problem::missing(format!(
-                "{named}: no robots.txt of this digest is in the store (any more)"
-            ))
-        })?;
+    let text = app.require_store()?.snapshot(sha256).await?.ok_or_else(|| {
+        Problem::missing(format!(
+            "{named}: no robots.txt of this digest is in the store (any more)"
+        ))
+    })?;
     if is_raw {
         let mut response = text.into_response();
         // A browser shows the file as text, even if it holds HTML.

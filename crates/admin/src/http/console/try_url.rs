@@ -50,11 +50,7 @@ pub(super) struct UrlFields {
 
 impl UrlFields {
     pub(super) fn new(url: &str, agent: &str) -> UrlFields {
-        UrlFields {
-            url: url.to_owned(),
-            agent: agent.to_owned(),
-            wrong: None,
-        }
+        UrlFields { url: url.to_owned(), agent: agent.to_owned(), wrong: None }
     }
 
     /// Returns what is wrong with a field.
@@ -103,10 +99,7 @@ pub(super) async fn page(
     if has_question && is_asked_from_here(&headers) {
         return answer(&app, &actor, form).await;
     }
-    Ok(Page(TryPage {
-        is_only_filled: has_question,
-        ..TryPage::new(&app, &actor, &form)
-    }))
+    Ok(Page(TryPage { is_only_filled: has_question, ..TryPage::new(&app, &actor, &form) }))
 }
 
 /// Tells whether a browser says that no other site led it here. One that says nothing gets the form: browsers are silent over
@@ -193,17 +186,10 @@ async fn judged(app: &AppState, form: &TryForm) -> Result<Judgement, JudgeError>
 /// Reads product tokens, separated by white space or commas, or one whole User-Agent.
 pub(super) fn names(text: &str) -> Vec<String> {
     let text = text.trim();
-    let tokens: Vec<String> = text
-        .split([',', ' ', '\t'])
-        .filter(|token| !token.is_empty())
-        .map(str::to_owned)
-        .collect();
+    let tokens: Vec<String> =
+        text.split([',', ' ', '\t']).filter(|token| !token.is_empty()).map(str::to_owned).collect();
     let is_token = |token: &String| crawlgate_robots::ProductToken::new(token).is_ok();
-    if tokens.iter().all(is_token) {
-        tokens
-    } else {
-        vec![text.to_owned()]
-    }
+    if tokens.iter().all(is_token) { tokens } else { vec![text.to_owned()] }
 }
 
 /// Returns the file of a judgement, with the line that decides.
@@ -217,10 +203,7 @@ fn text(judged: &Judgement) -> Option<Text> {
 /// Describes an override.
 fn asserted(one: &Override) -> String {
     let (id, action, origin, pattern) = (one.id, one.action.as_str(), &one.origin, &one.pattern);
-    format!(
-        "{id}: {action} {origin}{pattern}, by {}: {}",
-        one.by, one.reason
-    )
+    format!("{id}: {action} {origin}{pattern}, by {}: {}", one.by, one.reason)
 }
 
 /// Describes the other source that has an opinion.
@@ -246,15 +229,9 @@ mod tests {
     fn an_agent_is_a_chain_of_tokens_or_a_whole_user_agent() {
         for (text, want) in [
             ("", &[][..]),
-            (
-                "Googlebot-Image, Googlebot",
-                &["Googlebot-Image", "Googlebot"],
-            ),
+            ("Googlebot-Image, Googlebot", &["Googlebot-Image", "Googlebot"]),
             (" examplebot ", &["examplebot"]),
-            (
-                "Mozilla/5.0 (compatible; bingbot/2.0)",
-                &["Mozilla/5.0 (compatible; bingbot/2.0)"],
-            ),
+            ("Mozilla/5.0 (compatible; bingbot/2.0)", &["Mozilla/5.0 (compatible; bingbot/2.0)"]),
         ] {
             assert_eq!(names(text), want, "{text}");
         }

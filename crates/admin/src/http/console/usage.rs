@@ -33,11 +33,7 @@ impl UsageTable {
 
     /// Returns the table of a record, with the state of the origin's tdmrep.json if it was asked.
     pub(super) fn of(usage: &UsageRecord<'_>, tdmrep: Option<&File<'_>>) -> UsageTable {
-        let fact = |name, text: String| Fact {
-            name,
-            text,
-            when: None,
-        };
+        let fact = |name, text: String| Fact { name, text, when: None };
         let mut facts = Vec::new();
         if !usage.purposes.is_empty() {
             facts.push(fact("Declared purposes", usage.purposes.to_string()));
@@ -52,9 +48,7 @@ impl UsageTable {
             facts.push(fact("The origin answered", status.to_string()));
         }
         if let Some(file) = tdmrep {
-            let sha256 = file
-                .sha256
-                .map(|sha256| format!(", SHA-256 {}", hex(sha256)));
+            let sha256 = file.sha256.map(|sha256| format!(", SHA-256 {}", hex(sha256)));
             let sha256 = sha256.unwrap_or_default();
             facts.push(fact(
                 "tdmrep.json",
@@ -73,10 +67,6 @@ impl UsageTable {
             place: line(&one.place.to_string()),
             text: String::new(),
         });
-        UsageTable {
-            facts,
-            rows: preferences.chain(invalid).collect(),
-            is_cut: usage.cut,
-        }
+        UsageTable { facts, rows: preferences.chain(invalid).collect(), is_cut: usage.cut }
     }
 }

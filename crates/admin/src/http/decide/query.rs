@@ -53,9 +53,7 @@ impl DecideQuery {
             };
             let name = String::from_utf8_lossy(name);
             let value = decode(value.get(1..).unwrap_or_default()).ok_or_else(|| {
-                BadRequest(format!(
-                    "{name}: a % that begins no octet; a % is written %25."
-                ))
+                BadRequest(format!("{name}: a % that begins no octet; a % is written %25."))
             })?;
             if slot.replace(value).is_some() {
                 return Err(BadRequest(format!("{name} is there twice.")));
@@ -78,11 +76,7 @@ impl DecideQuery {
                 .map_or(Ok(Method::GET), |method| Method::from_bytes(&method))
                 .map_err(|_| BadRequest::new("method must be a method."))?,
             client: client.map(|name| String::from_utf8_lossy(&name).into_owned()),
-            pacing: if truth("pace", pace.as_deref())? {
-                Pacing::InTurn
-            } else {
-                Pacing::AtOnce
-            },
+            pacing: if truth("pace", pace.as_deref())? { Pacing::InTurn } else { Pacing::AtOnce },
         })
     }
 }
@@ -128,23 +122,11 @@ mod tests {
                 format!(
                     "{}{}{} {}{}{}",
                     asked.method,
-                    if matches!(asked.subject, Subject::Tunnel(_)) {
-                        " through"
-                    } else {
-                        ""
-                    },
-                    if asked.pacing == Pacing::InTurn {
-                        " in turn"
-                    } else {
-                        ""
-                    },
+                    if matches!(asked.subject, Subject::Tunnel(_)) { " through" } else { "" },
+                    if asked.pacing == Pacing::InTurn { " in turn" } else { "" },
                     url.escape_ascii(),
-                    asked
-                        .client
-                        .map_or(String::new(), |client| format!(" for {client}")),
-                    asked
-                        .agent
-                        .map_or(String::new(), |agent| format!(" as {agent:?}")),
+                    asked.client.map_or(String::new(), |client| format!(" for {client}")),
+                    asked.agent.map_or(String::new(), |agent| format!(" as {agent:?}")),
                 )
             }
             Err(BadRequest(why)) => why,

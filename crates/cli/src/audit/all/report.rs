@@ -44,10 +44,7 @@ fn write_faults(text: &mut String, counts: &DecisionCounts, faults: &[String]) {
         let _ = writeln!(text, "fault: {}", printable(fault));
     }
     if let Some(more @ 1..) = faults.len().checked_sub(MAX_SHOWN) {
-        let _ = writeln!(
-            text,
-            "fault: and {more} more of the log and its checkpoints"
-        );
+        let _ = writeln!(text, "fault: and {more} more of the log and its checkpoints");
     }
     for wrong in &counts.shown {
         let id = wrong.id.as_deref().unwrap_or("?");
@@ -71,12 +68,7 @@ fn write_log(text: &mut String, records: u64, verification: &LogVerification, is
         ),
     };
     if let Some(root) = &verification.root {
-        let _ = writeln!(
-            text,
-            "root      {} of {} records",
-            hash_text(root),
-            verification.size
-        );
+        let _ = writeln!(text, "root      {} of {} records", hash_text(root), verification.size);
     }
 }
 
@@ -137,10 +129,7 @@ fn write_witnesses(text: &mut String, witnesses: &Witnessed<'_>) {
         let _ = match *seen {
             Some((size, time)) => {
                 let time = time_text(time);
-                writeln!(
-                    text,
-                    "          {name} has cosigned up to record {size}, at {time}"
-                )
+                writeln!(text, "          {name} has cosigned up to record {size}, at {time}")
             }
             None => writeln!(text, "          {name} has cosigned nothing that is kept"),
         };
@@ -149,11 +138,7 @@ fn write_witnesses(text: &mut String, witnesses: &Witnessed<'_>) {
 
 fn write_decisions(text: &mut String, counts: &DecisionCounts) {
     let attested: u64 = counts.attested.values().sum();
-    let _ = write!(
-        text,
-        "decisions {} proven, {attested} attested only",
-        counts.proven
-    );
+    let _ = write!(text, "decisions {} proven, {attested} attested only", counts.proven);
     let mut gap = " (";
     for (why, count) in &counts.attested {
         let _ = write!(text, "{gap}{count} {why}");
@@ -163,11 +148,7 @@ fn write_decisions(text: &mut String, counts: &DecisionCounts) {
         text.push(')');
     }
     if counts.unlinked > 0 {
-        let _ = write!(
-            text,
-            ", {} not proven: the log contradicts them",
-            counts.unlinked
-        );
+        let _ = write!(text, ", {} not proven: the log contradicts them", counts.unlinked);
     }
     if counts.passed > 0 {
         let _ = write!(text, ", {} not replayed: outside the time", counts.passed);

@@ -49,13 +49,7 @@ impl ExportedLog {
             ..Batch::default()
         };
         store.write(batch).await.unwrap();
-        Self {
-            folder,
-            store: Arc::new(store),
-            key,
-            text,
-            records: 0,
-        }
+        Self { folder, store: Arc::new(store), key, text, records: 0 }
     }
 
     fn path(&self) -> PathBuf {
@@ -96,10 +90,7 @@ impl ExportedLog {
     /// Drops the records that have expired, and returns the time of that.
     async fn expire(&self) -> Moment {
         let later = ROW.time + DAY * 40;
-        let retention = Retention {
-            keep: Some(DAY),
-            max_size: None,
-        };
+        let retention = Retention { keep: Some(DAY), max_size: None };
         let dropped = self.store.prune(retention, later).await.unwrap();
         assert_eq!(dropped.decisions, 768);
         later
@@ -108,9 +99,7 @@ impl ExportedLog {
     async fn export(&self) -> Result<CheckResult, String> {
         let args = ExportArgs {
             to: self.to(),
-            trusted: TrustArgs {
-                key: vec![self.key.vkey().to_string()],
-            },
+            trusted: TrustArgs { key: vec![self.key.vkey().to_string()] },
         };
         let written = export(&args, &self.store, &Config::default()).await;
         written.map_err(|error| error.to_string())
@@ -135,9 +124,7 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 fn forge(path: &Path, at: usize, with_roots: bool) {
     let connection = Connection::open(path).unwrap();
     let body: Vec<u8> = connection
-        .query_row("SELECT body FROM block WHERE first = 0", [], |row| {
-            row.get(0)
-        })
+        .query_row("SELECT body FROM block WHERE first = 0", [], |row| row.get(0))
         .unwrap();
     let block = Block::read(body).unwrap();
     let mut writer = BlockWriter::new().unwrap();
@@ -198,12 +185,6 @@ async fn a_robots_txt_that_was_altered_is_not_exported() {
         .unwrap();
     assert_eq!(gate.export().await, Ok(CheckResult::Faults));
     let names: Vec<String> = files(&gate.to()).into_keys().collect();
-    assert!(
-        !names.iter().any(|name| name.starts_with("robots/")),
-        "{names:?}"
-    );
-    assert!(
-        names.iter().any(|name| name.starts_with("checkpoints/")),
-        "{names:?}"
-    );
+    assert!(!names.iter().any(|name| name.starts_with("robots/")), "{names:?}");
+    assert!(names.iter().any(|name| name.starts_with("checkpoints/")), "{names:?}");
 }

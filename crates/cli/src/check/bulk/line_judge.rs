@@ -198,14 +198,7 @@ impl LineJudge {
             chain: &agent.tokens,
             asked,
         });
-        tell(
-            path.as_bytes(),
-            &rules,
-            path_guard,
-            with_notes.then_some(&last.robots),
-            asked,
-            out,
-        );
+        tell(path.as_bytes(), &rules, path_guard, with_notes.then_some(&last.robots), asked, out);
         Ok(LineOutcome::Answered)
     }
 
@@ -244,11 +237,8 @@ impl LineJudge {
         };
         let mut answer = OutputLine::of(reason);
         answer.notes = fetch.with_notes.then(Vec::new);
-        let asked = asked.map(|asked| UsageContext {
-            statements: None,
-            chain: &fetch.agent.tokens,
-            asked,
-        });
+        let asked =
+            asked.map(|asked| UsageContext { statements: None, chain: &fetch.agent.tokens, asked });
         answer.finish(path, false, asked, out);
     }
 
@@ -357,9 +347,7 @@ fn tell(
     let answer = OutputLine {
         rule: rule.map(|rule| &*rule.text),
         line: rule.map(|rule| rule.line),
-        group: rule
-            .map(|rule| &*rule.group)
-            .or(rules.group().map(|(group, _)| group)),
+        group: rule.map(|rule| &*rule.group).or(rules.group().map(|(group, _)| group)),
         guard: match &guarded {
             GuardVerdict::Allowed => None,
             GuardVerdict::TooMany => Some(Guard::default()),
@@ -385,12 +373,7 @@ impl OutputLine<'_> {
         asked: Option<UsageContext<'_>>,
         out: &mut Vec<u8>,
     ) {
-        let Some(UsageContext {
-            statements,
-            chain,
-            asked,
-        }) = asked
-        else {
+        let Some(UsageContext { statements, chain, asked }) = asked else {
             return write(&self, out);
         };
         let is_asked = self.verdict == Verdict::Allow.as_str() && self.guard.is_none();

@@ -24,9 +24,7 @@ pub(super) struct Lines<R> {
 
 impl<R: Read> Lines<R> {
     pub(super) fn new(input: R) -> Self {
-        Self {
-            input: BufReader::with_capacity(BATCH, input),
-        }
+        Self { input: BufReader::with_capacity(BATCH, input) }
     }
 
     /// Returns the next line, and those behind it that have arrived whole; `None` at the end.
@@ -74,11 +72,7 @@ impl<R: Read> Lines<R> {
                 break;
             }
         }
-        Ok(is_begun.then_some(if is_too_long {
-            Line::TooLong
-        } else {
-            Line::Whole(line)
-        }))
+        Ok(is_begun.then_some(if is_too_long { Line::TooLong } else { Line::Whole(line) }))
     }
 }
 
@@ -118,19 +112,9 @@ mod tests {
     #[test]
     fn lines_are_handed_over_as_they_arrive() {
         assert_eq!(batches(&[]), Vec::<Vec<Line>>::new());
-        assert_eq!(
-            batches(&[b"a\nb\nc"]),
-            [vec![whole("a"), whole("b")], vec![whole("c")]]
-        );
-        assert_eq!(
-            batches(&[b"a", b"b\n", b"c\n"]),
-            [[whole("ab")], [whole("c")]]
-        );
-        assert_eq!(
-            batches(&[b"\n\n"]),
-            [[whole(""), whole("")]],
-            "empty lines are lines"
-        );
+        assert_eq!(batches(&[b"a\nb\nc"]), [vec![whole("a"), whole("b")], vec![whole("c")]]);
+        assert_eq!(batches(&[b"a", b"b\n", b"c\n"]), [[whole("ab")], [whole("c")]]);
+        assert_eq!(batches(&[b"\n\n"]), [[whole(""), whole("")]], "empty lines are lines");
     }
 
     #[test]

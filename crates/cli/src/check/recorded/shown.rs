@@ -22,9 +22,8 @@ impl Answer<'_> {
     pub(super) fn text(&self, recorded: Recorded) -> String {
         let summary = &self.summary;
         let asked = self.asked;
-        let until = asked
-            .until
-            .map_or_else(String::new, |until| format!(" until {}", seconds(until)));
+        let until =
+            asked.until.map_or_else(String::new, |until| format!(" until {}", seconds(until)));
         let mut text = format!(
             "{}, as the robots.txt of {}, for requests since {}{until}\n",
             printable(&asked.file.to_string_lossy()),
@@ -60,11 +59,7 @@ impl Answer<'_> {
                 self::group(&mut text, group);
             }
             if let Some(left @ 1..) = groups.len().checked_sub(FEW) {
-                line(
-                    &mut text,
-                    "",
-                    &format!("… and {left} more rules: --json has all"),
-                );
+                line(&mut text, "", &format!("… and {left} more rules: --json has all"));
             }
         }
         if summary.beyond() > 0 {
@@ -159,23 +154,16 @@ fn group(text: &mut String, group: &Group) {
         ),
         None => group.reason.info().meaning.to_owned(),
     };
-    let was = group
-        .was
-        .as_ref()
-        .map_or_else(String::new, |was| match &was.exempt {
-            Some(reason) => format!("; before: exempt ({})", printable(reason)),
-            None => {
-                let was = was.rule.as_ref().unwrap_or(&was.reason);
-                format!("; before: {}", printable(was))
-            }
-        });
+    let was = group.was.as_ref().map_or_else(String::new, |was| match &was.exempt {
+        Some(reason) => format!("; before: exempt ({})", printable(reason)),
+        None => {
+            let was = was.rule.as_ref().unwrap_or(&was.reason);
+            format!("; before: {}", printable(was))
+        }
+    });
     line(text, "", &format!("{:>6}  {by}{was}", group.count));
     let (first, last) = (seconds(group.first), seconds(group.last));
-    let span = if first == last {
-        first
-    } else {
-        format!("{first} to {last}")
-    };
+    let span = if first == last { first } else { format!("{first} to {last}") };
     line(text, "", &format!("{:>6}  {span}", ""));
     for url in &group.examples {
         line(text, "", &format!("{:>6}  {}", "", printable(url)));

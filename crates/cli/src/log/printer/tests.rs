@@ -10,10 +10,7 @@ fn denial() -> Decision<'static> {
     let origin = "https://site.example";
     Decision {
         chain: (&["ExampleBot"][..]).into(),
-        url: Url::of(
-            [origin.as_bytes(), b"/a/rather/long/path", b""],
-            Some(origin),
-        ),
+        url: Url::of([origin.as_bytes(), b"/a/rather/long/path", b""], Some(origin)),
         rule: None,
         ..Decision::sample()
     }
@@ -35,11 +32,7 @@ fn stored(decision: &Decision<'_>) -> StoredDecision {
 }
 
 fn decision(mode: Mode, rule: Option<Rule<'_>>) -> StoredDecision {
-    stored(&Decision {
-        mode,
-        rule,
-        ..denial()
-    })
+    stored(&Decision { mode, rule, ..denial() })
 }
 
 /// Returns the identifier of these decisions.
@@ -49,20 +42,13 @@ fn id() -> String {
 
 /// Returns the entry as one of a log with a long name.
 fn listed(entry: &StoredDecision) -> Listed {
-    Listed {
-        log: LONG.parse().unwrap(),
-        entry: entry.clone(),
-    }
+    Listed { log: LONG.parse().unwrap(), entry: entry.clone() }
 }
 
 const LONG: &str = "logs.example.org/a-rather-long-place/fra-1";
 
 fn rule() -> Rule<'static> {
-    Rule {
-        group: "*".into(),
-        text: (&b"Disallow: /a"[..]).into(),
-        line: 3,
-    }
+    Rule { group: "*".into(), text: (&b"Disallow: /a"[..]).into(), line: 3 }
 }
 
 fn table(width: Option<usize>) -> LogPrinter {
@@ -77,10 +63,7 @@ fn rows(width: Option<usize>, decision: &StoredDecision) -> String {
 #[test]
 fn a_row_is_no_wider_than_the_terminal() {
     for width in 80..300 {
-        for decision in [
-            decision(Mode::Enforce, Some(rule())),
-            decision(Mode::Report, None),
-        ] {
+        for decision in [decision(Mode::Enforce, Some(rule())), decision(Mode::Report, None)] {
             let heading = String::from_utf8(table(Some(width)).heading().unwrap()).unwrap();
             let shown = heading + &rows(Some(width), &decision);
             assert!(shown.ends_with('\n'));
@@ -147,10 +130,7 @@ fn a_path_is_seen_behind_any_host() {
     for width in 80..300 {
         let decision = stored(&Decision {
             origin: Some(&origin),
-            url: Url::of(
-                [origin.as_bytes(), b"/a/rather/long/path", b""],
-                Some(&origin),
-            ),
+            url: Url::of([origin.as_bytes(), b"/a/rather/long/path", b""], Some(&origin)),
             ..denial()
         });
         let shown = rows(Some(width), &decision);
@@ -164,12 +144,7 @@ fn a_path_is_seen_behind_any_host() {
             19,
             "a.example/abcdefgh…",
         ),
-        (
-            "the host is cut where it is long",
-            "https://long.example/ab",
-            20,
-            "https://long.exa…/ab",
-        ),
+        ("the host is cut where it is long", "https://long.example/ab", 20, "https://long.exa…/ab"),
         ("both are long", "long.example/abcdefghij", 10, "long…/abc…"),
         ("there is no path", "long.example", 5, "long…"),
     ] {
@@ -203,10 +178,7 @@ fn a_record_that_cannot_be_read_is_reported() {
 #[test]
 fn an_event_is_a_row_of_its_time_its_name_and_its_line() {
     let record = r#"{"time":"2026-11-20T12:00:00.123Z","event":"override_removed","override":{"id":"1"},"by":"Ada\u001b"}"#;
-    let event = StoredDecision {
-        record: record.to_owned(),
-        ..decision(Mode::Enforce, None)
-    };
+    let event = StoredDecision { record: record.to_owned(), ..decision(Mode::Enforce, None) };
     let row = |width| {
         let mut printer = LogPrinter::new(Format::Table, true, width, false);
         let rows = printer.rows(&[listed(&event)]).unwrap();
@@ -217,10 +189,7 @@ fn an_event_is_a_row_of_its_time_its_name_and_its_line() {
     for width in 60..100 {
         let row = row(Some(width));
         assert!(row.chars().count() <= width, "{width}: {row}");
-        assert!(
-            row.starts_with("2026-11-20 12:00:00  override_removed     \"over"),
-            "{row}"
-        );
+        assert!(row.starts_with("2026-11-20 12:00:00  override_removed     \"over"), "{row}");
     }
     let mut printer = named(Format::Table, true, Some(100));
     let rows = String::from_utf8(printer.rows(&[listed(&event)]).unwrap()).unwrap();
@@ -260,10 +229,7 @@ fn each_row_names_its_log_if_there_are_several() {
         "{narrow}"
     );
     let lines = text(Format::Jsonl, false, None);
-    assert!(
-        lines.starts_with(&format!("{{\"log\":\"{LONG}\",\"time\":\"2026")),
-        "{lines}"
-    );
+    assert!(lines.starts_with(&format!("{{\"log\":\"{LONG}\",\"time\":\"2026")), "{lines}");
     let cells = text(Format::Csv, false, None);
     assert!(
         cells.starts_with("log,seq,time,") && cells.contains(&format!("\n{LONG},1,2026")),

@@ -19,9 +19,7 @@ fn files() -> Files {
 
 /// Returns the changes for a command that inherits these variables.
 fn environment(inherited: &[(&str, &str)]) -> Variables {
-    let inherited = inherited
-        .iter()
-        .map(|(name, value)| (name.to_string(), value.to_string()));
+    let inherited = inherited.iter().map(|(name, value)| (name.to_string(), value.to_string()));
     child_environment("http://127.0.0.1:4711", &files(), &inherited.collect())
 }
 
@@ -114,20 +112,14 @@ fn options_are_added_to_those_that_stand_there() {
     }
     assert!(!environment(&[]).contains_key("_JAVA_OPTIONS"));
     let v6 = java_options("http://[::1]:4711", Path::new("/t"));
-    assert!(
-        v6.starts_with("-Dhttp.proxyHost=::1 -Dhttp.proxyPort=4711 "),
-        "{v6}"
-    );
+    assert!(v6.starts_with("-Dhttp.proxyHost=::1 -Dhttp.proxyPort=4711 "), "{v6}");
 }
 
 #[test]
 fn placeholders_are_filled_wherever_they_stand() {
     let cases = [
         ("chromium", "chromium"),
-        (
-            "--proxy-server={proxy}",
-            "--proxy-server=http://127.0.0.1:1",
-        ),
+        ("--proxy-server={proxy}", "--proxy-server=http://127.0.0.1:1"),
         ("--errors-spki-list={spki}", "--errors-spki-list=AbC="),
         ("{ca}{ca}", "/c.pem/c.pem"),
         ("{other}", "{other}"),
@@ -144,10 +136,7 @@ fn a_users_wgetrc_is_kept_and_ours_comes_last() {
                 https_proxy = http://127.0.0.1:4711\nftp_proxy = http://127.0.0.1:4711\n";
     for users in ["tries = 1", ""] {
         let written = wgetrc(users.into(), Path::new("/t/b.pem"), "http://127.0.0.1:4711");
-        assert_eq!(
-            String::from_utf8(written).unwrap(),
-            format!("{users}{ours}")
-        );
+        assert_eq!(String::from_utf8(written).unwrap(), format!("{users}{ours}"));
     }
 }
 
@@ -163,17 +152,8 @@ fn the_files_hold_no_secret_every_user_may_read_them_and_they_leave_with_their_o
     let authority = Authority::create(&tls, clock.clone(), false).unwrap();
     let files =
         ClientFiles::create(&authority, &tls, "http://127.0.0.1:4711", clock.now()).unwrap();
-    let Files {
-        certificates,
-        wgetrc,
-        node,
-        php,
-    } = files.files().clone();
-    let Exports {
-        authorities,
-        bundle,
-        truststore,
-    } = certificates;
+    let Files { certificates, wgetrc, node, php } = files.files().clone();
+    let Exports { authorities, bundle, truststore } = certificates;
     let place = authorities.parent().unwrap().to_owned();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&place), mode(&php)), (0o755, 0o755));
@@ -189,17 +169,10 @@ fn the_files_hold_no_secret_every_user_may_read_them_and_they_leave_with_their_o
         assert!(!has_key, "{}", file.display());
     }
     // That of the user who runs the tests may hold a password.
-    let wgetrc_mode = if users_wgetrc().is_empty() {
-        0o644
-    } else {
-        0o600
-    };
+    let wgetrc_mode = if users_wgetrc().is_empty() { 0o644 } else { 0o600 };
     assert_eq!(mode(&wgetrc), wgetrc_mode);
     let module = fs::read_to_string(&node).unwrap();
-    assert!(
-        module.contains("new URL('http://127.0.0.1:4711')"),
-        "{module}"
-    );
+    assert!(module.contains("new URL('http://127.0.0.1:4711')"), "{module}");
     let trusted = fs::read_to_string(&authorities).unwrap();
     assert_eq!(trusted, authority.certificate_pem());
     drop(files);

@@ -22,10 +22,7 @@ pub(in super::super::super) async fn connect(
     io: DuplexStream,
     changed: &Arc<Notify>,
 ) -> Connection {
-    let bounds = Bounds {
-        streams: 100,
-        window: 65_535,
-    };
+    let bounds = Bounds { streams: 100, window: 65_535 };
     let peer = ([192, 0, 2, 1], 443).into();
     let authority = Authority::from_static("a.example");
     Connection::handshake(io, (peer, authority), bounds, Arc::clone(changed), ())
@@ -49,10 +46,7 @@ async fn the_number_of_streams_is_the_origins_once_it_is_known() {
     let changed = Arc::default();
     let connection = connect(origin(7), &changed).await;
     until(&changed, || connection.is_settled()).await;
-    assert_eq!(
-        (connection.most_streams(), connection.is_over()),
-        (7, false)
-    );
+    assert_eq!((connection.most_streams(), connection.is_over()), (7, false));
 }
 
 #[tokio::test]
@@ -60,10 +54,7 @@ async fn the_first_stream_waits_for_nothing() {
     let changed = Arc::default();
     let (ours, _silent) = duplex(64 * 1024);
     let connection = connect(ours, &changed).await;
-    assert_eq!(
-        (connection.most_streams(), connection.is_settled()),
-        (1, false)
-    );
+    assert_eq!((connection.most_streams(), connection.is_settled()), (1, false));
 }
 
 #[tokio::test(start_paused = true)]

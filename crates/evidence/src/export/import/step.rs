@@ -84,11 +84,7 @@ impl<'e, 's> Step<'e, 's> {
         self.ground(self.time)?;
         let given_up = gap.first % BUNDLE;
         if given_up > 0 && self.past_gaps == PastGaps::Stop {
-            return Err(ImportError::Joined {
-                first: gap.first + 1,
-                last: gap.end,
-                given_up,
-            });
+            return Err(ImportError::Joined { first: gap.first + 1, last: gap.end, given_up });
         }
         let mut tree = self.filing.tree();
         let roots = gap.append_to(&mut tree).map_err(|_| ImportError::Joined {
@@ -104,10 +100,7 @@ impl<'e, 's> Step<'e, 's> {
     }
 
     fn ground(&mut self, time: Moment) -> Result<(), ImportError> {
-        if let Some(Ground {
-            segments, bundles, ..
-        }) = self.ground.take()
-        {
+        if let Some(Ground { segments, bundles, .. }) = self.ground.take() {
             self.filing.dropped_roots(&segments, &bundles, time)?;
         }
         Ok(())
@@ -143,10 +136,7 @@ impl<'e, 's> Step<'e, 's> {
             return Ok(());
         }
         let body = self.export.body(ExportDir::Objects, &sha256)?;
-        let missing = MissingBody {
-            sha256,
-            kind: Some(kind),
-        };
+        let missing = MissingBody { sha256, kind: Some(kind) };
         self.filing.object(missing, body.as_deref(), at)?;
         if let Some(text) = body.as_deref().and_then(|body| text_of(kind, body)) {
             file_text(self.export, &mut self.filing, text)?;
@@ -212,10 +202,7 @@ pub(super) fn parts(
         let Some(gap) = gap else {
             let last = export.next_behind(at);
             let last = last.map_or(range.end, |next| next.min(range.end));
-            return Err(ImportError::Gap {
-                first: at + 1,
-                last,
-            });
+            return Err(ImportError::Gap { first: at + 1, last });
         };
         let end = gap.end;
         visit(at..end, Part::Gap(gap))?;
@@ -226,8 +213,5 @@ pub(super) fn parts(
 
 /// Reads the entry of an index.
 pub(super) fn read(index: u64, octets: &[u8]) -> Result<Entry<'_>, ImportError> {
-    Entry::read(octets).map_err(|error| ImportError::Entry {
-        record: index + 1,
-        error,
-    })
+    Entry::read(octets).map_err(|error| ImportError::Entry { record: index + 1, error })
 }

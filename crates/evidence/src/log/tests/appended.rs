@@ -34,29 +34,15 @@ fn denial_of(path: &str) -> Override {
 }
 
 fn note() -> Acknowledgement {
-    Acknowledgement {
-        time: NOON,
-        by: "Ada".to_owned(),
-        note: "known".to_owned(),
-    }
+    Acknowledgement { time: NOON, by: "Ada".to_owned(), note: "known".to_owned() }
 }
 
 fn start_on(store: &Arc<Store>, sink: &LimitedSink) -> Log {
-    let pace = WriterDelays {
-        gather: Duration::from_millis(1),
-        retry: Duration::from_millis(1),
-    };
+    let pace = WriterDelays { gather: Duration::from_millis(1), retry: Duration::from_millis(1) };
     let store: Arc<Store> = Arc::clone(store);
     let sinks: Vec<Box<dyn Sink>> = vec![Box::new(sink.clone())];
     let config = config(OnFailure::Deny);
-    let log = Log::start(
-        &config,
-        Some(store),
-        sinks,
-        &Clock::manual(NOON),
-        BOUNDS,
-        pace,
-    );
+    let log = Log::start(&config, Some(store), sinks, &Clock::manual(NOON), BOUNDS, pace);
     log.unwrap()
 }
 

@@ -11,10 +11,7 @@ async fn on_a_full_disk_requests_are_refused_and_no_record_is_lost_or_doubled() 
         record(&log, reason);
     }
     let failure = log.flush().await.unwrap_err().to_string();
-    assert!(
-        failure.starts_with("decisions cannot be recorded in sink: "),
-        "{failure}"
-    );
+    assert!(failure.starts_with("decisions cannot be recorded in sink: "), "{failure}");
     assert!(log.ready().await.is_err());
     record(&log, "e"); // of a request that was judged already
     assert!(log.ready().await.is_err(), "it stays so");
@@ -85,19 +82,16 @@ async fn a_sink_that_works_gets_each_line_once_while_another_fails() {
 
 #[tokio::test]
 async fn unrecorded_decisions_are_reported_once_by_the_caller_or_the_log() {
-    for (name, closes, complaints) in [
-        ("the caller gets it to report", true, 0),
-        ("the log reports it itself", false, 1),
-    ] {
+    for (name, closes, complaints) in
+        [("the caller gets it to report", true, 0), ("the log reports it itself", false, 1)]
+    {
         let said = Arc::new(Mutex::new(Vec::new()));
         let (log, _) = start_with_room(0);
         record(&log, "a");
         log.flush().await.unwrap_err();
         // Only for this thread, so without the writer's messages.
         let _subscriber = tracing::subscriber::set_default(
-            tracing_subscriber::fmt()
-                .with_writer(CapturedLogs(Arc::clone(&said)))
-                .finish(),
+            tracing_subscriber::fmt().with_writer(CapturedLogs(Arc::clone(&said))).finish(),
         );
         if closes {
             log.close().unwrap_err();
@@ -105,11 +99,7 @@ async fn unrecorded_decisions_are_reported_once_by_the_caller_or_the_log() {
         drop(log);
         let said = String::from_utf8(said.lock().clone()).unwrap();
         assert_eq!(said.lines().count(), complaints, "{name}: {said}");
-        assert_eq!(
-            said.matches("unwritten: 1").count(),
-            complaints,
-            "{name}: {said}"
-        );
+        assert_eq!(said.matches("unwritten: 1").count(), complaints, "{name}: {said}");
     }
 }
 
@@ -218,14 +208,5 @@ async fn a_start_that_finds_no_room_is_written_once_there_is_some() {
     recovered(&log).await;
     log.close().unwrap();
     let (names, _): (Vec<_>, Vec<_>) = sink.named().into_iter().unzip();
-    assert_eq!(
-        names,
-        [
-            "started",
-            "settings",
-            "a decision",
-            "refusals_repeated",
-            "stopped"
-        ]
-    );
+    assert_eq!(names, ["started", "settings", "a decision", "refusals_repeated", "stopped"]);
 }

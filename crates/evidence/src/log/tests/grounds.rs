@@ -8,10 +8,7 @@ fn update() -> OriginUpdate {
     let state = State::Unavailable {
         why: crawlgate_origins::access::Absence::Status(404),
         fetched: now,
-        fresh: crawlgate_origins::state::Fresh {
-            refresh_from: now,
-            until: now,
-        },
+        fresh: crawlgate_origins::state::Fresh { refresh_from: now, until: now },
         outage: None,
     };
     OriginUpdate {
@@ -54,10 +51,7 @@ async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() 
     record(&log, "a");
     log.flush().await.unwrap_err();
     let origin = update().origin;
-    assert!(
-        !log.unwritten(&origin).is_empty(),
-        "not everything is written"
-    );
+    assert!(!log.unwritten(&origin).is_empty(), "not everything is written");
     sink.make_room(100);
     recovered(&log).await;
     assert!(log.unwritten(&origin).is_empty());
@@ -68,11 +62,7 @@ async fn the_grounds_of_records_are_kept_and_readable_before_they_are_written() 
     assert_eq!(policy.as_deref(), Some("settings"));
     log.origin_updated(update());
     log.flush().await.unwrap();
-    assert_eq!(
-        store.fetches(&origin, 10).await.unwrap().len(),
-        2,
-        "an update alone, too"
-    );
+    assert_eq!(store.fetches(&origin, 10).await.unwrap().len(), 2, "an update alone, too");
     assert_eq!(sink.reasons(), ["a"]);
 }
 

@@ -34,38 +34,20 @@ async fn fetches_are_counted_in_whole_hours_of_the_span_and_for_all_origins_toge
         let mut all = report.not_recorded.iter();
         all.any(|one| one.contains(what))
     };
-    let (late, together) = (
-        "began to count them",
-        "for all clients and origins together",
-    );
+    let (late, together) = ("began to count them", "for all clients and origins together");
     assert!(tells(&whole, late) && !tells(&whole, together));
-    let from_noon = ReportQuery {
-        since: Moment::from_millis(NOON),
-        ..question()
-    };
+    let from_noon = ReportQuery { since: Moment::from_millis(NOON), ..question() };
     let from_noon = report(&store, from_noon).await;
-    assert_eq!(
-        from_noon.robots.fetches.as_ref().map(|one| one.count),
-        Some(4)
-    );
+    assert_eq!(from_noon.robots.fetches.as_ref().map(|one| one.count), Some(4));
     assert!(!tells(&from_noon, late));
-    let later = ReportQuery {
-        since: Moment::from_millis(NOON + HOUR),
-        ..question()
-    };
+    let later = ReportQuery { since: Moment::from_millis(NOON + HOUR), ..question() };
     let later = report(&store, later).await.robots.fetches;
     assert_eq!(later.map(|one| one.count), Some(0));
-    let earlier = ReportQuery {
-        until: Moment::from_millis(NOON),
-        ..question()
-    };
+    let earlier = ReportQuery { until: Moment::from_millis(NOON), ..question() };
     let earlier = report(&store, earlier).await;
     assert_eq!(earlier.robots.fetches, None);
     assert!(tells(&earlier, "has counted no fetches of this span") && !tells(&earlier, late));
-    let of_one = ReportQuery {
-        origin: Some("https://a.example".to_owned()),
-        ..question()
-    };
+    let of_one = ReportQuery { origin: Some("https://a.example".to_owned()), ..question() };
     let of_one = report(&store, of_one).await;
     assert_eq!(of_one.robots.fetches, None);
     assert!(tells(&of_one, together));

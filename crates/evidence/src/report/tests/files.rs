@@ -36,10 +36,7 @@ async fn foreign_text_stays_text_in_the_page() {
         faults: vec!["</li><a href=https://evil.example>".to_owned()],
     });
     let page = report.html().unwrap();
-    assert!(
-        page.contains("alert(1)"),
-        "the test's texts are on the page"
-    );
+    assert!(page.contains("alert(1)"), "the test's texts are on the page");
     for hostile in ["<script", "<img", "<b>", "<i>", "<a href", "\u{202e}"] {
         assert!(!page.contains(hostile), "{hostile}");
     }
@@ -63,9 +60,7 @@ async fn foreign_text_stays_text_in_the_page() {
     let (_, json) = page.split_once("base64,").unwrap();
     let (json, _) = json.split_once('"').unwrap();
     use base64::Engine as _;
-    let json = base64::engine::general_purpose::STANDARD
-        .decode(json)
-        .unwrap();
+    let json = base64::engine::general_purpose::STANDARD.decode(json).unwrap();
     assert_eq!(json, report.json().unwrap());
     // The rows that are not proven stand first, and the verification last.
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}"));

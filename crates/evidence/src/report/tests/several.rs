@@ -27,35 +27,20 @@ async fn a_report_of_several_logs_sums_their_numbers_and_tells_of_each() {
         deferred: one.deferred * 2,
         reported: one.reported * 2,
     };
-    assert_eq!(
-        report.summary.outcomes,
-        twice(one.summary.outcomes),
-        "each number summed"
-    );
+    assert_eq!(report.summary.outcomes, twice(one.summary.outcomes), "each number summed");
     assert_eq!(report.days.len(), one.days.len());
     for (sum, one) in report.days.iter().zip(&one.days) {
         assert_eq!(sum.outcomes, twice(one.outcomes), "{}", one.period);
     }
     assert_eq!(report.clients.count, one.clients.count);
-    assert_eq!(
-        report.robots.different, one.robots.different,
-        "the same objects"
-    );
+    assert_eq!(report.robots.different, one.robots.different, "the same objects");
     assert_eq!(report.robots.lost, 2 * one.robots.lost);
-    assert_eq!(
-        report.overrides[0].decisions,
-        2 * one.overrides[0].decisions
-    );
+    assert_eq!(report.overrides[0].decisions, 2 * one.overrides[0].decisions);
     assert_eq!(report.acknowledgements.acknowledged, 2);
     let fetches = [&report, &one].map(|of| of.robots.fetches.clone().unwrap().count);
     assert_eq!(fetches, [2 * fetches[1], fetches[1]]);
     // A process of one log does not end the gap of another.
-    let gaps: Vec<_> = report
-        .exceptions
-        .gaps
-        .iter()
-        .map(|gap| gap.log.as_deref())
-        .collect();
+    let gaps: Vec<_> = report.exceptions.gaps.iter().map(|gap| gap.log.as_deref()).collect();
     assert_eq!(gaps, [Some("a"), Some("b")]);
     assert_eq!(report.exceptions.without_end, 2);
     assert_eq!(report.exceptions.dropped.len(), 2);
@@ -70,8 +55,5 @@ async fn a_report_of_several_logs_sums_their_numbers_and_tells_of_each() {
         "{before}"
     );
     assert!(page.contains("a: no process ran from"), "{page}");
-    assert!(
-        page.contains("<td data-head=\"Result\">not read</td>"),
-        "{page}"
-    );
+    assert!(page.contains("<td data-head=\"Result\">not read</td>"), "{page}");
 }

@@ -75,11 +75,7 @@ fn asserted() -> Object {
 }
 
 fn decision<'a>(client: (&str, Option<&'a str>), origin: Option<&'a str>) -> Decision<'a> {
-    let parts = [
-        origin.unwrap_or_default().as_bytes(),
-        b"/private?q=<i>",
-        b"",
-    ];
+    let parts = [origin.unwrap_or_default().as_bytes(), b"/private?q=<i>", b""];
     Decision {
         reason: "robots_allow",
         client: client.0.parse().unwrap(),
@@ -96,11 +92,7 @@ fn decision<'a>(client: (&str, Option<&'a str>), origin: Option<&'a str>) -> Dec
 }
 
 fn rule(text: &str) -> Option<Rule<'_>> {
-    Some(Rule {
-        group: "*".into(),
-        text: text.as_bytes().into(),
-        line: 3,
-    })
+    Some(Rule { group: "*".into(), text: text.as_bytes().into(), line: 3 })
 }
 
 pub(super) fn id(time: u64, number: u64) -> [u8; 16] {
@@ -139,11 +131,8 @@ pub(super) fn file(batch: &mut Batch, copy: u64) {
         record.text()
     };
     let two = Purposes::NONE.with(Purpose::TrainAi).with(Purpose::Tdm);
-    let (none, one, two) = (
-        said(Purposes::NONE),
-        said(Purposes::NONE.with(Purpose::TrainAi)),
-        said(two),
-    );
+    let (none, one, two) =
+        (said(Purposes::NONE), said(Purposes::NONE.with(Purpose::TrainAi)), said(two));
     let tomorrow = 24 * HOUR;
     #[rustfmt::skip] // one row, one record
     let table: [(u64, Decision<'_>); 13] = [
@@ -166,25 +155,13 @@ pub(super) fn file(batch: &mut Batch, copy: u64) {
     for (after, one) in &table {
         number += 1;
         let id = id(NOON + after, number);
-        batch
-            .entries
-            .push(|out| Decision { id, ..*one }.encode(Bounds::CLIENTS, out));
+        batch.entries.push(|out| Decision { id, ..*one }.encode(Bounds::CLIENTS, out));
     }
     let clients = [
-        ClientRow {
-            client: RowClient::Named("fleet".into()),
-            count: 6,
-        },
-        ClientRow {
-            client: RowClient::At("192.0.2.7".parse().unwrap()),
-            count: 4,
-        },
+        ClientRow { client: RowClient::Named("fleet".into()), count: 6 },
+        ClientRow { client: RowClient::At("192.0.2.7".parse().unwrap()), count: 4 },
     ];
-    let process = |number| Process {
-        number,
-        release: "0.1.0",
-        configuration: &[7; 32],
-    };
+    let process = |number| Process { number, release: "0.1.0", configuration: &[7; 32] };
     let origins = ["https://c.example"];
     let none: [&str; 0] = [];
     let (first, last) = (NOON, NOON + HOUR);

@@ -51,11 +51,9 @@ impl Anchors {
         let mut unknown_keys: BTreeMap<(String, bool), (u64, u64)> = BTreeMap::new();
         let mut open = |note: &Note, size: u64, by| {
             let claim = match Checkpoint::open(note, &known.keys.at(size)) {
-                Ok((checkpoint, _)) if checkpoint.size == size => Claim {
-                    size,
-                    root: checkpoint.root,
-                    by,
-                },
+                Ok((checkpoint, _)) if checkpoint.size == size => {
+                    Claim { size, root: checkpoint.root, by }
+                }
                 Ok(_) | Err(CheckpointError::Text) => return Some(LogFault::Note { size, by }),
                 Err(CheckpointError::Note(NoteError::Invalid(_))) => {
                     return Some(LogFault::Signature { size, by });
@@ -86,19 +84,13 @@ impl Anchors {
             faults.extend(open(note, size, Anchor::Kept));
         }
         let unknown_keys = unknown_keys.into_iter();
-        faults.extend(
-            unknown_keys.map(|((name, is_renamed), (size, count))| LogFault::Key {
-                name,
-                size,
-                count,
-                is_renamed,
-            }),
-        );
-        let written = known.written.map(|(size, root)| Claim {
+        faults.extend(unknown_keys.map(|((name, is_renamed), (size, count))| LogFault::Key {
+            name,
             size,
-            root,
-            by: Anchor::Written,
-        });
+            count,
+            is_renamed,
+        }));
+        let written = known.written.map(|(size, root)| Claim { size, root, by: Anchor::Written });
         claims.extend(written);
         claims.sort_by_key(|claim| std::cmp::Reverse(claim.size));
         Self {
@@ -120,11 +112,8 @@ impl Anchors {
     pub(super) fn compare(&mut self, log_tree: &mut LogTree, faults: &mut Vec<LogFault>) {
         let size = log_tree.size();
         while let Some(claim) = self.claims.pop_if(|claim| claim.size <= size) {
-            let agreement = if claim.size == size {
-                log_tree.ask(&claim.root)
-            } else {
-                Agreement::Unknown
-            };
+            let agreement =
+                if claim.size == size { log_tree.ask(&claim.root) } else { Agreement::Unknown };
             match agreement {
                 Agreement::Unknown if claim.by.is_signed() => self.passed.push(claim),
                 Agreement::Unknown => {}

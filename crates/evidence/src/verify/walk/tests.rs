@@ -103,12 +103,8 @@ impl StoredLog {
     }
 
     fn walk_by(&self, keys: Keys) -> (LogVerification, Vec<LogFault>) {
-        let known = Known {
-            keys,
-            checkpoints: &self.checkpoints,
-            kept: &self.kept,
-            written: self.written,
-        };
+        let known =
+            Known { keys, checkpoints: &self.checkpoints, kept: &self.kept, written: self.written };
         let mut faults = Vec::new();
         let roots = self.roots.iter();
         let roots = roots.map(|(first, count, root)| Subtree::of(*first, *count, *root).unwrap());
@@ -229,12 +225,7 @@ fn a_loss_that_the_log_notes_is_told_and_a_lack_of_room_is_none() {
     let want = "record 4 says that 7 of 10 records are missing: the store had lost them";
     for (size, want) in [(None, &[][..]), (Some(10), &[want][..])] {
         let mut log = StoredLog::default();
-        let kind = EventKind::Lost {
-            count: 7,
-            first: 1,
-            last: 1,
-            size,
-        };
+        let kind = EventKind::Lost { count: 7, first: 1, last: 1, size };
         let mut lost = Vec::new();
         Event { id: [1; 16], kind }.encode(&mut lost);
         log.entries = (0..3).map(|n| (n, entry(n, 9, 0))).collect();
@@ -281,10 +272,7 @@ fn checkpoints_of_an_earlier_key_count_once_the_key_is_named() {
     let none = "4 checkpoints, the first of 300 records, are signed by no trusted key";
     stored.check("none", &[], &[none]);
     let (verification, _) = stored.walk(&[&present]);
-    assert_eq!(
-        (verification.signed, verification.agreeing),
-        (Some(1_000), 1)
-    );
+    assert_eq!((verification.signed, verification.agreeing), (Some(1_000), 1));
 }
 
 proptest! {
@@ -345,17 +333,8 @@ fn a_replaced_key_vouches_for_nothing_later() {
         let mut keys = Keys::from(vec![known.vkey()]);
         keys.follow(std::slice::from_ref(&rotation));
         let (verification, faults) = stored.walk_by(keys);
-        assert_eq!(
-            (verification.signed, verification.agreeing),
-            (Some(40), 3),
-            "{faults:?}"
-        );
-        let [
-            LogFault::Key {
-                size: 30, count: 1, ..
-            },
-        ] = &faults[..]
-        else {
+        assert_eq!((verification.signed, verification.agreeing), (Some(40), 3), "{faults:?}");
+        let [LogFault::Key { size: 30, count: 1, .. }] = &faults[..] else {
             panic!("{faults:?}");
         };
     }

@@ -120,11 +120,7 @@ fn transfer(headers: &HeaderMap) -> Result<(), Cause> {
     let refused = || undecodable(headers, CodingField::Transfer);
     let names = names(headers, &TRANSFER_ENCODING).ok_or_else(refused)?;
     let is_chunked = |name: &&str| name.eq_ignore_ascii_case("chunked");
-    names
-        .iter()
-        .all(is_chunked)
-        .then_some(())
-        .ok_or_else(refused)
+    names.iter().all(is_chunked).then_some(()).ok_or_else(refused)
 }
 
 /// Returns the codings to undo, outermost first.

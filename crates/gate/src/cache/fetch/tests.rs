@@ -6,10 +6,7 @@ use crawlgate_system::clock::Moment;
 
 fn with(name: http::HeaderName, values: &[&str]) -> HeaderMap {
     let value = |text: &&str| HeaderValue::from_bytes(text.as_bytes()).expect("a field value");
-    values
-        .iter()
-        .map(|text| (name.clone(), value(text)))
-        .collect()
+    values.iter().map(|text| (name.clone(), value(text))).collect()
 }
 
 #[test]
@@ -48,9 +45,7 @@ fn a_missing_page_is_of_the_origin_and_cannot_be_guessed() {
     let urls = [(); 2].map(|()| missing_page(&origin).expect("randomness"));
     assert_ne!(urls[0], urls[1]);
     for url in urls {
-        let name = url
-            .strip_prefix("https://a.example:8443/")
-            .expect("its own");
+        let name = url.strip_prefix("https://a.example:8443/").expect("its own");
         let name = name.strip_suffix(".txt").expect("a text");
         assert!(name.len() == 32 && name.bytes().all(|octet| octet.is_ascii_hexdigit()));
     }

@@ -44,13 +44,7 @@ const PROBE: &str = "(probe)";
 
 impl Trace {
     pub(super) fn start(now: Moment) -> Trace {
-        Trace {
-            started: now,
-            hops: Vec::new(),
-            status: None,
-            fields: Vec::new(),
-            probe: None,
-        }
+        Trace { started: now, hops: Vec::new(), status: None, fields: Vec::new(), probe: None }
     }
 
     /// Starts again, for a repeated fetch.
@@ -177,9 +171,7 @@ mod tests {
 
     fn asked() -> FetchRequest {
         FetchRequest {
-            origin: crawlgate_robots::Origin::parse("http://a.example/")
-                .expect("a URL")
-                .0,
+            origin: crawlgate_robots::Origin::parse("http://a.example/").expect("a URL").0,
             identity: Identity::default(),
             client: None,
             user_agent: HeaderValue::from_static("GoodBot crawlgate/0.1"),
@@ -207,21 +199,13 @@ mod tests {
         trace.record_request("http://b.example/");
         let lines = [("etag", "\"1\""), ("x-other", "no"), ("age", "3")];
         trace.answered(Some(404), &headers(&lines));
-        let result = AccessResult::Unavailable {
-            why: Absence::Status(404),
-            freshness: Freshness::Unsaid,
-        };
+        let result =
+            AccessResult::Unavailable { why: Absence::Status(404), freshness: Freshness::Unsaid };
         let fetch = trace.end(&asked(), &result, START + Duration::from_millis(250));
         assert_eq!(fetch.user_agent, "GoodBot crawlgate/0.1");
-        assert_eq!(
-            fetch.hops,
-            ["http://a.example/robots.txt", "http://b.example/"]
-        );
+        assert_eq!(fetch.hops, ["http://a.example/robots.txt", "http://b.example/"]);
         assert_eq!(fetch.duration, Duration::from_millis(250));
-        assert_eq!(
-            (fetch.status, fetch.cause.as_deref()),
-            (Some(404), Some("status_404"))
-        );
+        assert_eq!((fetch.status, fetch.cause.as_deref()), (Some(404), Some("status_404")));
         let fields = [("etag", "\"1\""), ("age", "3")].map(|(n, v)| (n.to_owned(), v.to_owned()));
         assert_eq!(fetch.fields, fields);
     }
@@ -240,10 +224,7 @@ mod tests {
         assert_eq!((fetch.status, fetch.hops.len()), (Some(500), 1));
         let probe = "http://a.example/5f.txt: it answered 500, as robots.txt";
         let fields = [("etag", "\"1\""), ("(probe)", probe)];
-        assert_eq!(
-            fetch.fields,
-            fields.map(|(n, v)| (n.to_owned(), v.to_owned()))
-        );
+        assert_eq!(fetch.fields, fields.map(|(n, v)| (n.to_owned(), v.to_owned())));
     }
 
     #[test]
@@ -252,15 +233,9 @@ mod tests {
         trace.record_request("http://a.example/robots.txt");
         trace.answered(Some(302), &headers(&[("location", "http://b.example/")]));
         trace.record_request("http://b.example/");
-        let result = AccessResult::Unreachable {
-            cause: Cause::Connect,
-            retry_after: None,
-        };
+        let result = AccessResult::Unreachable { cause: Cause::Connect, retry_after: None };
         let fetch = trace.end(&asked(), &result, START);
-        assert_eq!(
-            (fetch.status, fetch.fields.len(), fetch.hops.len()),
-            (None, 0, 2)
-        );
+        assert_eq!((fetch.status, fetch.fields.len(), fetch.hops.len()), (None, 0, 2));
     }
 
     #[test]

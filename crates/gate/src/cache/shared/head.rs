@@ -59,21 +59,9 @@ struct Written {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
-    Successful {
-        copy: Copy,
-        fresh: (u64, u64),
-        outage: Option<WrittenOutage>,
-    },
-    Unavailable {
-        why: String,
-        fetched: u64,
-        fresh: (u64, u64),
-        outage: Option<WrittenOutage>,
-    },
-    Unreachable {
-        outage: WrittenOutage,
-        last_good: Option<Copy>,
-    },
+    Successful { copy: Copy, fresh: (u64, u64), outage: Option<WrittenOutage> },
+    Unavailable { why: String, fetched: u64, fresh: (u64, u64), outage: Option<WrittenOutage> },
+    Unreachable { outage: WrittenOutage, last_good: Option<Copy> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,10 +112,7 @@ pub(super) fn reading(settings: &Settings, identity: &Identity) -> String {
         config.soft_404_phrases,
         config.deny_statuses,
         // A product token that comes from the store has lost its upper-case letters.
-        settings
-            .user_agents
-            .for_identity(identity)
-            .to_ascii_lowercase(),
+        settings.user_agents.for_identity(identity).to_ascii_lowercase(),
     );
     digest(text.as_bytes())
 }
@@ -141,12 +126,7 @@ pub(super) fn digest(octets: &[u8]) -> String {
 
 /// Names what a seal holds for: a state at its place, under its token.
 pub(super) fn place<'a>(key: &'a StateKey, token: &'a [u8]) -> [&'a [u8]; 4] {
-    [
-        b"state",
-        key.origin.as_bytes(),
-        key.variant.as_bytes(),
-        token,
-    ]
+    [b"state", key.origin.as_bytes(), key.variant.as_bytes(), token]
 }
 
 impl Head {
@@ -172,13 +152,7 @@ impl Head {
 
     /// Returns the head of an origin that was forgotten.
     pub(super) fn forgotten(identity: &Identity) -> Head {
-        Head {
-            version: VERSION,
-            identity: identity.to_string(),
-            at: 0,
-            local: 0,
-            content: None,
-        }
+        Head { version: VERSION, identity: identity.to_string(), at: 0, local: 0, content: None }
     }
 
     /// Returns it as octets, with the text of its file.
@@ -256,21 +230,12 @@ impl State {
     fn of(stored: &StoredState) -> State {
         let fresh = |fresh: &Fresh| (fresh.refresh_from.as_millis(), fresh.until.as_millis());
         match stored {
-            StoredState::Successful {
-                copy,
-                fresh: life,
-                outage,
-            } => State::Successful {
+            StoredState::Successful { copy, fresh: life, outage } => State::Successful {
                 copy: Copy::of(copy),
                 fresh: fresh(life),
                 outage: outage.as_ref().map(WrittenOutage::of),
             },
-            StoredState::Unavailable {
-                why,
-                fetched,
-                fresh: life,
-                outage,
-            } => State::Unavailable {
+            StoredState::Unavailable { why, fetched, fresh: life, outage } => State::Unavailable {
                 why: why.code(),
                 fetched: fetched.as_millis(),
                 fresh: fresh(life),
@@ -293,30 +258,20 @@ impl State {
             None => Some(None),
         };
         Some(match self {
-            State::Successful {
-                copy,
-                fresh: life,
-                outage: failures,
-            } => StoredState::Successful {
+            State::Successful { copy, fresh: life, outage: failures } => StoredState::Successful {
                 copy: copy.read(clock)?,
                 fresh: fresh(life),
                 outage: outage(failures)?,
             },
-            State::Unavailable {
-                why,
-                fetched,
-                fresh: life,
-                outage: failures,
-            } => StoredState::Unavailable {
-                why: Absence::from_code(&why)?,
-                fetched: clock.moment(fetched),
-                fresh: fresh(life),
-                outage: outage(failures)?,
-            },
-            State::Unreachable {
-                outage: failures,
-                last_good,
-            } => StoredState::Unreachable {
+            State::Unavailable { why, fetched, fresh: life, outage: failures } => {
+                StoredState::Unavailable {
+                    why: Absence::from_code(&why)?,
+                    fetched: clock.moment(fetched),
+                    fresh: fresh(life),
+                    outage: outage(failures)?,
+                }
+            }
+            State::Unreachable { outage: failures, last_good } => StoredState::Unreachable {
                 outage: failures.read(clock)?,
                 last_good: match last_good {
                     Some(copy) => Some(copy.read(clock)?),

@@ -38,14 +38,9 @@ async fn each_document_is_fetched_by_itself_and_kept_by_itself() {
     let lab = Harness::new();
     let a = origin("a");
     lab.learn(&a).await;
-    assert!(matches!(
-        lab.tdmrep(&a, Effort::Look).await.stance,
-        Stance::Unknown
-    ));
+    assert!(matches!(lab.tdmrep(&a, Effort::Look).await.stance, Stance::Unknown));
     assert_eq!(lab.fetches(), 1, "a look fetches nothing");
-    let mut waiting: Vec<_> = (0..100)
-        .map(|_| Box::pin(lab.tdmrep(&a, Effort::Wait)))
-        .collect();
+    let mut waiting: Vec<_> = (0..100).map(|_| Box::pin(lab.tdmrep(&a, Effort::Wait))).collect();
     for view in &mut waiting {
         assert!(poll(view).is_pending());
     }
@@ -72,8 +67,7 @@ async fn a_fetch_that_is_only_started_is_not_waited_for() {
         let crawler = Crawler::common(Document::TdmRep);
         lab.cache.known(&a, crawler)
     };
-    lab.until(|_| reads().is_some_and(|state| state.snapshot().is_some()))
-        .await;
+    lab.until(|_| reads().is_some_and(|state| state.snapshot().is_some())).await;
     assert!(reserves(&lab.tdmrep(&a, Effort::Start).await));
     assert_eq!(lab.fetches(), 2);
 }
@@ -83,11 +77,7 @@ async fn a_refresh_asks_for_no_file_that_is_off_or_disallowed() {
     let rows = [
         (SignalMode::Off, "User-agent: *\nAllow: /", 1),
         (SignalMode::Record, "User-agent: *\nAllow: /", 2),
-        (
-            SignalMode::Enforce,
-            "User-agent: *\nDisallow: /.well-known/",
-            1,
-        ),
+        (SignalMode::Enforce, "User-agent: *\nDisallow: /.well-known/", 1),
     ];
     for (mode, robots, expected) in rows {
         let lab = Harness::new();
@@ -130,9 +120,6 @@ async fn a_crawler_without_a_state_of_its_own_is_not_judged_by_the_file_of_all()
     let further = view("FurtherBot").await;
     assert!(matches!(further.stance, Stance::Unknown), "{further:?}");
     assert_eq!(lab.fetches(), before, "nothing is fetched for it");
-    assert!(
-        !reserves(&lab.tdmrep(&a, Effort::Wait).await),
-        "`*` keeps its file"
-    );
+    assert!(!reserves(&lab.tdmrep(&a, Effort::Wait).await), "`*` keeps its file");
     assert_eq!(lab.cache.states(), OWN_STATES + 2);
 }

@@ -79,13 +79,7 @@ async fn a_fetch_that_panics_wakes_all_and_is_tried_again() {
     lab.ends.send(End::InPanic).expect("the cache lives");
     for view in views {
         let stance = view.await;
-        let is_internal = matches!(
-            stance,
-            Stance::DisallowAll {
-                cause: Cause::Internal,
-                ..
-            }
-        );
+        let is_internal = matches!(stance, Stance::DisallowAll { cause: Cause::Internal, .. });
         assert!(is_internal, "{stance:?}");
     }
     lab.clock.advance(Duration::from_secs(5));
@@ -98,10 +92,8 @@ async fn a_fetch_that_panics_wakes_all_and_is_tried_again() {
 fn a_fetch_that_is_dropped_with_its_runtime_lands() {
     let lab = Harness::new();
     let a = origin("a");
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(async {
         assert!(poll(&mut Box::pin(lab.stance(&a))).is_pending());
         lab.until(|lab| lab.fetches() == 1).await;
@@ -121,9 +113,7 @@ async fn a_fetch_that_outlasts_the_hold_leaves_nothing_known_and_goes_on() {
     assert!(matches!(*view.state, State::NeverFetched));
     lab.end(file(1));
     let is_known = |lab: &Harness| {
-        lab.cache
-            .known(&a, Crawler::default())
-            .is_some_and(|s| s.snapshot().is_some())
+        lab.cache.known(&a, Crawler::default()).is_some_and(|s| s.snapshot().is_some())
     };
     lab.until(is_known).await;
     assert_eq!(file_of(&lab.stance(&a).await), Some(1));
@@ -147,9 +137,7 @@ async fn a_refresh_ahead_runs_once_and_in_the_background() {
     lab.end(file(2));
     let is_new = |lab: &Harness| {
         let state = lab.known(&a).expect("the origin is known");
-        state
-            .snapshot()
-            .is_some_and(|snapshot| snapshot.status == 2)
+        state.snapshot().is_some_and(|snapshot| snapshot.status == 2)
     };
     lab.until(is_new).await;
     assert_eq!(lab.fetches(), 2);
@@ -184,10 +172,7 @@ async fn an_outage_is_answered_at_once_until_its_next_attempt() {
     lab.clock.advance(Duration::from_secs(5));
     let mut view = Box::pin(lab.stance(&a));
     assert!(poll(&mut view).is_pending());
-    lab.end(AccessResult::Unavailable {
-        why: Absence::Status(404),
-        freshness: Freshness::Unsaid,
-    });
+    lab.end(AccessResult::Unavailable { why: Absence::Status(404), freshness: Freshness::Unsaid });
     assert!(matches!(view.await, Stance::AllowAll));
     assert_eq!(lab.fetches(), 2);
 }
@@ -209,10 +194,7 @@ async fn a_thousand_requests_that_doubt_one_state_wait_for_one_fetch() {
         assert_eq!(file_of(&view.await.stance), Some(1));
     }
     // A request that comes later has seen an outdated state.
-    let late = lab
-        .cache
-        .revalidate(&a, &seen, Crawler::default(), None)
-        .await;
+    let late = lab.cache.revalidate(&a, &seen, Crawler::default(), None).await;
     assert_eq!(file_of(&late.stance), Some(1));
     assert_eq!(lab.fetches(), 2);
 }

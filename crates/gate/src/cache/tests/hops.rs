@@ -74,10 +74,9 @@ impl Web {
                                 why: Absence::DisallowedHop,
                                 freshness: Freshness::Unsaid,
                             },
-                            Hop::Refused(cause) => AccessResult::Unreachable {
-                                cause,
-                                retry_after: None,
-                            },
+                            Hop::Refused(cause) => {
+                                AccessResult::Unreachable { cause, retry_after: None }
+                            }
                         }
                     }
                 };
@@ -314,8 +313,7 @@ async fn overrides_decide_about_a_hop_before_the_rules_there() {
             created: START,
             instance: None,
         };
-        web.cache
-            .set_overrides(Arc::new(Overrides::new([asserted])));
+        web.cache.set_overrides(Arc::new(Overrides::new([asserted])));
         assert_eq!(web.visit("", "a").await, expected, "{case}");
         assert_eq!(web.asked(), asked, "{case}");
     }

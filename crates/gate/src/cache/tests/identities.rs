@@ -77,10 +77,7 @@ impl Site {
     }
 
     async fn view(&self, name: &str) -> View {
-        let tokens: Vec<_> = (!name.is_empty())
-            .then(|| token(name))
-            .into_iter()
-            .collect();
+        let tokens: Vec<_> = (!name.is_empty()).then(|| token(name)).into_iter().collect();
         self.cache.view(&origin("a"), Crawler::named(&tokens)).await
     }
 
@@ -107,24 +104,15 @@ fn as_named(name: &str) -> String {
 }
 
 fn absent(status: u16) -> AccessResult {
-    AccessResult::Unavailable {
-        why: Absence::Status(status),
-        freshness: Freshness::Unsaid,
-    }
+    AccessResult::Unavailable { why: Absence::Status(status), freshness: Freshness::Unsaid }
 }
 
 fn missing_behind(status: u16) -> AccessResult {
-    AccessResult::Unavailable {
-        why: Absence::NotFoundBehind(status),
-        freshness: Freshness::Unsaid,
-    }
+    AccessResult::Unavailable { why: Absence::NotFoundBehind(status), freshness: Freshness::Unsaid }
 }
 
 fn stopped() -> AccessResult {
-    AccessResult::Unavailable {
-        why: Absence::DisallowedHop,
-        freshness: Freshness::Unsaid,
-    }
+    AccessResult::Unavailable { why: Absence::DisallowedHop, freshness: Freshness::Unsaid }
 }
 
 fn stance_of(stance: &Stance) -> &'static str {
@@ -159,11 +147,7 @@ async fn a_refusal_is_believed_only_if_our_own_name_is_refused_too() {
             OWN => own.clone(),
             _ => bad.clone(),
         });
-        assert_eq!(
-            stance_of(&site.view("sqlmap").await.stance),
-            for_bad,
-            "{name}"
-        );
+        assert_eq!(stance_of(&site.view("sqlmap").await.stance), for_bad, "{name}");
         let sent = [as_named("sqlmap"), OWN.to_owned()];
         assert_eq!(site.sent(), sent[..fetches], "{name}");
         // The answer to one crawler judges no other one.
@@ -244,18 +228,13 @@ async fn rules_of_another_identity_are_reported_with_its_user_agent() {
     });
     let view = site.view("sqlmap").await;
     let fetched_as = view.fetched_as.expect("it was fetched");
-    assert_eq!(
-        (&*fetched_as.name, &*fetched_as.user_agent),
-        ("sqlmap", OWN)
-    );
+    assert_eq!((&*fetched_as.name, &*fetched_as.user_agent), ("sqlmap", OWN));
     let kept = site.kept().await;
     let rows = ["*", "sqlmap"].map(|name| (name.to_owned(), "successful", OWN.to_owned()));
     assert_eq!(kept, rows);
     let store = site.log.store().expect("a store");
     let fetches = store.fetches(&origin("a"), 9).await.expect("a store");
-    let of_it = fetches
-        .iter()
-        .find(|one| one.identity == fetched_as.identity);
+    let of_it = fetches.iter().find(|one| one.identity == fetched_as.identity);
     let other = of_it.expect("a fetch").other.clone().expect("two answers");
     assert_eq!(other.user_agent, as_named("sqlmap"));
     assert_eq!(other.code, "status_403");
@@ -303,11 +282,7 @@ async fn a_thousand_names_have_nine_states_in_memory_and_in_the_store() {
         for number in 0..1000 {
             let seen = file_of(&site.view(&format!("Random{number}Bot")).await.stance);
             let own = number < OWN_STATES;
-            assert_eq!(
-                seen,
-                Some(if own { 2 } else { 1 }),
-                "{number}, round {round}"
-            );
+            assert_eq!(seen, Some(if own { 2 } else { 1 }), "{number}, round {round}");
         }
     }
     assert_eq!(site.sent().len(), OWN_STATES + 1);
@@ -336,24 +311,14 @@ async fn a_restart_knows_each_state_and_lets_no_further_one_in() {
     };
     let answers = move |user_agent: &str, _: Option<&str>| answers(user_agent);
     let names = ["bad", "worse", "c", "d", "e", "f", "g", "h"];
-    let first = Site::on(
-        Arc::clone(&store),
-        clock.clone(),
-        whole(),
-        Box::new(answers),
-    );
+    let first = Site::on(Arc::clone(&store), clock.clone(), whole(), Box::new(answers));
     for name in names {
         first.view(name).await;
     }
     let before = first.kept().await;
     assert_eq!(before.len(), OWN_STATES);
     drop(first);
-    let second = Site::on(
-        store,
-        clock,
-        whole(),
-        Box::new(|_, _| panic!("all is known")),
-    );
+    let second = Site::on(store, clock, whole(), Box::new(|_, _| panic!("all is known")));
     for (name, stance) in [("bad", "allow"), ("worse", "disallow"), ("c", "rules")] {
         assert_eq!(stance_of(&second.view(name).await.stance), stance, "{name}");
     }
@@ -370,20 +335,12 @@ async fn two_clients_with_the_same_token_have_a_state_each() {
         ..crawlgate_policy::agent::Agent::default()
     };
     for name in ["news", "shop"] {
-        let client = Client {
-            name: Some(name.into()),
-            ..Client::default()
-        };
+        let client = Client { name: Some(name.into()), ..Client::default() };
         let crawler = client.crawler(&agent);
         site.cache.view(&origin("a"), crawler).await;
     }
     assert_eq!(site.sent(), [as_named("GoodBot"), as_named("GoodBot")]);
-    let names: Vec<_> = site
-        .kept()
-        .await
-        .into_iter()
-        .map(|(name, ..)| name)
-        .collect();
+    let names: Vec<_> = site.kept().await.into_iter().map(|(name, ..)| name).collect();
     assert_eq!(names, ["goodbot@news", "goodbot@shop"]);
 }
 

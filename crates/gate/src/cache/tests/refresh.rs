@@ -41,14 +41,8 @@ async fn a_forgotten_origin_is_forgotten_in_memory_and_in_the_store() {
     world.clock.advance(days(1));
     let life = world.life();
     let cache = &life.lab.cache;
-    assert!(
-        !cache.forget(&b, None).await.expect("a store"),
-        "never heard of"
-    );
-    assert!(
-        cache.forget(&a, None).await.expect("a store"),
-        "in the store"
-    );
+    assert!(!cache.forget(&b, None).await.expect("a store"), "never heard of");
+    assert!(cache.forget(&a, None).await.expect("a store"), "in the store");
     assert_eq!(world.kept(&a).await, None);
     life.lab.end(down());
     life.lab.stance(&a).await;
@@ -75,11 +69,7 @@ async fn a_state_that_the_store_cannot_drop_is_not_forgotten() {
     life.lab.end(file(200));
     life.lab.stance(&a).await;
     life.log.flush().await.expect("it is written");
-    world
-        .store
-        .faults
-        .fails_reads
-        .store(true, Ordering::Relaxed);
+    world.store.faults.fails_reads.store(true, Ordering::Relaxed);
     assert!(life.lab.cache.forget(&a, None).await.is_err());
     assert_eq!(file_of(&life.lab.stance(&a).await), Some(200));
 }

@@ -12,9 +12,7 @@ async fn a_fresh_state_is_not_fetched_again() {
     let a = origin("a");
     assert_eq!(world.once(&a, file(200)).await.1, 1);
     for hours in [0, 1, 10, 20] {
-        world
-            .clock
-            .advance_to(START + Duration::from_secs(hours * 3600));
+        world.clock.advance_to(START + Duration::from_secs(hours * 3600));
         let (stance, fetches) = world.once(&a, file(203)).await;
         assert_eq!((file_of(&stance), fetches), (Some(200), 0), "{hours} h");
     }
@@ -139,30 +137,15 @@ async fn a_missing_file_is_remembered_as_missing() {
 #[tokio::test]
 async fn thirty_days_are_counted_from_the_first_failure_however_often_the_process_restarts() {
     for (name, world, first, after) in [
-        (
-            "a last good copy rules afterwards",
-            World::new(),
-            Some(file(200)),
-            Some(200),
-        ),
+        ("a last good copy rules afterwards", World::new(), Some(file(200)), Some(200)),
         (
             "a last good copy rules afterwards, on disk",
             World::on_disk(),
             Some(file(200)),
             Some(200),
         ),
-        (
-            "without one, nothing is restricted",
-            World::new(),
-            None,
-            None,
-        ),
-        (
-            "without one, nothing is restricted, on disk",
-            World::on_disk(),
-            None,
-            None,
-        ),
+        ("without one, nothing is restricted", World::new(), None, None),
+        ("without one, nothing is restricted, on disk", World::on_disk(), None, None),
     ] {
         let a = origin("a");
         if let Some(first) = first {
@@ -207,9 +190,7 @@ async fn a_restart_in_an_outage_neither_asks_early_nor_forgets_to_back_off() {
             let outage = world.outage(&a).await;
             assert_eq!(outage.attempts, attempts);
             waits.push(outage.next_attempt.since(world.clock.now()).as_secs());
-            world
-                .clock
-                .advance_to(outage.next_attempt - Duration::from_millis(1));
+            world.clock.advance_to(outage.next_attempt - Duration::from_millis(1));
             let (stance, fetches) = world.once(&a, file(200)).await;
             assert!(is_disallowed(&stance), "{stance:?}");
             assert_eq!(fetches, 0, "attempt {attempts} is not due yet");
@@ -282,11 +263,7 @@ async fn an_evicted_state_comes_back_unchanged_even_before_it_is_written() {
     let mut world = World::new();
     world.change = |config| config.cache.origins = 1;
     let [a, b] = ["a", "b"].map(origin);
-    world
-        .store
-        .faults
-        .holds_writes
-        .store(true, Ordering::Relaxed);
+    world.store.faults.holds_writes.store(true, Ordering::Relaxed);
     let life = world.life();
     life.lab.learn(&a).await;
     life.lab.learn(&b).await;
@@ -294,11 +271,7 @@ async fn an_evicted_state_comes_back_unchanged_even_before_it_is_written() {
     assert_eq!(world.kept(&a).await, None, "the store has not heard of it");
     assert_eq!(file_of(&life.lab.stance(&a).await), Some(1));
     assert_eq!(life.lab.fetches(), 2);
-    world
-        .store
-        .faults
-        .holds_writes
-        .store(false, Ordering::Relaxed);
+    world.store.faults.holds_writes.store(false, Ordering::Relaxed);
     life.end();
     assert!(world.kept(&a).await.is_some());
 }
@@ -309,27 +282,15 @@ async fn an_unreadable_store_defers_requests() {
     let a = origin("a");
     world.once(&a, down()).await;
     world.clock.advance(Duration::from_secs(20 * 3600));
-    world
-        .store
-        .faults
-        .fails_reads
-        .store(true, Ordering::Relaxed);
+    world.store.faults.fails_reads.store(true, Ordering::Relaxed);
     let life = world.life();
     for _ in 0..3 {
         assert!(matches!(life.lab.stance(&a).await, Stance::Unknown));
     }
     let refused = life.lab.refresh(&a).await.unwrap_err();
     assert_eq!(refused.kind, StoreErrorKind::Busy);
-    assert_eq!(
-        life.lab.fetches(),
-        0,
-        "a fetch could only start from nothing"
-    );
-    world
-        .store
-        .faults
-        .fails_reads
-        .store(false, Ordering::Relaxed);
+    assert_eq!(life.lab.fetches(), 0, "a fetch could only start from nothing");
+    world.store.faults.fails_reads.store(false, Ordering::Relaxed);
     let stance = life.lab.stance(&a).await;
     assert!(matches!(stance, Stance::Unknown), "not asked again at once");
     world.clock.advance(config().timing.retry_min);
@@ -344,11 +305,7 @@ async fn a_file_that_the_store_has_lost_is_fetched_anew() {
     let world = World::new();
     let a = origin("a");
     world.once(&a, file(200)).await;
-    world
-        .store
-        .faults
-        .loses_texts
-        .store(true, Ordering::Relaxed);
+    world.store.faults.loses_texts.store(true, Ordering::Relaxed);
     let (stance, fetches) = world.once(&a, file(203)).await;
     assert_eq!(file_of(&stance), Some(203), "it is no empty file");
     assert_eq!(fetches, 1);
@@ -361,20 +318,12 @@ async fn a_file_that_the_store_has_lost_is_fetched_anew() {
 fn a_process_that_ends_while_it_asks_the_store_leaves_it_as_it_was() {
     let world = World::new();
     let a = origin("a");
-    let runtime = || {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .expect("a runtime")
-    };
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime().block_on(world.once(&a, down()));
     let before = runtime().block_on(world.kept(&a));
     world.clock.advance(days(1));
-    world
-        .store
-        .faults
-        .hangs_reads
-        .store(true, Ordering::Relaxed);
+    world.store.faults.hangs_reads.store(true, Ordering::Relaxed);
     let life = world.life();
     let ends = runtime();
     ends.block_on(async {
@@ -383,11 +332,7 @@ fn a_process_that_ends_while_it_asks_the_store_leaves_it_as_it_was() {
     });
     drop(ends);
     assert!(life.lab.known(&a).is_none());
-    world
-        .store
-        .faults
-        .hangs_reads
-        .store(false, Ordering::Relaxed);
+    world.store.faults.hangs_reads.store(false, Ordering::Relaxed);
     life.end();
     assert_eq!(runtime().block_on(world.kept(&a)), before);
 }

@@ -24,10 +24,7 @@ async fn a_reload_applies_to_cached_states_and_a_view_names_its_settings() {
         assert_eq!(view.by.policy, config.robots.policy_settings().digest());
         assert_eq!(view.by.config.lenient, lenient);
         let held = view.state.snapshot().expect("a file");
-        assert!(
-            Arc::ptr_eq(held, snapshot),
-            "what is recorded is what decided"
-        );
+        assert!(Arc::ptr_eq(held, snapshot), "what is recorded is what decided");
     }
     assert_eq!(lab.fetches(), 1);
 }
@@ -45,12 +42,7 @@ async fn new_settings_apply_to_cached_states_and_to_fetches() {
     assert!(matches!(lab.stance(&a).await, Stance::AllowAll));
     lab.end(file(1));
     lab.stance(&origin("b")).await;
-    let limits: Vec<_> = lab
-        .fetches
-        .lock()
-        .iter()
-        .map(|(_, _, c)| c.size_limit)
-        .collect();
+    let limits: Vec<_> = lab.fetches.lock().iter().map(|(_, _, c)| c.size_limit).collect();
     assert_eq!(limits, [512_000, 1_000_000]);
 }
 
@@ -69,10 +61,6 @@ async fn a_file_fetched_while_the_clock_was_ahead_is_fetched_again() {
     assert!(matches!(lab.stance(&a).await, Stance::DisallowAll { .. }));
     lab.clock.set(START);
     lab.end(file(3));
-    assert_eq!(
-        file_of(&lab.stance(&a).await),
-        Some(3),
-        "no wait of 60 days"
-    );
+    assert_eq!(file_of(&lab.stance(&a).await), Some(3), "no wait of 60 days");
     assert_eq!(lab.fetches(), 4);
 }

@@ -65,10 +65,7 @@ async fn beyond_the_octets_the_least_recently_used_goes() {
         lab.learn(origin).await;
     }
     lab.until(|lab| lab.cache.len() == 2).await;
-    assert_eq!(
-        [&a, &b, &c].map(|origin| lab.knows(origin)),
-        [false, true, true]
-    );
+    assert_eq!([&a, &b, &c].map(|origin| lab.knows(origin)), [false, true, true]);
     assert_eq!(lab.cache.bytes(), 2 * one);
 }
 

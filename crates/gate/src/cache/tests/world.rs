@@ -25,10 +25,7 @@ impl World {
 
     /// Returns a world in which each process opens the store anew, from its file.
     pub(super) fn on_disk() -> World {
-        World {
-            disk: Some(tempfile::tempdir().expect("a folder")),
-            ..World::new()
-        }
+        World { disk: Some(tempfile::tempdir().expect("a folder")), ..World::new() }
     }
 
     fn engine(&self) -> Arc<Store> {

@@ -43,12 +43,9 @@ impl Access {
     #[must_use]
     pub fn about(&self) -> String {
         let (reason, rule, judged_as, is_stale) = match self {
-            Self::Judged {
-                reason,
-                rule,
-                judged_as,
-                is_stale,
-            } => (*reason, rule, judged_as, *is_stale),
+            Self::Judged { reason, rule, judged_as, is_stale } => {
+                (*reason, rule, judged_as, *is_stale)
+            }
             Self::Unknown => return "the robots.txt of its origin is not known".to_owned(),
             Self::Invalid(why) => return why.to_string(),
         };

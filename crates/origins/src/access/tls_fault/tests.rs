@@ -47,19 +47,10 @@ fn each_fault_is_told_with_its_facts_and_is_read_again_from_its_code() {
         assert!(code.len() < 256, "a record cuts it: {code}");
         assert!(words.contains(says), "{words}");
         let is_of_the_certificate = code.starts_with("certificate");
-        assert_eq!(
-            fault.is_of_the_certificate(),
-            is_of_the_certificate,
-            "{code}"
-        );
+        assert_eq!(fault.is_of_the_certificate(), is_of_the_certificate, "{code}");
         assert_eq!(TlsFault::from_code(&code), Some(fault), "{code}");
     }
-    for code in [
-        "certificate_expired:today",
-        "tls_alert:256",
-        "tls_alert",
-        "dns",
-    ] {
+    for code in ["certificate_expired:today", "tls_alert:256", "tls_alert", "dns"] {
         assert_eq!(TlsFault::from_code(code), None, "{code}");
     }
 }

@@ -20,11 +20,7 @@ fn a_clock_that_is_set_lengthens_no_outage() {
     // Jumps by hours, again and again: each is too short to begin a new outage.
     let mut script = Script::new();
     for jump in 0..60 {
-        script = script
-            .fetch(down(Cause::Dns))
-            .set(h(20) * jump)
-            .look()
-            .pass(m(1));
+        script = script.fetch(down(Cause::Dns)).set(h(20) * jump).look().pass(m(1));
     }
     let length = script.state.outage().expect("an outage").length();
     assert!(length <= h(1), "{length:?}");
@@ -54,11 +50,7 @@ fn a_clock_that_is_set_lengthens_no_outage() {
 
 #[test]
 fn a_clock_that_is_set_back_opens_nothing() {
-    Script::new()
-        .at(d(40))
-        .fetch(down(Cause::Dns))
-        .set(d(1))
-        .expect(CompleteDisallow, Due::No);
+    Script::new().at(d(40)).fetch(down(Cause::Dns)).set(d(1)).expect(CompleteDisallow, Due::No);
 }
 
 #[test]
@@ -75,27 +67,12 @@ fn moments_from_a_clock_that_was_ahead_are_not_believed() {
                 .expect(CompleteDisallow, Due::Now)
                 .expect_outage(after, after);
         }
-        Script::new()
-            .fetch(result)
-            .at(h(24) - ms(1))
-            .look()
-            .expect(meets, Due::Ahead);
+        Script::new().fetch(result).at(h(24) - ms(1)).look().expect(meets, Due::Ahead);
     }
-    let ahead = || {
-        Script::new()
-            .set(d(60))
-            .fetch(come_back_in(Cause::Status(503), h(1)))
-    };
-    ahead()
-        .set(s(1))
-        .look()
-        .expect(CompleteDisallow, Due::Now)
-        .expect_outage(s(1), s(1));
+    let ahead = || Script::new().set(d(60)).fetch(come_back_in(Cause::Status(503), h(1)));
+    ahead().set(s(1)).look().expect(CompleteDisallow, Due::Now).expect_outage(s(1), s(1));
     // A wait of at most the longest one is kept, also when the clock went back a little.
-    ahead()
-        .set(d(60) - ms(1))
-        .look()
-        .expect(CompleteDisallow, Due::Now);
+    ahead().set(d(60) - ms(1)).look().expect(CompleteDisallow, Due::Now);
     ahead()
         .at(d(60) + s(1))
         .look()

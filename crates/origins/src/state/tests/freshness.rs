@@ -38,10 +38,7 @@ fn cache_control_changes_freshness_within_bounds() {
         assert!(START < fresh.refresh_from, "{name}");
         assert!(fresh.refresh_from < fresh.until, "{name}");
     }
-    let no_bounds = Timing {
-        fresh_min: s(0),
-        ..Timing::default()
-    };
+    let no_bounds = Timing { fresh_min: s(0), ..Timing::default() };
     let fresh = Fresh::starting(START, Shortest, &no_bounds);
     assert!(START < fresh.until, "those who waited can use what came");
 }
@@ -83,11 +80,7 @@ fn a_copy_that_went_stale_unused_is_fetched_before_it_fails() {
 
 #[test]
 fn the_profile_does_not_matter_while_a_copy_is_fresh() {
-    for profile in [
-        ProfileName::Standard,
-        ProfileName::Google,
-        ProfileName::Archive,
-    ] {
+    for profile in [ProfileName::Standard, ProfileName::Google, ProfileName::Archive] {
         Script::by(profile)
             .fetch(file(1))
             .at(h(23))
@@ -104,18 +97,9 @@ fn a_disallowed_hop_and_a_5xx_that_says_not_found_remove_no_copy() {
 
 /// Asserts that a fetch opens an origin without a copy, and is a failure with `cause` for one with a copy.
 fn removes_no_copy(why: Absence, cause: Cause) {
-    let stopped = || AccessResult::Unavailable {
-        why,
-        freshness: Freshness::Unsaid,
-    };
-    Script::new()
-        .fetch(stopped())
-        .expect(NoRestrictions, Due::No);
-    Script::new()
-        .fetch(down(Cause::Dns))
-        .at(h(1))
-        .fetch(stopped())
-        .expect(NoRestrictions, Due::No);
+    let stopped = || AccessResult::Unavailable { why, freshness: Freshness::Unsaid };
+    Script::new().fetch(stopped()).expect(NoRestrictions, Due::No);
+    Script::new().fetch(down(Cause::Dns)).at(h(1)).fetch(stopped()).expect(NoRestrictions, Due::No);
     let script = Script::new()
         .fetch(file(1))
         .at(h(20))

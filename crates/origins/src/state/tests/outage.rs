@@ -96,10 +96,7 @@ fn what_a_long_outage_permits_is_asked_about_first_and_each_minute() {
         .pass(m(1))
         .expect(File(1), Due::Now);
     // An outage that still disallows backs off.
-    Script::new()
-        .fail_for(d(29), Cause::Dns)
-        .pass(m(1))
-        .expect(CompleteDisallow, Due::No);
+    Script::new().fail_for(d(29), Cause::Dns).pass(m(1)).expect(CompleteDisallow, Due::No);
     Script::by(ProfileName::Archive)
         .fetch(down(Cause::Dns))
         .expect(NoRestrictions, Due::No)
@@ -190,14 +187,8 @@ fn the_gates_own_outage_counts_for_no_origin() {
         Cause::UpstreamProxy,
         TlsFault::ServerName.into(),
     ] {
-        for profile in [
-            ProfileName::Standard,
-            ProfileName::Google,
-            ProfileName::Archive,
-        ] {
-            Script::by(profile)
-                .fail_for(d(40), cause.clone())
-                .expect(CompleteDisallow, Due::No);
+        for profile in [ProfileName::Standard, ProfileName::Google, ProfileName::Archive] {
+            Script::by(profile).fail_for(d(40), cause.clone()).expect(CompleteDisallow, Due::No);
         }
     }
 }

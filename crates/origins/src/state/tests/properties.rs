@@ -32,10 +32,7 @@ fn step() -> impl Strategy<Value = (Duration, AccessResult)> {
         if found {
             file_for(1, freshness)
         } else {
-            AccessResult::Unavailable {
-                why: Absence::Status(404),
-                freshness,
-            }
+            AccessResult::Unavailable { why: Absence::Status(404), freshness }
         }
     });
     (gap, prop_oneof![3 => failed, 1 => ended])
@@ -79,11 +76,8 @@ struct Failing {
 impl Memory {
     /// Records a fetch that failed at `passed`.
     fn failed(&mut self, passed: Duration, is_the_origins: bool) {
-        let failing = self.failing.get_or_insert(Failing {
-            observed: None,
-            is_blind: false,
-            blind: 0,
-        });
+        let failing =
+            self.failing.get_or_insert(Failing { observed: None, is_blind: false, blind: 0 });
         if !is_the_origins {
             return;
         }

@@ -10,17 +10,9 @@ async fn long() -> Arc<Store> {
     let store = Store::temporary();
     let mut batch = Batch::default();
     for n in 1..=COUNT {
-        let verdict = if n == 1 || n == COUNT {
-            "deny"
-        } else {
-            "allow"
-        };
+        let verdict = if n == 1 || n == COUNT { "deny" } else { "allow" };
         let time = time(n);
-        let row = Row {
-            time,
-            verdict,
-            ..ROW
-        };
+        let row = Row { time, verdict, ..ROW };
         row.file(&mut batch);
     }
     store.write(batch).await.unwrap();
@@ -37,14 +29,8 @@ async fn a_page_passes_a_limited_number_of_records() {
         newest_first,
         ..DecisionQuery::default()
     };
-    let since = |n| DecisionQuery {
-        since: Some(time(n)),
-        ..query("deny", true)
-    };
-    let until = |n| DecisionQuery {
-        until: Some(time(n)),
-        ..query("deny", true)
-    };
+    let since = |n| DecisionQuery { since: Some(time(n)), ..query("deny", true) };
+    let until = |n| DecisionQuery { until: Some(time(n)), ..query("deny", true) };
     // The seconds that each page has found, and the second that it came to.
     type Pages = &'static [(&'static [u64], Option<u64>)];
     #[rustfmt::skip] // one row, one case
@@ -70,11 +56,7 @@ async fn a_page_passes_a_limited_number_of_records() {
             let page = list.page(limit).await.unwrap();
             let seconds: Vec<u64> = shown(&page).into_iter().map(|(_, second)| second).collect();
             let came_to = list.reached().map(|reached| reached.time);
-            assert_eq!(
-                (&*seconds, came_to),
-                (*found, reached.map(time)),
-                "{case}, page {at}"
-            );
+            assert_eq!((&*seconds, came_to), (*found, reached.map(time)), "{case}, page {at}");
             places = list.next_places();
             assert_eq!(places.is_none(), at + 1 == pages.len(), "{case}, page {at}");
         }
@@ -102,11 +84,7 @@ async fn a_list_ends_before_what_a_log_may_still_have() {
         let page = list.page(100).await.unwrap();
         if pages == 0 {
             let seen = [("b", COUNT + 1), ("a", COUNT)];
-            assert_eq!(
-                shown(&page),
-                seen,
-                "the next of b may not be the next of all"
-            );
+            assert_eq!(shown(&page), seen, "the next of b may not be the next of all");
             let reached = list.reached().unwrap();
             assert_eq!(reached.time, time(COUNT + 1 - REACH / 2));
             assert_eq!(reached.passed, REACH / 2 + 3);
@@ -118,13 +96,7 @@ async fn a_list_ends_before_what_a_log_may_still_have() {
             break;
         }
     }
-    let all = [
-        ("b", COUNT + 1),
-        ("a", COUNT),
-        ("b", 21_000),
-        ("b", 2),
-        ("a", 1),
-    ];
+    let all = [("b", COUNT + 1), ("a", COUNT), ("b", 21_000), ("b", 2), ("a", 1)];
     assert_eq!((shown(&found), pages), (all.to_vec(), 5));
     let mut list = MergedList::new(&logs, EntryKind::Decisions, query).passing(REACH);
     let counts = list.count_by(GroupBy::Reason, 5).await.unwrap();

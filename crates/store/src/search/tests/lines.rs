@@ -90,15 +90,11 @@ impl<'q> Filter<'q> {
             wanted.as_deref().is_none_or(|wanted| wanted == value)
         };
         facts.id.is_some()
-            && query
-                .acknowledged
-                .is_none_or(|wanted| wanted == acknowledged)
+            && query.acknowledged.is_none_or(|wanted| wanted == acknowledged)
             && is(&query.verdict, &facts.verdict)
             && is(&query.reason, &facts.reason)
             && is(&query.mode, &facts.mode)
-            && query
-                .failed
-                .is_none_or(|wanted| wanted == facts.has_failed())
+            && query.failed.is_none_or(|wanted| wanted == facts.has_failed())
             && self.holds_rule(facts)
             && self.holds_time(facts)
             && self.holds_origin(facts)
@@ -189,10 +185,7 @@ impl Facts<'_> {
 
     /// Returns the path with its query; `/` for a URL without a path.
     fn path(&self) -> &str {
-        let after = self
-            .url
-            .split_once("://")
-            .map_or(&*self.url, |(_, rest)| rest);
+        let after = self.url.split_once("://").map_or(&*self.url, |(_, rest)| rest);
         let start = after.find(['/', '?']);
         start.and_then(|start| after.get(start..)).unwrap_or("/")
     }
@@ -200,9 +193,7 @@ impl Facts<'_> {
 
 /// Parses a time of RFC 3339; the epoch for any other text.
 fn moment(text: &str) -> Moment {
-    let time = text
-        .parse::<Timestamp>()
-        .map_or(0, |time| time.as_millisecond());
+    let time = text.parse::<Timestamp>().map_or(0, |time| time.as_millisecond());
     Moment::from_millis(u64::try_from(time).unwrap_or_default())
 }
 

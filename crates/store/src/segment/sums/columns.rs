@@ -39,13 +39,7 @@ fn some(number: u64, count: usize) -> Result<u32, BlockError> {
 
 impl Decided {
     /// The row before the first.
-    const START: Self = Self {
-        hour: 0,
-        facts: 0,
-        origin: 0,
-        rule: 0,
-        group: Group::NOTHING,
-    };
+    const START: Self = Self { hour: 0, facts: 0, origin: 0, rule: 0, group: Group::NOTHING };
 
     /// Appends all rows: their number, the lengths of the columns, and the columns.
     pub(super) fn write_all(rows: &[Self], out: &mut Vec<u8>) {
@@ -56,9 +50,7 @@ impl Decided {
             last = *row;
         }
         put(out, rows.len() as u64);
-        columns
-            .iter()
-            .for_each(|column| put(out, column.len() as u64));
+        columns.iter().for_each(|column| put(out, column.len() as u64));
         columns.iter_mut().for_each(|column| out.append(column));
     }
 
@@ -117,9 +109,7 @@ impl Decided {
         let hour = u64::from(last.hour).checked_add(hour.number()?);
         let hour = hour.and_then(|hour| u32::try_from(hour).ok());
         let hour = hour.ok_or(BlockError("an hour out of range"))?;
-        let origin = origin
-            .signed()?
-            .checked_add(last.origin.wrapping_add(1).into());
+        let origin = origin.signed()?.checked_add(last.origin.wrapping_add(1).into());
         let origin = origin.and_then(|origin| u64::try_from(origin).ok());
         let (from, span) = (first.number()?, span.number()?);
         if from.saturating_add(span) >= MILLIS {
@@ -131,11 +121,7 @@ impl Decided {
             facts: some(facts.number()?, of_facts)?,
             origin: word(origin.unwrap_or(u64::MAX), of_origins)?,
             rule: word(rule.number()?, of_rules)?,
-            group: Group {
-                count: count.number()?,
-                first,
-                last: first + span,
-            },
+            group: Group { count: count.number()?, first, last: first + span },
         })
     }
 }

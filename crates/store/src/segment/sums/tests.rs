@@ -13,10 +13,7 @@ use crawlgate_system::clock::Moment;
 /// Returns entries at random over some hours.
 fn entries(seed: u64, count: usize) -> Vec<Vec<u8>> {
     let mut dice = Dice(seed);
-    let bounds = Bounds {
-        url: entry::MAX,
-        user_agent: entry::MAX,
-    };
+    let bounds = Bounds { url: entry::MAX, user_agent: entry::MAX };
     let one = |_| {
         let (octets, mut out) = (entry(&mut dice), Vec::new());
         let later = u128::from(dice.below(4) * 2_500_000) << 80;
@@ -105,17 +102,11 @@ fn sums_count_as_their_blocks() {
             for block in blocks.iter().filter(|_| suffices) {
                 let block = Block::read(block).unwrap();
                 let all = 0..block.len();
-                of_blocks
-                    .count_block(&search, &block, all, |_| false)
-                    .unwrap();
+                of_blocks.count_block(&search, &block, all, |_| false).unwrap();
             }
             let of_blocks = of_blocks.into_most_frequent(usize::MAX);
             counted += of_blocks.len();
-            assert_eq!(
-                of_sums.into_most_frequent(usize::MAX),
-                of_blocks,
-                "{query:?}"
-            );
+            assert_eq!(of_sums.into_most_frequent(usize::MAX), of_blocks, "{query:?}");
         }
     }
     assert!(counted > 500, "{counted}");
@@ -149,11 +140,7 @@ fn a_span_between_two_decisions_is_split() {
         ((5, 11), false),
     ];
     for ((since, until), want) in cases {
-        assert_eq!(
-            search(since, until).lies_between(4, 10),
-            want,
-            "{since} {until}"
-        );
+        assert_eq!(search(since, until).lies_between(4, 10), want, "{since} {until}");
     }
 }
 

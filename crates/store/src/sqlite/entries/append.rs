@@ -47,10 +47,7 @@ struct Times {
 }
 
 impl Times {
-    const NONE: Self = Self {
-        min: u64::MAX,
-        max: 0,
-    };
+    const NONE: Self = Self { min: u64::MAX, max: 0 };
 
     fn add(&mut self, entry: &[u8]) {
         let time = crawlgate_record::time_of(entry);
@@ -112,9 +109,7 @@ fn put_row(
 ) -> Result<(), Failure> {
     let [first, count, min, max] = [first, count, times.min, times.max].map(integer);
     let values = params![first, count, min, max, frames];
-    transaction
-        .run("INSERT INTO tail VALUES (?1, ?2, ?3, ?4, ?5)", values)
-        .map(drop)
+    transaction.run("INSERT INTO tail VALUES (?1, ?2, ?3, ?4, ?5)", values).map(drop)
 }
 
 /// Turns the whole bundles of the tail before the index `until` into blocks. The rest of the tail stays.
@@ -143,9 +138,8 @@ fn fold_with(
     // The latest entries stand behind each row.
     let read_to = if latest.is_empty() { end } else { head.size() };
     let text = "SELECT first, entries FROM tail WHERE first < ?1 ORDER BY first";
-    let rows: Vec<(u64, Vec<u8>)> = transaction.all(text, [integer(read_to)], |row| {
-        Ok((number(row.get(0)?), row.get(1)?))
-    })?;
+    let rows: Vec<(u64, Vec<u8>)> =
+        transaction.all(text, [integer(read_to)], |row| Ok((number(row.get(0)?), row.get(1)?)))?;
     let mut entries = Vec::with_capacity(usize::try_from(head.tail_count()).unwrap_or(0));
     for (first, row) in &rows {
         if head.tail + entries.len() as u64 != *first {
@@ -335,8 +329,5 @@ pub(super) fn index(connection: &Connection, number: u64) -> Result<Index, Failu
     if !is_readable {
         return Ok(Index::default());
     }
-    Ok(Index {
-        keys: Some(keys.finish()),
-        sums: sums.finish().ok().flatten(),
-    })
+    Ok(Index { keys: Some(keys.finish()), sums: sums.finish().ok().flatten() })
 }

@@ -66,11 +66,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    const NONE: Self = Self {
-        min_time: u64::MAX,
-        max_time: 0,
-        denials: 0,
-    };
+    const NONE: Self = Self { min_time: u64::MAX, max_time: 0, denials: 0 };
 
     fn add(&mut self, entry: &[u8]) {
         let time = time_of(entry);
@@ -129,11 +125,7 @@ impl BlockPlace {
             max_time: number(row.get(3)?),
             denials: number(row.get(4)?),
         };
-        Ok(if stored == facts {
-            Relation::Right
-        } else {
-            Relation::Facts(facts)
-        })
+        Ok(if stored == facts { Relation::Right } else { Relation::Facts(facts) })
     }
 }
 
@@ -222,13 +214,7 @@ pub(crate) fn wrong_segments(connection: &Connection) -> Result<Vec<WrongSegment
             && row.get_ref(1)?.as_blob().unwrap_or_default() == root
             && times == (row.get(2)?, row.get(3)?);
         if !is_right {
-            wrong.push(WrongSegment {
-                number: at,
-                root,
-                times,
-                keys,
-                sums,
-            });
+            wrong.push(WrongSegment { number: at, root, times, keys, sums });
         }
         Ok(())
     })?;
@@ -251,10 +237,7 @@ pub(crate) fn latest_blocks(
 }
 
 fn place(row: &Row<'_>) -> Result<BlockPlace, Failure> {
-    Ok(BlockPlace {
-        first: number(row.get(0)?),
-        count: number(row.get(1)?),
-    })
+    Ok(BlockPlace { first: number(row.get(0)?), count: number(row.get(1)?) })
 }
 
 /// Returns the entries of the row that begins with `first`, each with its index.

@@ -69,9 +69,7 @@ pub(crate) fn noted_size(connection: &Connection) -> Result<u64, Failure> {
 
 /// Forgets that size: the log says what is missing.
 pub(crate) fn forget_size(transaction: &Transaction<'_>) -> Result<(), Failure> {
-    transaction
-        .run("DELETE FROM meta WHERE name = ?1", [SIZE])
-        .map(drop)
+    transaction.run("DELETE FROM meta WHERE name = ?1", [SIZE]).map(drop)
 }
 
 /// Adds the line of a witness to the checkpoint of this size, unless it has one of that witness. False if there is no such
@@ -90,8 +88,7 @@ pub(crate) fn cosign(
     if note.signatures().iter().any(|one| one.is_of_same_key(line)) {
         return Ok(true);
     }
-    note.push(line.clone())
-        .map_err(|error| crate::failed(error.to_string()))?;
+    note.push(line.clone()).map_err(|error| crate::failed(error.to_string()))?;
     let text = "UPDATE checkpoint SET note = ?2, cosigned = cosigned + 1 WHERE size = ?1";
     transaction.run(text, params![integer(size), note.to_string()])?;
     Ok(true)
@@ -115,10 +112,9 @@ pub(crate) fn note_ahead(
             "INSERT OR REPLACE INTO ahead VALUES (?1, ?2, ?3)",
             params![witness, log, integer(size)],
         )?,
-        None => transaction.run(
-            "DELETE FROM ahead WHERE witness = ?1 AND log = ?2",
-            [witness, log],
-        )?,
+        None => {
+            transaction.run("DELETE FROM ahead WHERE witness = ?1 AND log = ?2", [witness, log])?
+        }
     };
     Ok(())
 }
@@ -136,11 +132,7 @@ pub(crate) fn all(connection: &Connection) -> Result<Vec<StoredCheckpoint>, Fail
 }
 
 fn stored(row: &Row<'_>) -> Result<StoredCheckpoint, Failure> {
-    Ok(StoredCheckpoint {
-        size: number(row.get(0)?),
-        time: moment(row.get(1)?),
-        note: row.get(2)?,
-    })
+    Ok(StoredCheckpoint { size: number(row.get(0)?), time: moment(row.get(1)?), note: row.get(2)? })
 }
 
 /// Returns the key with this public half under the name that a checkpoint has, if it has signed the checkpoint.

@@ -173,14 +173,10 @@ impl Head {
 
 /// Begins a transaction, unless one is under way: all statements before its end read the same state of the database.
 pub(crate) fn reading(connection: &Connection) -> Result<Option<Transaction<'_>>, Failure> {
-    let begin = connection
-        .is_autocommit()
-        .then(|| connection.unchecked_transaction());
+    let begin = connection.is_autocommit().then(|| connection.unchecked_transaction());
     Ok(begin.transpose()?)
 }
 
 pub(super) fn hole(index: u64) -> Failure {
-    Failure::Damaged(format!(
-        "the log of decisions breaks off behind record {index}"
-    ))
+    Failure::Damaged(format!("the log of decisions breaks off behind record {index}"))
 }

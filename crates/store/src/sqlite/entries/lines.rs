@@ -115,9 +115,7 @@ impl<'f> Iterator for Frames<'f> {
         }
         let Some((entry, rest)) = split_entry(self.0) else {
             self.0 = &[];
-            return Some(Err(Failure::Damaged(
-                "an entry of the log is cut off".to_owned(),
-            )));
+            return Some(Err(Failure::Damaged("an entry of the log is cut off".to_owned())));
         };
         self.0 = rest;
         Some(Ok(entry))

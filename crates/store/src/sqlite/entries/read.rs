@@ -29,8 +29,7 @@ impl Blocks {
     fn get(&self, first: u64) -> Option<Arc<Block<'static>>> {
         let remembered = self.0.lock();
         let mut all = remembered.iter();
-        all.find(|(known, _)| *known == first)
-            .map(|(_, block)| Arc::clone(block))
+        all.find(|(known, _)| *known == first).map(|(_, block)| Arc::clone(block))
     }
 
     fn put(&self, first: u64, block: &Arc<Block<'static>>) {
@@ -139,9 +138,7 @@ impl Placed {
                 let entries = (self.first..end).zip(Frames(frames));
                 let entries = entries.map_while(|(index, entry)| Some((index, entry.ok()?)));
                 let entries = entries.filter(|(index, _)| *index >= from);
-                entries
-                    .map(|(index, entry)| (index, entry.to_vec()))
-                    .collect()
+                entries.map(|(index, entry)| (index, entry.to_vec())).collect()
             }
             Run::Block(_) => {
                 let entries = (from..end)
@@ -175,9 +172,8 @@ pub(super) fn run_of(
         }))
     };
     let text = "SELECT first, count, min_time, max_time, entries FROM tail WHERE first <= ?1 ORDER BY first DESC LIMIT 1";
-    let tail = connection.first(text, [integer(index)], |row| {
-        read(row, &|_, _| Ok(Run::Tail(row.get(4)?)))
-    })?;
+    let tail = connection
+        .first(text, [integer(index)], |row| read(row, &|_, _| Ok(Run::Tail(row.get(4)?))))?;
     if let Some(found) = tail {
         return Ok(found);
     }

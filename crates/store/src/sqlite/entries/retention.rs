@@ -52,12 +52,7 @@ pub(crate) fn drop_before(
     let gone = end / SEGMENT * SEGMENT;
     keep_edges(transaction, &tree, (from, end), tlog::DropUnit::Bundle)?;
     if gone > first_row {
-        keep_edges(
-            transaction,
-            &tree,
-            (first_row, gone),
-            tlog::DropUnit::Segment,
-        )?;
+        keep_edges(transaction, &tree, (first_row, gone), tlog::DropUnit::Segment)?;
     }
     let (end, gone) = (integer(end), integer(gone));
     let text = "UPDATE block SET body = NULL WHERE first < ?1 AND body IS NOT NULL";

@@ -55,9 +55,7 @@ fn log_on(connection: Connection) -> Log {
 }
 
 fn begin(connection: &mut Connection) -> Transaction<'_> {
-    connection
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .unwrap()
+    connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap()
 }
 
 impl Log {
@@ -76,12 +74,7 @@ impl Log {
 
     /// Appends events, which cost little.
     fn put_events(&mut self, count: usize) {
-        let kind = EventKind::Lost {
-            count: 1,
-            first: 2,
-            last: 3,
-            size: None,
-        };
+        let kind = EventKind::Lost { count: 1, first: 2, last: 3, size: None };
         let mut entry = Vec::new();
         Event { id: [0; 16], kind }.encode(&mut entry);
         self.put_of(count, || entry.clone());
@@ -103,14 +96,7 @@ impl Log {
         let mut head = self.memory.head(&transaction).unwrap();
         let uses = Uses::default();
         let mut effects = uses.begin();
-        append(
-            &transaction,
-            &mut head,
-            &frames,
-            self.most,
-            Some(&mut effects),
-        )
-        .unwrap();
+        append(&transaction, &mut head, &frames, self.most, Some(&mut effects)).unwrap();
         let noted = effects.write(&transaction, &[]).unwrap();
         transaction.commit().unwrap();
         self.memory.committed(head);
@@ -138,9 +124,7 @@ impl Log {
     fn counts(&self) -> (i64, i64, i64) {
         let count = |table: &str| {
             let text = format!("SELECT count(*) FROM {table}");
-            self.connection
-                .query_row(&text, [], |row| row.get(0))
-                .unwrap()
+            self.connection.query_row(&text, [], |row| row.get(0)).unwrap()
         };
         (count("tail"), count("block"), count("segment"))
     }
@@ -158,20 +142,14 @@ impl Log {
         for entry in &self.model {
             let outline = Outline::read(entry).unwrap();
             let Some(one) = outline.counted else { continue };
-            let kind = format!(
-                "{} {} {}",
-                one.mode.as_str(),
-                one.verdict.as_str(),
-                one.reason
-            );
+            let kind = format!("{} {} {}", one.mode.as_str(), one.verdict.as_str(), one.reason);
             let hour = outline.time / 3_600_000 * 3_600_000;
             *all.entry((hour as i64, kind)).or_default() += one.count as i64;
         }
         let all = all.into_iter();
         [
             counted.unwrap().map(Result::unwrap).collect(),
-            all.map(|((hour, kind), count)| (hour, kind, count))
-                .collect(),
+            all.map(|((hour, kind), count)| (hour, kind, count)).collect(),
         ]
     }
 
@@ -184,25 +162,16 @@ impl Log {
         assert_eq!((head.size(), head.root()), (size, self.root(size)));
         assert_eq!((read.size(), read.root()), (size, head.root()));
         assert_eq!((read.tail, read.tail_octets), (head.tail, head.tail_octets));
-        assert_eq!(
-            (&read.bundles, &read.segments),
-            (&head.bundles, &head.segments)
-        );
+        assert_eq!((&read.bundles, &read.segments), (&head.bundles, &head.segments));
         let (first, end) = extent(&self.connection).unwrap();
         assert_eq!(end, size);
         for newest_first in [false, true] {
             let mut seen = Vec::new();
-            walk(
-                &self.connection,
-                &self.blocks,
-                0..=u64::MAX,
-                newest_first,
-                |index, entry| {
-                    assert_eq!(entry, self.model[index as usize], "{index}");
-                    seen.push(index);
-                    Ok(true)
-                },
-            )
+            walk(&self.connection, &self.blocks, 0..=u64::MAX, newest_first, |index, entry| {
+                assert_eq!(entry, self.model[index as usize], "{index}");
+                seen.push(index);
+                Ok(true)
+            })
             .unwrap();
             if newest_first {
                 seen.reverse();
@@ -215,9 +184,7 @@ impl Log {
 #[test]
 fn batches_of_any_size_make_the_same_tree_and_give_back_each_entry() {
     let mut log = log();
-    let sizes = [
-        1, 2, 253, 255, 1, 700, 1_023, 1_024, 3_000, 90, 1_500, 5_000,
-    ];
+    let sizes = [1, 2, 253, 255, 1, 700, 1_023, 1_024, 3_000, 90, 1_500, 5_000];
     for size in sizes {
         log.put(size);
         log.check();
@@ -263,13 +230,8 @@ fn a_segment_keeps_its_root_when_its_blocks_are_gone() {
     let transaction = begin(&mut log.connection);
     let head = log.memory.head(&transaction).unwrap();
     let sign = |(size, root)| signer.checkpoint(size, root);
-    let signed = checkpoint::sign(&transaction, &head, sign, NOON)
-        .unwrap()
-        .unwrap();
-    assert_eq!(
-        checkpoint::sign(&transaction, &head, sign, NOON).unwrap(),
-        None
-    );
+    let signed = checkpoint::sign(&transaction, &head, sign, NOON).unwrap().unwrap();
+    assert_eq!(checkpoint::sign(&transaction, &head, sign, NOON).unwrap(), None);
     for size in [3, 300, 4_096, 5_000, SEGMENT - 1, SEGMENT, SEGMENT + 100] {
         let root = Tree::root_of(&leaves(&log.model, size));
         let note = signer.checkpoint(size, root);
@@ -282,11 +244,8 @@ fn a_segment_keeps_its_root_when_its_blocks_are_gone() {
         roots.push((size, root));
     }
     transaction.commit().unwrap();
-    let sizes: Vec<u64> = checkpoint::all(&log.connection)
-        .unwrap()
-        .iter()
-        .map(|one| one.size)
-        .collect();
+    let sizes: Vec<u64> =
+        checkpoint::all(&log.connection).unwrap().iter().map(|one| one.size).collect();
     let mut known: Vec<u64> = roots.iter().map(|(size, _)| *size).collect();
     known.push(signed.size);
     assert_eq!(sizes, known);
@@ -333,10 +292,7 @@ fn a_segment_keeps_its_root_when_its_blocks_are_gone() {
         }
         log.check();
     }
-    assert!(
-        ends.contains(&SEGMENT) || ends.iter().any(|end| *end > SEGMENT),
-        "{ends:?}"
-    );
+    assert!(ends.contains(&SEGMENT) || ends.iter().any(|end| *end > SEGMENT), "{ends:?}");
     let left = checkpoint::all(&log.connection).unwrap();
     let is_left = |size| left.iter().any(|one| one.size == size);
     assert_eq!(
@@ -350,11 +306,7 @@ fn a_segment_keeps_its_root_when_its_blocks_are_gone() {
 }
 
 fn leaves(model: &[Vec<u8>], size: u64) -> Vec<[u8; 32]> {
-    model
-        .iter()
-        .take(size as usize)
-        .map(|entry| leaf_hash(entry))
-        .collect()
+    model.iter().take(size as usize).map(|entry| leaf_hash(entry)).collect()
 }
 
 #[test]
@@ -368,22 +320,14 @@ fn a_drop_is_an_entry_of_its_own_and_old_tails_become_blocks() {
     let oldest = retention::oldest(&transaction).unwrap().unwrap();
     assert_eq!((oldest.first, oldest.count), (0, 2 * BUNDLE));
     retention::drop_before(&transaction, &log.blocks, 2 * BUNDLE).unwrap();
-    let kind = EventKind::Dropped {
-        index: 2 * BUNDLE,
-        cause: DropCause::Keep,
-    };
+    let kind = EventKind::Dropped { index: 2 * BUNDLE, cause: DropCause::Keep };
     super::super::log::event(&transaction, &mut head, NOON, kind).unwrap();
     transaction.commit().unwrap();
     log.memory.committed(head);
     let octets = entry(&log.connection, &log.blocks, 600).unwrap().unwrap();
     let read = crawlgate_record::Entry::read(&octets).unwrap();
-    let crawlgate_record::Entry::Event(event) = read else {
-        panic!("{read:?}")
-    };
-    let kind = EventKind::Dropped {
-        index: 512,
-        cause: DropCause::Keep,
-    };
+    let crawlgate_record::Entry::Event(event) = read else { panic!("{read:?}") };
+    let kind = EventKind::Dropped { index: 512, cause: DropCause::Keep };
     assert_eq!(event.kind, kind);
     log.model.push(octets);
     log.check();
@@ -415,15 +359,9 @@ fn two_processes_append_to_one_log() {
     let mut first = log_on(open());
     let mut second = log();
     second.connection = open();
-    for (n, count) in [5, 300, 1, 1_100, 4_000, 7, 2_000, 260, 3_900, 90]
-        .into_iter()
-        .enumerate()
-    {
-        let (one, other) = if n % 2 == 0 {
-            (&mut first, &mut second)
-        } else {
-            (&mut second, &mut first)
-        };
+    for (n, count) in [5, 300, 1, 1_100, 4_000, 7, 2_000, 260, 3_900, 90].into_iter().enumerate() {
+        let (one, other) =
+            if n % 2 == 0 { (&mut first, &mut second) } else { (&mut second, &mut first) };
         one.put(count);
         other.model = one.model.clone();
         one.check();

@@ -193,11 +193,7 @@ pub(super) fn keep_edges(
 pub(crate) fn roots(connection: &Connection) -> Result<Vec<StoredRoot>, Failure> {
     let text = "SELECT number, root FROM segment ORDER BY number";
     let mut all = connection.all(text, [], |row| {
-        Ok(StoredRoot {
-            first: number(row.get(0)?) * SEGMENT,
-            count: SEGMENT,
-            root: row.get(1)?,
-        })
+        Ok(StoredRoot { first: number(row.get(0)?) * SEGMENT, count: SEGMENT, root: row.get(1)? })
     })?;
     let text = "SELECT first, roots FROM block ORDER BY first";
     connection.each(text, [], |row| {

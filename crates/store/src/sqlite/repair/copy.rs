@@ -77,10 +77,7 @@ pub(super) fn save(path: &Path, target: &mut Connection) -> Result<Vec<Saved>, F
     }
     let version: Result<i64, _> = source.only("SELECT value FROM meta WHERE name = 'version'", []);
     let version = version.unwrap_or_default().saturating_add(1);
-    target.run(
-        "UPDATE meta SET value = ?1 WHERE name = 'version'",
-        [version],
-    )?;
+    target.run("UPDATE meta SET value = ?1 WHERE name = 'version'", [version])?;
     keep_numbers(&source, target)?;
     Ok(tables)
 }
@@ -96,9 +93,8 @@ fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Resu
     let columns = columns_of(target, table)?;
     let marks = vec!["?"; columns.len()].join(", ");
     let (columns, column) = (columns.join(", "), key.column());
-    let mut put = target.prepare(&format!(
-        "INSERT OR IGNORE INTO \"{table}\" ({columns}) VALUES ({marks})"
-    ))?;
+    let mut put = target
+        .prepare(&format!("INSERT OR IGNORE INTO \"{table}\" ({columns}) VALUES ({marks})"))?;
     let count = Cell::new(0);
     let mut take = |text: &str, bounds: &[&Value]| -> Result<(Option<Value>, bool), Failure> {
         let mut statement = source.prepare(text)?;
@@ -170,9 +166,7 @@ fn copy(source: &Connection, target: &Connection, table: &str, key: Key) -> Resu
 /// Returns the names of a table's columns, quoted.
 fn columns_of(connection: &Connection, table: &str) -> Result<Vec<String>, Failure> {
     let text = "SELECT name FROM pragma_table_info(?1)";
-    connection.all(text, [table], |row| {
-        Ok(format!("\"{}\"", row.get::<_, String>(0)?))
-    })
+    connection.all(text, [table], |row| Ok(format!("\"{}\"", row.get::<_, String>(0)?)))
 }
 
 /// Puts a row into the new store; returns 0 if that refuses it: such a row is damaged, too.
@@ -198,9 +192,7 @@ fn next_row(source: &Connection, table: &str, column: &str, at: i64) -> Option<i
 /// Puts the entries at the beginning of a row of the tail, of which the end cannot be read.
 fn put_beginning(source: &Connection, target: &Connection, first: i64) -> Result<u64, Failure> {
     let facts = "SELECT count, min_time, max_time FROM tail WHERE first = ?1";
-    let facts = source.query_row(facts, [first], |row| {
-        Ok([row.get(0)?, row.get(1)?, row.get(2)?])
-    });
+    let facts = source.query_row(facts, [first], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]));
     let (Ok([count, min, max]), octets) = (facts, beginning(source, first)) else {
         return Ok(0);
     };

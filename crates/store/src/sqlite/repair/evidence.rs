@@ -23,9 +23,7 @@ use crawlgate_tlog::{Checkpoint, KeyKind, Note, NoteError, VerifierKey, push_ent
 pub(super) fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), Failure> {
     Head::read(connection)?;
     if let Some(record) = unreadable_tail(connection)? {
-        faults
-            .damaged
-            .push(format!("record {record}: it cannot be read"));
+        faults.damaged.push(format!("record {record}: it cannot be read"));
     }
     for (first, _) in entries::wrong_tail_times(connection)? {
         faults.damaged.push(format!(
@@ -34,10 +32,9 @@ pub(super) fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), F
         ));
     }
     for segment in entries::wrong_segments(connection)? {
-        faults.damaged.push(format!(
-            "segment {}: its row does not follow from its blocks",
-            segment.number
-        ));
+        faults
+            .damaged
+            .push(format!("segment {}: its row does not follow from its blocks", segment.number));
     }
     let (first, size) = entries::extent(connection)?;
     let from = first.max(size.saturating_sub(RECORDS));
@@ -49,9 +46,9 @@ pub(super) fn rows(connection: &Connection, faults: &mut Faults) -> Result<(), F
                 Some(false) => faults.damaged.push(format!(
                     "the roots stored for {records} are damaged: a checkpoint names others"
                 )),
-                _ => faults.altered.push(format!(
-                    "the roots stored for {records} are not those of the records"
-                )),
+                _ => faults
+                    .altered
+                    .push(format!("the roots stored for {records} are not those of the records")),
             },
             Relation::Facts(_) => faults.damaged.push(format!(
                 "the times or the denials stored for {records} are not those of the records"
@@ -102,25 +99,21 @@ pub(super) fn signed(connection: &Connection, faults: &mut Faults) -> Result<(),
     let tree = StoredTree::new(connection, &blocks);
     for stored in checkpoint::all(connection)? {
         let Some(read) = content(&stored) else {
-            faults.damaged.push(format!(
-                "the checkpoint of {} records cannot be read",
-                stored.size
-            ));
+            faults
+                .damaged
+                .push(format!("the checkpoint of {} records cannot be read", stored.size));
             continue;
         };
         if stored.size > first && stored.size <= size && tree.root(stored.size)? != read.root {
-            faults.altered.push(format!(
-                "the records up to {} are not those that were signed",
-                stored.size
-            ));
+            faults
+                .altered
+                .push(format!("the records up to {} are not those that were signed", stored.size));
         }
     }
     if let Some((size, signed)) = beyond(connection)? {
         let records = Records::new(size + 1, signed);
         let are = records.are();
-        faults
-            .damaged
-            .push(format!("{records} {are} missing: a checkpoint covers more"));
+        faults.damaged.push(format!("{records} {are} missing: a checkpoint covers more"));
     }
     for size in wrong_edges(connection)? {
         faults.damaged.push(format!(
@@ -135,10 +128,7 @@ pub(crate) fn beyond(connection: &Connection) -> Result<Option<(u64, u64)>, Fail
     let (_, size) = entries::extent(connection)?;
     let all = checkpoint::all(connection)?;
     let sizes = all.iter().filter_map(content).map(|one| one.size);
-    Ok(sizes
-        .max()
-        .filter(|signed| *signed > size)
-        .map(|signed| (size, signed)))
+    Ok(sizes.max().filter(|signed| *signed > size).map(|signed| (size, signed)))
 }
 
 /// Returns the checkpoints that keep hashes of dropped parts, and that the log is not proven to continue.
@@ -203,10 +193,9 @@ pub(super) fn named(connection: &Connection, faults: &mut Faults) -> Result<(), 
         Ok(())
     })?;
     for sha256 in named.into_keys() {
-        faults.damaged.push(format!(
-            "object {}: it is missing, and records rest on it",
-            hex(sha256)
-        ));
+        faults
+            .damaged
+            .push(format!("object {}: it is missing, and records rest on it", hex(sha256)));
     }
     Ok(())
 }
@@ -239,10 +228,7 @@ pub(super) fn note_lost(
 ) -> Result<(), Failure> {
     for (sha256, (kind, _)) in latest_uses(target, 0)? {
         if objects::note_lost(target, &sha256, kind, now)? {
-            report.push(format!(
-                "object {}: it is lost, and records rest on it",
-                hex(sha256)
-            ));
+            report.push(format!("object {}: it is lost, and records rest on it", hex(sha256)));
         }
     }
     Ok(())
@@ -384,12 +370,7 @@ pub(super) fn rebuild_log(
     }
     if lost > 0 {
         let at = now.as_millis();
-        let kind = EventKind::Lost {
-            count: lost,
-            first: at,
-            last: at,
-            size: next,
-        };
+        let kind = EventKind::Lost { count: lost, first: at, last: at, size: next };
         log::event(target, &mut head, now, kind)?;
         report.push(format!("{lost} records between others are lost"));
     }

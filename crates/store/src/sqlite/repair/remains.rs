@@ -44,10 +44,7 @@ pub(super) fn drop_remains(
     }
     for sha256 in objects::wrong(target)? {
         target.run("DELETE FROM object WHERE sha256 = ?1", [&sha256])?;
-        report.push(format!(
-            "object {}: it was not what its digest names",
-            hex(sha256)
-        ));
+        report.push(format!("object {}: it was not what its digest names", hex(sha256)));
     }
     objects::mend(target, now)?;
     let is_new = evidence::mend(target, now, report)?;
@@ -124,9 +121,7 @@ pub(super) fn tell_lost(
     report: &mut Vec<String>,
 ) -> Result<(), Failure> {
     let last = connection.value(LAST, [])?.map_or(0, number);
-    let count = connection
-        .only("SELECT count(*) FROM override", [])
-        .map(number)?;
+    let count = connection.only("SELECT count(*) FROM override", []).map(number)?;
     let lost = last.saturating_sub(count);
     let mut named = 0;
     for one in 1..=last {
@@ -137,9 +132,7 @@ pub(super) fn tell_lost(
             continue;
         }
         named += 1;
-        let what = damaged
-            .get(&one)
-            .map_or("nothing of it can be read", String::as_str);
+        let what = damaged.get(&one).map_or("nothing of it can be read", String::as_str);
         report.push(format!(
             "override {one}: {what}; it is not in force any more: if it is to hold, add it anew"
         ));

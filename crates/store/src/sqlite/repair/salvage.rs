@@ -88,10 +88,7 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
         // Nothing that the old key signs may contradict what it has signed: a new log gets a new key.
         for file in [log_key_file(path), state_file(path)] {
             if new_log.is_some() && file.exists() {
-                fs::rename(
-                    &file,
-                    beside(&file, &format!(".damaged-{}", now.as_millis())),
-                )?;
+                fs::rename(&file, beside(&file, &format!(".damaged-{}", now.as_millis())))?;
             }
         }
         // Useless without its process.
@@ -100,26 +97,15 @@ pub fn rebuild(path: &Path, now: Moment) -> Result<Rebuilt, StoreError> {
         new_log.map_or(Ok(()), |end| StateFile::of(path).begin(end))
     };
     moved().map_err(|error| failed(format!("{}: {error}", path.display())))?;
-    Ok(Rebuilt {
-        tables,
-        report,
-        aside,
-    })
+    Ok(Rebuilt { tables, report, aside })
 }
 
 /// Fails while another process has the database open: such a process holds a lock on part of it.
 pub(crate) fn refuse_if_open(path: &Path) -> Result<(), StoreError> {
     let error_of = |error: io::Error| {
-        StoreErrorKind::Denied.at(
-            path,
-            format_args!("{error}; let this user read and write it"),
-        )
+        StoreErrorKind::Denied.at(path, format_args!("{error}; let this user read and write it"))
     };
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(error_of)?;
+    let file = File::options().read(true).write(true).open(path).map_err(error_of)?;
     match fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
         // Given back at once: otherwise its end would release the engine's own locks, too.
         Ok(()) => Ok(()),
@@ -179,9 +165,7 @@ fn salvage(path: &Path, new: &Path, now: Moment) -> Result<Salvaged, StoreError>
         Ok(())
     };
     last().map_err(|failure| failure.at(path))?;
-    target
-        .close()
-        .map_err(|(_, error)| Failure::from(error).at(new))?;
+    target.close().map_err(|(_, error)| Failure::from(error).at(new))?;
     Ok((tables, report, new_log))
 }
 
@@ -215,12 +199,7 @@ fn note_missing(
     let are = records.are();
     report.push(format!("{records} {are} missing: a checkpoint covers more"));
     let at = now.as_millis();
-    let missing = EventKind::Lost {
-        count: signed - size,
-        first: at,
-        last: at,
-        size: Some(signed),
-    };
+    let missing = EventKind::Lost { count: signed - size, first: at, last: at, size: Some(signed) };
     evidence::rebuild_log(target, now, Some(missing), report)?;
     Ok(true)
 }

@@ -95,10 +95,7 @@ fn fill(
 /// Returns the columns of the table: with the name of the log, the numbers of records are no key by themselves.
 fn columns(with_names: bool) -> String {
     let (mut columns, end) = if with_names {
-        (
-            String::from("log TEXT, seq INTEGER"),
-            ", PRIMARY KEY (log, seq)",
-        )
+        (String::from("log TEXT, seq INTEGER"), ", PRIMARY KEY (log, seq)")
     } else {
         (String::from("seq INTEGER PRIMARY KEY"), "")
     };

@@ -115,10 +115,8 @@ impl Source {
                 if places.is_empty() {
                     return Ok(true);
                 }
-                let page = Page {
-                    next,
-                    found: places.iter().map(|place| placed.first + place).collect(),
-                };
+                let page =
+                    Page { next, found: places.iter().map(|place| placed.first + place).collect() };
                 found = Some((page, placed.clone()));
                 Ok(false)
             },
@@ -140,9 +138,7 @@ impl Source {
             Some((_, None)) => {
                 self.entry(index)?;
                 let entry = self.entry.as_ref().map(|(_, entry)| entry.as_slice());
-                let line = self
-                    .lines
-                    .line(&self.connection, entry.unwrap_or_default())?;
+                let line = self.lines.line(&self.connection, entry.unwrap_or_default())?;
                 Ok(Value::Text(line))
             }
             None => Err(failed("there is no such column").into()),
@@ -156,9 +152,7 @@ impl Source {
             return Ok(Value::Null);
         };
         let bodies = match column.is_of_object {
-            true => self
-                .lines
-                .bodies(&self.connection, &Entry::Decision(decision))?,
+            true => self.lines.bodies(&self.connection, &Entry::Decision(decision))?,
             false => Vec::new(),
         };
         Ok(value(&column.of(&Told::of(decision, &bodies))))
@@ -182,11 +176,7 @@ impl Source {
                 self.read(index)?;
             }
             let held = self.held.iter().find(has);
-            let mut octets = self
-                .entry
-                .take()
-                .map(|(_, octets)| octets)
-                .unwrap_or_default();
+            let mut octets = self.entry.take().map(|(_, octets)| octets).unwrap_or_default();
             octets.clear();
             let kept = held.filter(|placed| !matches!(placed.run, Run::Dropped));
             let placed = kept.ok_or_else(|| gone(index))?;
@@ -202,17 +192,10 @@ impl Source {
         let mut found = None;
         let none = |_| Ok(false);
         let range = index..=index;
-        entries::runs(
-            &self.connection,
-            &self.blocks,
-            range,
-            false,
-            none,
-            |placed, _| {
-                found = Some(placed.clone());
-                Ok(false)
-            },
-        )?;
+        entries::runs(&self.connection, &self.blocks, range, false, none, |placed, _| {
+            found = Some(placed.clone());
+            Ok(false)
+        })?;
         self.hold(found.ok_or_else(|| gone(index))?);
         Ok(())
     }
@@ -227,8 +210,5 @@ impl Source {
 /// Reports a decision that retention has dropped while a statement ran.
 fn gone(index: u64) -> Failure {
     let seq = index + 1;
-    failed(format!(
-        "record {seq} was dropped while the statement ran; run it again"
-    ))
-    .into()
+    failed(format!("record {seq} was dropped while the statement ran; run it again")).into()
 }

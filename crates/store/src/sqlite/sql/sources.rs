@@ -41,10 +41,7 @@ impl Sources {
     /// Returns the decisions of `source`, the store at `path`.
     pub(super) fn one(path: &Path, query: &DecisionQuery, source: Source) -> Self {
         Self {
-            logs: vec![Log {
-                name: None,
-                path: path.to_owned(),
-            }],
+            logs: vec![Log { name: None, path: path.to_owned() }],
             query: query.clone(),
             open: [(0, source)].into(),
         }
@@ -59,15 +56,10 @@ impl Sources {
         query: &DecisionQuery,
     ) -> Result<Self, StoreError> {
         let stores = stores.into_iter();
-        let logs = stores.map(|(name, path)| Log {
-            name: Some(name.to_owned()),
-            path: path.to_owned(),
-        });
-        let mut sources = Self {
-            logs: logs.collect(),
-            query: query.clone(),
-            open: VecDeque::new(),
-        };
+        let logs =
+            stores.map(|(name, path)| Log { name: Some(name.to_owned()), path: path.to_owned() });
+        let mut sources =
+            Self { logs: logs.collect(), query: query.clone(), open: VecDeque::new() };
         sources.with(0, |_| Ok(()))?;
         Ok(sources)
     }

@@ -77,11 +77,7 @@ async fn filled() -> (tempfile::TempDir, std::path::PathBuf, Store) {
         record(&store, &rows).await;
     }
     let ids = record(&store, &[Row { sha256, ..ROW }, ROW, ROW]).await;
-    let note = Acknowledgement {
-        time: NOON,
-        by: "Ada".to_owned(),
-        note: "known".to_owned(),
-    };
+    let note = Acknowledgement { time: NOON, by: "Ada".to_owned(), note: "known".to_owned() };
     assert!(crate::tests::acknowledge(&store, &ids[0], note).await);
     (folder, path, store)
 }
@@ -90,55 +86,31 @@ async fn filled() -> (tempfile::TempDir, std::path::PathBuf, Store) {
 async fn the_views_have_each_decision_once_and_the_fields_of_its_line() {
     let (_folder, path, store) = filled().await;
     let all = store.records(0, 10_000).await.unwrap();
-    let all: Vec<_> = all
-        .iter()
-        .filter(|one| one.record.contains("\"verdict\""))
-        .collect();
+    let all: Vec<_> = all.iter().filter(|one| one.record.contains("\"verdict\"")).collect();
     let found = asked(&path, "SELECT seq, line, time, id FROM decisions");
     assert_eq!(found.len(), all.len());
     assert_eq!(found.len(), 4_503);
     for (row, stored) in found.iter().zip(&all) {
         let line: serde_json::Value = serde_json::from_str(&stored.record).unwrap();
-        let want = [
-            json!(stored.seq),
-            json!(stored.record),
-            line["time"].clone(),
-        ];
+        let want = [json!(stored.seq), json!(stored.record), line["time"].clone()];
         assert_eq!(row[..3], want);
         assert_eq!(row[3], line["id"]);
     }
-    let denied = all
-        .iter()
-        .filter(|one| one.record.contains("\"verdict\":\"deny\""))
-        .count();
+    let denied = all.iter().filter(|one| one.record.contains("\"verdict\":\"deny\"")).count();
     assert!(denied > 0);
-    assert_eq!(
-        asked(&path, "SELECT count(*) FROM denials"),
-        [[json!(denied)]]
-    );
+    assert_eq!(asked(&path, "SELECT count(*) FROM denials"), [[json!(denied)]]);
     assert_eq!(
         asked(
             &path,
             "SELECT acknowledged_by, acknowledged_note, acknowledged_at, robots_state FROM decisions \
              WHERE acknowledged_by IS NOT NULL"
         ),
-        [[
-            json!("Ada"),
-            json!("known"),
-            json!("2026-11-20T12:00:00.000Z"),
-            json!("successful")
-        ]]
+        [[json!("Ada"), json!("known"), json!("2026-11-20T12:00:00.000Z"), json!("successful")]]
     );
     // With a table of the store, and with itself.
     assert_eq!(
-        asked(
-            &path,
-            "SELECT count(*) FROM denials JOIN origins USING (origin)"
-        ),
-        asked(
-            &path,
-            "SELECT count(*) FROM denials WHERE origin IN (SELECT origin FROM origins)"
-        )
+        asked(&path, "SELECT count(*) FROM denials JOIN origins USING (origin)"),
+        asked(&path, "SELECT count(*) FROM denials WHERE origin IN (SELECT origin FROM origins)")
     );
     let twice = "SELECT count(*) FROM (SELECT id FROM decisions WHERE seq > 4400) JOIN \
                  (SELECT id FROM decisions WHERE seq > 4400) USING (id)";
@@ -149,28 +121,13 @@ async fn the_views_have_each_decision_once_and_the_fields_of_its_line() {
 async fn the_conditions_hold_for_the_views() {
     let (_folder, path, store) = filled().await;
     let conditions = [
-        DecisionQuery {
-            verdict: Some("allow".to_owned()),
-            ..DecisionQuery::default()
-        },
-        DecisionQuery {
-            acknowledged: Some(true),
-            ..DecisionQuery::default()
-        },
-        DecisionQuery {
-            origin: Some("nowhere.example".to_owned()),
-            ..DecisionQuery::default()
-        },
-        DecisionQuery {
-            since: Some(NOON),
-            ..DecisionQuery::default()
-        },
+        DecisionQuery { verdict: Some("allow".to_owned()), ..DecisionQuery::default() },
+        DecisionQuery { acknowledged: Some(true), ..DecisionQuery::default() },
+        DecisionQuery { origin: Some("nowhere.example".to_owned()), ..DecisionQuery::default() },
+        DecisionQuery { since: Some(NOON), ..DecisionQuery::default() },
     ];
     for query in conditions {
-        let listed = DecisionQuery {
-            limit: 100_000,
-            ..query.clone()
-        };
+        let listed = DecisionQuery { limit: 100_000, ..query.clone() };
         let listed = store.decisions(listed).await.unwrap();
         let count = |text| ask(&path, &query, text).unwrap().rows;
         let counted = count("SELECT count(*) FROM decisions");
@@ -214,11 +171,7 @@ async fn nothing_can_be_changed() {
             .unwrap_or_else(|| panic!("{text} was done"));
         assert!(error.contains("only reading"), "{text}: {error}");
     }
-    let error = ask(
-        &path,
-        &DecisionQuery::default(),
-        "SELECT load_extension('x')",
-    );
+    let error = ask(&path, &DecisionQuery::default(), "SELECT load_extension('x')");
     assert!(error.err().unwrap().contains("not authorized"));
     assert_eq!(fs::read(&path).unwrap(), before);
     assert!(!folder.path().join("other.db").exists());
@@ -274,16 +227,10 @@ async fn rows_are_made_while_they_are_read() {
 async fn an_export_is_a_plain_table_and_never_replaces_a_file() {
     let (folder, path, store) = filled().await;
     let target = folder.path().join("week.db");
-    let query = DecisionQuery {
-        verdict: Some("deny".to_owned()),
-        ..DecisionQuery::default()
-    };
+    let query = DecisionQuery { verdict: Some("deny".to_owned()), ..DecisionQuery::default() };
     let (sender, passed) = mpsc::channel();
     let progress = move |passed, all| sender.send((passed, all)).unwrap();
-    let one = [Exported {
-        name: None,
-        path: &path,
-    }];
+    let one = [Exported { name: None, path: &path }];
     let count = export(&one, &query, &target, progress).unwrap();
     assert!(count > 0);
     let (last, all) = passed.try_iter().last().unwrap();
@@ -302,18 +249,12 @@ async fn an_export_is_a_plain_table_and_never_replaces_a_file() {
         },
     );
     let deny = "deny".to_owned();
-    assert_eq!(
-        counted.unwrap(),
-        (count, "integer".to_owned(), deny.clone(), deny)
-    );
+    assert_eq!(counted.unwrap(), (count, "integer".to_owned(), deny.clone(), deny));
     let lines = "SELECT line FROM decisions ORDER BY seq";
     let mut lines = plain.prepare(lines).unwrap();
     let lines = lines.query_map([], |row| row.get::<_, String>(0)).unwrap();
     let lines: Vec<String> = lines.map(Result::unwrap).collect();
-    let listed = DecisionQuery {
-        limit: 100_000,
-        ..query.clone()
-    };
+    let listed = DecisionQuery { limit: 100_000, ..query.clone() };
     let listed = store.decisions(listed).await.unwrap();
     let listed: Vec<String> = listed.into_iter().map(|one| one.record).collect();
     assert_eq!(lines, listed);
@@ -358,10 +299,7 @@ impl Rows for Meanwhile {
 #[tokio::test]
 async fn a_statement_over_decisions_does_not_keep_the_log_from_being_carried_over() {
     let (_folder, path, _store) = filled().await;
-    let mut rows = Meanwhile {
-        writer: Connection::open(&path).unwrap(),
-        was_kept: Vec::new(),
-    };
+    let mut rows = Meanwhile { writer: Connection::open(&path).unwrap(), was_kept: Vec::new() };
     for text in ["SELECT id FROM decisions", "SELECT number FROM snapshot"] {
         let session = Session::open(&path, &DecisionQuery::default()).unwrap();
         session.run(text, &mut rows).unwrap();

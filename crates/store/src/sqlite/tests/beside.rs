@@ -1,5 +1,4 @@
-//! A database that does not agree with the files beside it: its log, its key, its state file. Longer than 400 lines of code
-//! because each way in which they disagree has its own test.
+//! A database that does not agree with the files beside it: its log, its key, its state file.
 
 mod forks;
 
@@ -49,12 +48,7 @@ const KEY: usize = 2;
 const STATE: usize = 3;
 
 fn files(path: &Path) -> [PathBuf; 4] {
-    [
-        path.to_owned(),
-        beside(path, "-wal"),
-        log_key_file(path),
-        state_file::state_file(path),
-    ]
+    [path.to_owned(), beside(path, "-wal"), log_key_file(path), state_file::state_file(path)]
 }
 
 fn state(path: &Path) -> State {
@@ -65,9 +59,7 @@ fn state(path: &Path) -> State {
 fn begin(path: &Path) -> (Store, Arc<LogKey>) {
     let store = open(path).unwrap();
     let key = LogKey::load_or_create(&log_key_file(path), None).unwrap();
-    state_file::StateFile::of(path)
-        .set_key(*key.vkey().public())
-        .unwrap();
+    state_file::StateFile::of(path).set_key(*key.vkey().public()).unwrap();
     (store, Arc::new(key))
 }
 
@@ -79,9 +71,7 @@ fn the_schema_is_in_the_file_before_the_key_is_made() {
     drop(store);
     left.remove("-wal");
     let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table'";
-    let count: i64 = shell(&left.path())
-        .query_row(tables, [], |row| row.get(0))
-        .unwrap();
+    let count: i64 = shell(&left.path()).query_row(tables, [], |row| row.get(0)).unwrap();
     assert!(count > 10, "{count}");
 }
 
@@ -89,9 +79,7 @@ fn the_schema_is_in_the_file_before_the_key_is_made() {
 fn a_file_without_tables_beside_a_key_is_refused() {
     let (_folder, path) = place();
     fs::create_dir(path.parent().unwrap()).unwrap();
-    shell(&path)
-        .pragma_update(None, "journal_mode", "WAL")
-        .unwrap();
+    shell(&path).pragma_update(None, "journal_mode", "WAL").unwrap();
     LogKey::load_or_create(&log_key_file(&path), None).unwrap();
     let error = open(&path).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Corrupt);
@@ -156,10 +144,7 @@ async fn a_lost_end_of_the_log_is_told_in_the_log() {
         assert_eq!(lines.len(), 3, "{name}");
         let event = "\"event\":\"records_lost\",\"count\":50";
         assert!(lines[0].record.contains(event), "{name}: {:?}", lines[0]);
-        assert!(
-            store.checkpoint(key, NOON).await.unwrap().is_some(),
-            "{name}"
-        );
+        assert!(store.checkpoint(key, NOON).await.unwrap().is_some(), "{name}");
         drop(store);
         assert!(open(&left.path()).is_ok(), "{name}: told once");
         assert_eq!(state(&left.path()).signed.0, 103, "{name}");
@@ -249,32 +234,19 @@ async fn a_store_without_its_state_file_is_refused_and_goes_on_as_a_log_that_say
     fs::remove_file(state_file::state_file(&path)).unwrap();
     let error = open(&path).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Corrupt);
-    for want in [
-        "the state file of the store is gone",
-        "Bring it back",
-        "audit fork",
-    ] {
+    for want in ["the state file of the store is gone", "Bring it back", "audit fork"] {
         assert!(error.message.contains(want), "{error}");
     }
     let faults = repair::check(&path).unwrap();
-    assert!(
-        faults.damaged.is_empty() && faults.altered.is_empty(),
-        "{faults:?}"
-    );
-    let [gone] = &faults.beside[..] else {
-        panic!("{faults:?}")
-    };
+    assert!(faults.damaged.is_empty() && faults.altered.is_empty(), "{faults:?}");
+    let [gone] = &faults.beside[..] else { panic!("{faults:?}") };
     has(gone, "the state file of the store is gone");
 
     // The files that a process has left that was killed after each step.
     let forked = Left::of(&path);
     let fork = Fork::of(&forked.path(), None, None).unwrap();
     let said = fork.describe();
-    for want in [
-        "missing   unknown",
-        "of at least 100 records",
-        "at hand   100 records",
-    ] {
+    for want in ["missing   unknown", "of at least 100 records", "at hand   100 records"] {
         assert!(said.contains(want), "{said}");
     }
     fork.carry_out("a test", NOON).unwrap();
@@ -321,9 +293,7 @@ async fn a_process_at_work_makes_its_state_file_anew_and_finds_a_log_that_is_cut
     record(&store, &rows(1)).await;
     assert_eq!((state(&path).signed, state(&path).written.0), (signed, 11));
     let other = shell(&path);
-    other
-        .execute_batch("DELETE FROM tail WHERE first >= 5")
-        .unwrap();
+    other.execute_batch("DELETE FROM tail WHERE first >= 5").unwrap();
     let error = store.write(ROW.batch()).await.unwrap_err();
     assert!(error.message.contains("was cut from 11 records"), "{error}");
 }
@@ -348,16 +318,11 @@ async fn decisions_that_were_counted_and_have_no_record_are_found() {
     assert_eq!(end.0, 400);
     // Without a key, the state file can be written anew.
     let key = state(&whole.path()).key;
-    state_file::StateFile::of(&whole.path())
-        .reset(key, end)
-        .unwrap();
+    state_file::StateFile::of(&whole.path()).reset(key, end).unwrap();
     let faults = repair::check(&whole.path()).unwrap();
     let missing = 1_200 - end.0;
     let want = format!("have {missing} decisions more than the log");
-    assert!(
-        faults.altered.iter().any(|fault| fault.contains(&want)),
-        "{faults:?}"
-    );
+    assert!(faults.altered.iter().any(|fault| fault.contains(&want)), "{faults:?}");
     let fork = Fork::of(&whole.path(), None, None).unwrap();
     assert!(fork.describe().contains(&want), "{}", fork.describe());
     fork.carry_out("a test", NOON).unwrap();
@@ -378,10 +343,7 @@ async fn a_log_that_belongs_to_a_later_state_is_refused() {
     for _ in 0..10 {
         record(&store, &rows(500)).await;
     }
-    store
-        .on_writer(|connection, _| bounds::carry_over(connection))
-        .await
-        .unwrap();
+    store.on_writer(|connection, _| bounds::carry_over(connection)).await.unwrap();
     record(&store, &rows(250)).await;
     backup.take(&path, LOG);
     drop(store);
@@ -391,10 +353,7 @@ async fn a_log_that_belongs_to_a_later_state_is_refused() {
     for want in ["do not belong together", "move that log away"] {
         assert!(error.message.contains(want), "{error}");
     }
-    assert!(
-        fs::read(backup.path()).unwrap() == before,
-        "it is left as it was"
-    );
+    assert!(fs::read(backup.path()).unwrap() == before, "it is left as it was");
     backup.remove("-wal");
     let (store, _) = begin(&backup.path());
     assert_eq!(store.records(0, 10_000).await.unwrap().len(), 1_000);
@@ -433,9 +392,7 @@ async fn the_end_of_the_log_is_read_beside_a_writer_that_makes_blocks() {
     let mut reader = super::super::open::reader(&path).unwrap();
     // The engine asks before each statement: the tail becomes a block after the blocks were read.
     let fold = move |asked: AuthContext<'_>| {
-        if let AuthAction::Read {
-            table_name: "tail", ..
-        } = asked.action
+        if let AuthAction::Read { table_name: "tail", .. } = asked.action
             && let Some(mut writer) = writer.take()
         {
             let transaction = super::super::engine::begin(&mut writer).unwrap();

@@ -51,10 +51,7 @@ async fn a_rebuild_of_a_store_that_is_whole_loses_nothing() {
     let key = Arc::new(LogKey::generate(None).unwrap());
     let signed = open(&path).unwrap().checkpoint(key, NOON).await.unwrap();
     let rebuilt = repair::rebuild(&path, NOON).unwrap();
-    assert!(
-        rebuilt.tables.iter().all(|saved| saved.lost == Some(0)),
-        "{rebuilt:?}"
-    );
+    assert!(rebuilt.tables.iter().all(|saved| saved.lost == Some(0)), "{rebuilt:?}");
     assert_eq!(all().await, before);
     let kept = open(&path).unwrap().checkpoints().await.unwrap();
     assert_eq!(kept, [signed.unwrap()]);
@@ -99,28 +96,16 @@ async fn a_rebuild_leaves_the_key_and_the_state_file_beside_the_store_whatever_i
 async fn altered_data_is_found() {
     let cases = [
         ("a block", "UPDATE block SET body = x'00'"),
-        (
-            "the roots of a block",
-            "UPDATE block SET roots = zeroblob(length(roots))",
-        ),
+        ("the roots of a block", "UPDATE block SET roots = zeroblob(length(roots))"),
         ("a block that is gone", "DELETE FROM block"),
-        (
-            "a row of the tail",
-            "UPDATE tail SET entries = substr(entries, 1, 50)",
-        ),
+        ("a row of the tail", "UPDATE tail SET entries = substr(entries, 1, 50)"),
         ("the tail that was signed", "DELETE FROM tail"),
         ("a checkpoint", "UPDATE checkpoint SET size = size - 1"),
-        (
-            "a checkpoint without sense",
-            "UPDATE checkpoint SET note = 'x'",
-        ),
+        ("a checkpoint without sense", "UPDATE checkpoint SET note = 'x'"),
         ("the newest checkpoint", "DELETE FROM checkpoint"),
         ("an index that is gone", "DROP INDEX block_time"),
         ("a trigger that is gone", "DROP TRIGGER fetch_gone"),
-        (
-            "a view",
-            "DROP VIEW origins; CREATE VIEW origins AS SELECT 1",
-        ),
+        ("a view", "DROP VIEW origins; CREATE VIEW origins AS SELECT 1"),
         (
             "a trigger of another program",
             "CREATE TRIGGER other AFTER INSERT ON tail BEGIN DELETE FROM snapshot; END",
@@ -128,18 +113,13 @@ async fn altered_data_is_found() {
         ("an object", "UPDATE object SET body = x'00'"),
         ("an object that is gone", "DELETE FROM object"),
         ("a robots.txt", "UPDATE snapshot SET body = x'00'"),
-        (
-            "a robots.txt that is gone",
-            "PRAGMA foreign_keys = OFF; DELETE FROM snapshot",
-        ),
+        ("a robots.txt that is gone", "PRAGMA foreign_keys = OFF; DELETE FROM snapshot"),
     ];
     for (name, change) in cases {
         let (_folder, path) = place();
         filled(&path, 1_500).await;
         let store = open(&path).unwrap();
-        let sha256 = successful("User-agent: *\n", NOON)
-            .snapshot()
-            .map(|one| one.sha256);
+        let sha256 = successful("User-agent: *\n", NOON).snapshot().map(|one| one.sha256);
         record(&store, &[Row { sha256, ..ROW }]).await;
         let key = Arc::new(LogKey::generate(None).unwrap());
         store.checkpoint(key, NOON).await.unwrap();
@@ -195,10 +175,7 @@ async fn left_by_a_rebuild(path: &Path) -> u64 {
     // The next process notes what is missing at the end.
     drop(open(path).unwrap());
     assert_eq!(repair::check(path).unwrap(), repair::Faults::default());
-    let all = crate::DecisionQuery {
-        limit: usize::MAX,
-        ..crate::DecisionQuery::default()
-    };
+    let all = crate::DecisionQuery { limit: usize::MAX, ..crate::DecisionQuery::default() };
     let left = open(path).unwrap().decisions(all).await.unwrap();
     left.len() as u64
 }
@@ -259,11 +236,7 @@ async fn a_page_of_origins_is_full_while_undamaged_ones_are_left() {
         "UPDATE origin SET fresh_until = fresh_until + 1 WHERE origin = 'https://b.example'";
     shell(&path).execute_batch(change).unwrap();
     let page = async |after| {
-        let query = OriginQuery {
-            after,
-            limit: 2,
-            ..OriginQuery::default()
-        };
+        let query = OriginQuery { after, limit: 2, ..OriginQuery::default() };
         store.origins(query).await.unwrap()
     };
     let hosts = |page: &[StoredOrigin]| {

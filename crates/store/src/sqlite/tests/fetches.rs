@@ -14,21 +14,11 @@ fn cut(text: &str, fetched: Moment) -> State {
     };
     let robots = Snapshot::reread(text.as_bytes(), ParseOptions::default().lenient, true);
     let snapshot = Snapshot::new(robots, fetched, 200, "https://site.example/robots.txt");
-    State::Successful {
-        snapshot: Arc::new(snapshot),
-        fresh,
-        outage,
-    }
+    State::Successful { snapshot: Arc::new(snapshot), fresh, outage }
 }
 
 fn sum(result: &str, [fetches, unchanged, changed, truncated]: [u64; 4]) -> FetchSum {
-    FetchSum {
-        result: result.to_owned(),
-        fetches,
-        unchanged,
-        changed,
-        truncated,
-    }
+    FetchSum { result: result.to_owned(), fetches, unchanged, changed, truncated }
 }
 
 async fn sums(store: &Store, since: Moment, until: Moment) -> Vec<FetchSum> {
@@ -42,10 +32,7 @@ async fn fetches_are_counted_by_hour_and_result() {
     let nothing = FetchSums::default();
     assert_eq!(store.fetch_sums(NOON, NOON + HOUR).await.unwrap(), nothing);
     let minute = Duration::from_secs(60);
-    let (one, other) = (
-        "User-agent: *\nDisallow: /a\n",
-        "User-agent: *\nDisallow: /b\n",
-    );
+    let (one, other) = ("User-agent: *\nDisallow: /a\n", "User-agent: *\nDisallow: /b\n");
     let later = NOON + HOUR + minute;
     for (state, at) in [
         (successful(one, NOON), NOON),
@@ -59,14 +46,8 @@ async fn fetches_are_counted_by_hour_and_result() {
         update_origin(&store, origin_update("site.example", state, at)).await;
     }
     // A first text is neither the known one nor another; behind a time without one, it is a first one again.
-    let noon = [
-        sum("successful", [4, 2, 1, 1]),
-        sum("unavailable", [1, 0, 0, 0]),
-    ];
-    let behind = [
-        sum("successful", [1, 0, 0, 0]),
-        sum("unreachable", [1, 0, 0, 0]),
-    ];
+    let noon = [sum("successful", [4, 2, 1, 1]), sum("unavailable", [1, 0, 0, 0])];
+    let behind = [sum("successful", [1, 0, 0, 0]), sum("unreachable", [1, 0, 0, 0])];
     assert_eq!(sums(&store, NOON, NOON + HOUR).await, noon);
     assert_eq!(sums(&store, NOON + minute, NOON + HOUR).await, noon);
     assert_eq!(sums(&store, NOON + HOUR, NOON + HOUR * 2).await, behind);
@@ -128,10 +109,7 @@ async fn counts_go_with_the_decisions_of_their_hour() {
         update_origin(&store, origin_update("site.example", absent(at), at)).await;
         record(&store, &vec![Row { time: at, ..ROW }; 5_120]).await;
     }
-    let retention = Retention {
-        keep: Some(HOUR * 24),
-        max_size: None,
-    };
+    let retention = Retention { keep: Some(HOUR * 24), max_size: None };
     while store.prune(retention, later + HOUR).await.unwrap().more {}
     assert_eq!(sums(&store, NOON, NOON + HOUR).await, []);
     let kept = [sum("unavailable", [1, 0, 0, 0])];

@@ -15,11 +15,7 @@ async fn packed(path: &Path) {
     let store = open(path).unwrap();
     let later = NOON + Duration::from_secs(60);
     for (host, first, second) in [
-        (
-            "a.example",
-            successful("User-agent: *\nDisallow: /\n", NOON),
-            None,
-        ),
+        ("a.example", successful("User-agent: *\nDisallow: /\n", NOON), None),
         ("b.example", absent(NOON), Some(unreachable(later))),
         ("c.example", unreachable(NOON), Some(unreachable(later))),
     ] {
@@ -28,11 +24,7 @@ async fn packed(path: &Path) {
             update_origin(&store, origin_update(host, second, later)).await;
         }
     }
-    for (pattern, action) in [
-        ("/a", Action::Deny),
-        ("/b", Action::Allow),
-        ("/c", Action::Deny),
-    ] {
+    for (pattern, action) in [("/a", Action::Deny), ("/b", Action::Allow), ("/c", Action::Deny)] {
         let (origin, _) = Origin::parse("https://a.example").unwrap();
         let one = Override {
             id: OverrideId::Stored(0),
@@ -47,18 +39,11 @@ async fn packed(path: &Path) {
         };
         store.add_override(one).await.unwrap();
     }
-    assert!(
-        store
-            .remove_override(OverrideId::Stored(3), "Ada".to_owned(), NOON)
-            .await
-            .unwrap()
-    );
+    assert!(store.remove_override(OverrideId::Stored(3), "Ada".to_owned(), NOON).await.unwrap());
     drop(store);
     let shell = shell(path);
     shell.execute_batch("VACUUM").unwrap();
-    shell
-        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        .unwrap();
+    shell.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
 }
 
 /// Returns the places of all bits of the rows of a table, which fits on one page.
@@ -101,8 +86,7 @@ fn number_types(file: &[u8], start: usize) -> Vec<usize> {
     };
     let rows = 0..number(start + 3);
     // Length, number, length of the types.
-    rows.map(|row| after(after(after(start + number(start + 8 + 2 * row)))))
-        .collect()
+    rows.map(|row| after(after(after(start + number(start + 8 + 2 * row))))).collect()
 }
 
 #[tokio::test]
@@ -157,11 +141,7 @@ async fn no_flipped_bit_of_a_state_a_fetch_or_an_override_is_silent() {
         }
         if flip % 40 == 0 {
             repair::rebuild(&other, NOON + Duration::from_millis(flip as u64)).unwrap();
-            assert_eq!(
-                repair::check(&other).unwrap(),
-                repair::Faults::default(),
-                "{at}, {bit}"
-            );
+            assert_eq!(repair::check(&other).unwrap(), repair::Faults::default(), "{at}, {bit}");
         }
         for suffix in ["", "-wal", "-shm"] {
             let _ = fs::remove_file(beside(&other, suffix));
@@ -200,12 +180,7 @@ async fn what_is_damaged_is_dropped_as_the_message_says() {
     }
     for number in [1, 3] {
         let by = "Ada".to_owned();
-        assert!(
-            store
-                .remove_override(OverrideId::Stored(number), by, NOON)
-                .await
-                .unwrap()
-        );
+        assert!(store.remove_override(OverrideId::Stored(number), by, NOON).await.unwrap());
     }
     assert_eq!(store.overrides().await.unwrap().len(), 1);
     assert_eq!(repair::check(&path).unwrap(), repair::Faults::default());
@@ -220,10 +195,8 @@ async fn another_kind_of_file_in_a_files_place_is_named() {
     };
     let key = log_key_file(&path);
     type Put<'a> = &'a dyn Fn(&Path);
-    let cases: [(&str, Put<'_>); 2] = [
-        ("a directory", &|path| fs::create_dir(path).unwrap()),
-        ("a named pipe", &pipe),
-    ];
+    let cases: [(&str, Put<'_>); 2] =
+        [("a directory", &|path| fs::create_dir(path).unwrap()), ("a named pipe", &pipe)];
     for (name, put) in cases {
         put(&path);
         for error in [

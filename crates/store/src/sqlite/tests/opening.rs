@@ -14,27 +14,17 @@ fn what_is_made_is_its_owners_alone() {
 
 #[tokio::test]
 async fn a_store_of_another_schema_is_left_alone() {
-    let newer = format!(
-        "schema {}, known here: up to {}",
-        schema::VERSION + 1,
-        schema::VERSION
-    );
+    let newer = format!("schema {}, known here: up to {}", schema::VERSION + 1, schema::VERSION);
     for (version, kind, want) in [
         (schema::VERSION + 1, StoreErrorKind::Newer, newer.as_str()),
-        (
-            schema::VERSION - 1,
-            StoreErrorKind::Corrupt,
-            "move it and the files beside it away",
-        ),
+        (schema::VERSION - 1, StoreErrorKind::Corrupt, "move it and the files beside it away"),
     ] {
         let (_folder, path) = place();
         filled(&path, 2).await;
         let connection = shell(&path);
         let other = "ALTER TABLE object ADD COLUMN other TEXT";
         connection.execute_batch(other).unwrap();
-        connection
-            .pragma_update(None, "user_version", version)
-            .unwrap();
+        connection.pragma_update(None, "user_version", version).unwrap();
         drop(connection);
         let before = fs::read(&path).unwrap();
         for access in [Access::Read, Access::Write] {
@@ -69,10 +59,7 @@ async fn a_file_that_is_no_store_is_refused_with_the_way_out() {
         let error = Store::open(&path, access, Synchronous::Normal).unwrap_err();
         assert_eq!(error.kind, kind, "{name}: {error}");
         assert!(error.message.contains(want), "{name}: {error}");
-        assert!(
-            error.message.contains("crawlgate.db"),
-            "{name} is named: {error}"
-        );
+        assert!(error.message.contains("crawlgate.db"), "{name} is named: {error}");
     }
 }
 
@@ -84,9 +71,7 @@ fn an_unfinished_store_is_finished() {
     drop(open(&path).unwrap());
     let (_folder, path) = place();
     fs::create_dir(path.parent().unwrap()).unwrap();
-    shell(&path)
-        .pragma_update(None, "journal_mode", "WAL")
-        .unwrap();
+    shell(&path).pragma_update(None, "journal_mode", "WAL").unwrap();
     drop(open(&path).unwrap());
 }
 
@@ -113,12 +98,7 @@ async fn a_store_moved_away_while_open_takes_no_more_records() {
     let cases: [(&str, &Path, Take, bool); 4] = [
         ("moved", &path, |_, _| {}, true),
         ("its log moved", &log, |_, _| {}, true),
-        (
-            "replaced",
-            &path,
-            |from, to| assert!(fs::copy(to, from).unwrap() > 0),
-            true,
-        ),
+        ("replaced", &path, |from, to| assert!(fs::copy(to, from).unwrap() > 0), true),
         (
             "replaced by one that has a log of its own",
             &path,
@@ -189,10 +169,7 @@ async fn a_store_overwritten_while_open_takes_no_more_records() {
         // The same file with other content.
         fs::write(&path, octets).unwrap();
         let noticed = store.version().await.unwrap_err();
-        assert!(
-            noticed.message.contains("while it was open"),
-            "{name}: {noticed}"
-        );
+        assert!(noticed.message.contains("while it was open"), "{name}: {noticed}");
         let batch = || ROW.batch();
         let refused = store.write(batch()).await.unwrap_err();
         assert_eq!(refused.kind, StoreErrorKind::Missing, "{name}: {refused}");
@@ -213,9 +190,7 @@ async fn a_log_carried_over_by_another_process_is_no_fault() {
     let (one, two) = (open(&path).unwrap(), open(&path).unwrap());
     for _ in 0..3 {
         record(&one, &rows(50)).await;
-        two.on_writer(|connection, _| bounds::carry_over(connection))
-            .await
-            .unwrap();
+        two.on_writer(|connection, _| bounds::carry_over(connection)).await.unwrap();
         one.version().await.unwrap();
         record(&one, &rows(1)).await;
         record(&two, &rows(1)).await;

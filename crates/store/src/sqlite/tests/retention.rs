@@ -4,10 +4,7 @@ use super::*;
 use crate::{Object, ObjectKind};
 
 async fn prune(store: &Store, most: u64) -> Pruned {
-    let retention = Retention {
-        keep: None,
-        max_size: Some(most),
-    };
+    let retention = Retention { keep: None, max_size: Some(most) };
     let mut all = Pruned::default();
     loop {
         let step = store.prune(retention, NOON).await.unwrap();
@@ -26,23 +23,15 @@ async fn a_long_read_makes_retention_drop_no_more_than_the_excess() {
     let reader = shell(&path);
     let look = "BEGIN; SELECT count(*) FROM tail";
     reader.execute_batch(look).unwrap();
-    reader
-        .query_row("SELECT count(*) FROM tail", [], |_| Ok(()))
-        .unwrap();
+    reader.query_row("SELECT count(*) FROM tail", [], |_| Ok(())).unwrap();
     for _ in 0..30 {
         record(&store, &rows(400)).await;
     }
     let full = store.size().await.unwrap();
-    assert!(
-        full.bytes > MAX,
-        "database and log are more than that: {full:?}"
-    );
+    assert!(full.bytes > MAX, "database and log are more than that: {full:?}");
     let gone = prune(&store, MAX).await.decisions;
     let left = store.size().await.unwrap();
-    assert!(
-        gone <= full.decisions / 2,
-        "{gone} of {full:?}, left {left:?}"
-    );
+    assert!(gone <= full.decisions / 2, "{gone} of {full:?}, left {left:?}");
     drop(reader);
     assert_eq!(prune(&store, MAX).await.decisions, 0);
     let left = store.size().await.unwrap();
@@ -105,10 +94,7 @@ async fn nothing_goes_that_is_not_shipped() {
     let key = Arc::new(LogKey::generate(None).unwrap());
     store.write(batch_of(1_000)).await.unwrap();
     store.checkpoint(Arc::clone(&key), NOON).await.unwrap();
-    let retention = Retention {
-        keep: Some(Duration::from_secs(86_400)),
-        max_size: None,
-    };
+    let retention = Retention { keep: Some(Duration::from_secs(86_400)), max_size: None };
     let later = NOON + Duration::from_secs(30 * 86_400);
     let first = async || {
         let step = store.prune(retention, later).await.unwrap();
@@ -132,10 +118,7 @@ async fn nothing_goes_that_is_not_shipped() {
 async fn another_place_has_nothing_yet_and_without_one_retention_goes_on() {
     let store = Store::temporary();
     store.write(batch_of(600)).await.unwrap();
-    let retention = Retention {
-        keep: Some(Duration::from_secs(86_400)),
-        max_size: None,
-    };
+    let retention = Retention { keep: Some(Duration::from_secs(86_400)), max_size: None };
     let later = NOON + Duration::from_secs(30 * 86_400);
     store.ship_to(Some(MARK)).await.unwrap();
     store.note_shipped(600).await.unwrap();
@@ -153,10 +136,7 @@ async fn another_place_has_nothing_yet_and_without_one_retention_goes_on() {
 async fn a_store_full_of_what_is_not_shipped_takes_no_more_until_it_is() {
     let store = Store::temporary();
     let key = Arc::new(LogKey::generate(None).unwrap());
-    let retention = Retention {
-        keep: None,
-        max_size: Some(1024 * 1024),
-    };
+    let retention = Retention { keep: None, max_size: Some(1024 * 1024) };
     store.ship_to(Some(MARK)).await.unwrap();
     store.prune(retention, NOON).await.unwrap();
     let refused = async || {
@@ -207,15 +187,9 @@ async fn what_a_process_adds_once_stays_and_states_of_a_robots_txt_go() {
 #[tokio::test]
 async fn records_of_a_wrong_clock_take_no_grounds_of_later_ones() {
     let store = Store::temporary();
-    let future = Row {
-        time: NOON + DAY * 400,
-        ..ROW
-    };
+    let future = Row { time: NOON + DAY * 400, ..ROW };
     record(&store, &vec![future; 256]).await;
-    let of = Row {
-        sha256: Some([7; 32]),
-        ..ROW
-    };
+    let of = Row { sha256: Some([7; 32]), ..ROW };
     let mut batch = Batch::default();
     of.file(&mut batch);
     let basis = batch.objects[0].sha256;
@@ -231,11 +205,7 @@ async fn grounds_stay_that_were_named_late_in_the_week_of_their_note() {
     const WEEK: u64 = 7 * 86_400_000;
     let store = Store::temporary();
     let begin = Moment::from_millis(NOON.as_millis() / WEEK * WEEK);
-    let of = Row {
-        sha256: Some([7; 32]),
-        time: begin,
-        ..ROW
-    };
+    let of = Row { sha256: Some([7; 32]), time: begin, ..ROW };
     let mut batch = Batch::default();
     for _ in 0..256 {
         of.file(&mut batch);
@@ -244,10 +214,7 @@ async fn grounds_stay_that_were_named_late_in_the_week_of_their_note() {
     store.write(batch).await.unwrap();
     let late = begin + DAY * 6;
     record(&store, &[Row { time: late, ..of }]).await;
-    let keep = Retention {
-        keep: Some(DAY * 32),
-        max_size: None,
-    };
+    let keep = Retention { keep: Some(DAY * 32), max_size: None };
     let step = store.prune(keep, late + DAY * 31).await.unwrap();
     assert_eq!(step.decisions, 256, "the late entry is the oldest one kept");
     assert!(store.object(basis).await.unwrap().is_some());
@@ -277,10 +244,7 @@ async fn a_text_that_an_object_names_is_no_damage_once_it_is_dropped() {
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-const KEEP: Retention = Retention {
-    keep: Some(DAY),
-    max_size: None,
-};
+const KEEP: Retention = Retention { keep: Some(DAY), max_size: None };
 
 fn batch_of(count: u64) -> Batch {
     let mut batch = Batch::default();

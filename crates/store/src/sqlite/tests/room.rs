@@ -8,10 +8,7 @@ const MIB: u64 = 1024 * 1024;
 
 /// Bounds the store from now on, and returns the amounts dropped until now.
 async fn bound(store: &Store, most: u64) -> Pruned {
-    let retention = Retention {
-        keep: Some(Duration::from_secs(86_400)),
-        max_size: Some(most),
-    };
+    let retention = Retention { keep: Some(Duration::from_secs(86_400)), max_size: Some(most) };
     let mut all = Pruned::default();
     loop {
         let step = store.prune(retention, NOON).await.unwrap();
@@ -53,17 +50,10 @@ async fn names_without_end_push_out_no_decision_and_nothing_of_other_domains() {
     let store = open(&path).unwrap();
     bound(&store, MAX).await;
     let text = "User-agent: *\nDisallow: /private\n";
-    update_origin(
-        &store,
-        origin_update("site.example", successful(text, NOON), NOON),
-    )
-    .await;
+    update_origin(&store, origin_update("site.example", successful(text, NOON), NOON)).await;
     let gone = origin_update("gone.other.example", crate::samples::absent(NOON), NOON);
     update_origin(&store, gone).await;
-    let denial = Row {
-        sha256: Some(digest(text)),
-        ..ROW
-    };
+    let denial = Row { sha256: Some(digest(text)), ..ROW };
     record(&store, &vec![denial; 500]).await;
     for n in 0..120 {
         let time = NOON + Duration::from_secs(n);
@@ -72,11 +62,7 @@ async fn names_without_end_push_out_no_decision_and_nothing_of_other_domains() {
         let sha256 = file.snapshot().map(|file| file.sha256);
         update_origin(&store, origin_update(&host, file, time)).await;
         let host = host.as_str();
-        let row = Row {
-            host,
-            sha256,
-            ..ROW
-        };
+        let row = Row { host, sha256, ..ROW };
         record(&store, &[row]).await;
         assert!(on_disk(&path) <= MAX, "{n}: {}", on_disk(&path));
     }
@@ -119,17 +105,9 @@ async fn a_text_that_many_domains_share_outlives_the_one_that_brought_it() {
     for n in 0..20 {
         let time = NOON + Duration::from_secs(n);
         let file = successful(&noise(200_000, n), time);
-        update_origin(
-            &store,
-            origin_update(&format!("n{n}.wild.example"), file, time),
-        )
-        .await;
+        update_origin(&store, origin_update(&format!("n{n}.wild.example"), file, time)).await;
     }
-    for (host, want) in [
-        ("a.wild.example", false),
-        ("one.example", true),
-        ("two.example", true),
-    ] {
+    for (host, want) in [("a.wild.example", false), ("one.example", true), ("two.example", true)] {
         let url = format!("https://{host}");
         let (origin, _) = Origin::parse(&url).unwrap();
         let known = store.origin(&origin).await.unwrap();
@@ -148,11 +126,7 @@ async fn states_without_a_text_have_a_bound_too() {
     for n in 0..3_000_u64 {
         let time = NOON + Duration::from_secs(n);
         let absent = crate::samples::absent(time);
-        update_origin(
-            &store,
-            origin_update(&format!("n{n}.wild.example"), absent, time),
-        )
-        .await;
+        update_origin(&store, origin_update(&format!("n{n}.wild.example"), absent, time)).await;
     }
     assert!(on_disk(&path) <= MAX, "{}", on_disk(&path));
     let left = store.size().await.unwrap();
@@ -168,9 +142,8 @@ async fn the_file_and_its_log_stay_within_the_bound_while_records_come() {
         let store = open(&path).unwrap();
         bound(&store, most).await;
         for batch in 0..batches {
-            let paths: Vec<String> = (0..size)
-                .map(|n| format!("/{}", noise(60, batch * size + n)))
-                .collect();
+            let paths: Vec<String> =
+                (0..size).map(|n| format!("/{}", noise(60, batch * size + n))).collect();
             let of = |path| Row { path, ..ROW };
             let rows: Vec<Row<'_>> = paths.iter().map(|path| of(path)).collect();
             record(&store, &rows).await;
@@ -197,10 +170,7 @@ async fn a_log_held_by_a_reader_is_reported_and_our_pages_do_not_hold_it() {
     record(&store, &rows(10)).await;
     // A reader that has a page and asks for no other: `log --follow`, or an abandoned export.
     let follower = Store::open(&path, Access::Read, Synchronous::Normal).unwrap();
-    let query = DecisionQuery {
-        limit: 3,
-        ..DecisionQuery::default()
-    };
+    let query = DecisionQuery { limit: 3, ..DecisionQuery::default() };
     assert_eq!(follower.decisions(query).await.unwrap().len(), 3);
     assert_eq!(follower.records(0, 3).await.unwrap().len(), 3);
     let fill = async || {
@@ -213,9 +183,7 @@ async fn a_log_held_by_a_reader_is_reported_and_our_pages_do_not_hold_it() {
     assert!(on_disk(&path) <= MAX);
     // A reader that stays within one transaction.
     let shell = shell(&path);
-    shell
-        .execute_batch("BEGIN; SELECT count(*) FROM tail")
-        .unwrap();
+    shell.execute_batch("BEGIN; SELECT count(*) FROM tail").unwrap();
     fill().await;
     let octets = bound(&store, MAX).await.long_log;
     assert!(octets > 256 * 1024, "{octets}");

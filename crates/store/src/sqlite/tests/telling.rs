@@ -36,11 +36,7 @@ fn denial() -> Override {
 }
 
 fn seen() -> Acknowledgement {
-    Acknowledgement {
-        time: NOON,
-        by: "Ada".to_owned(),
-        note: "known".to_owned(),
-    }
+    Acknowledgement { time: NOON, by: "Ada".to_owned(), note: "known".to_owned() }
 }
 
 #[tokio::test]
@@ -60,10 +56,7 @@ async fn events_of_the_store_and_of_other_processes_are_told_in_the_order_of_the
     assert!(crate::tests::acknowledge(&ours, &ids[0], seen()).await);
     record(&ours, &rows(1)).await;
     // Without a write of an entry: maintenance looks, too.
-    let forever = Retention {
-        keep: None,
-        max_size: None,
-    };
+    let forever = Retention { keep: None, max_size: None };
     theirs.prune(forever, NOON).await.unwrap();
     let mine = [
         "a batch",
@@ -74,13 +67,7 @@ async fn events_of_the_store_and_of_other_processes_are_told_in_the_order_of_the
         "a batch",
     ];
     assert_eq!(*by_us.lock(), mine);
-    let others = [
-        "override_added",
-        "acknowledged",
-        "a batch",
-        "override_removed",
-        "acknowledged",
-    ];
+    let others = ["override_added", "acknowledged", "a batch", "override_removed", "acknowledged"];
     assert_eq!(*by_them.lock(), others);
 }
 
@@ -90,10 +77,7 @@ async fn what_retention_drops_is_told() {
     let store = open(&path).unwrap();
     let appended = listen(&store).await;
     record(&store, &rows(2_000)).await;
-    let retention = Retention {
-        keep: Some(Duration::from_secs(3_600)),
-        max_size: None,
-    };
+    let retention = Retention { keep: Some(Duration::from_secs(3_600)), max_size: None };
     let later = NOON + Duration::from_secs(10 * 86_400);
     while store.prune(retention, later).await.unwrap().more {}
     record(&store, &rows(1)).await;
@@ -101,13 +85,7 @@ async fn what_retention_drops_is_told() {
     let (first, rest) = appended.split_first().unwrap();
     let (last, dropped) = rest.split_last().unwrap();
     assert_eq!((&**first, &**last), ("a batch", "a batch"), "{appended:?}");
-    assert!(
-        !dropped.is_empty() && dropped.iter().all(|one| one == "dropped"),
-        "{appended:?}"
-    );
-    let events = store.events(DecisionQuery {
-        limit: 10,
-        ..DecisionQuery::default()
-    });
+    assert!(!dropped.is_empty() && dropped.iter().all(|one| one == "dropped"), "{appended:?}");
+    let events = store.events(DecisionQuery { limit: 10, ..DecisionQuery::default() });
     assert_eq!(events.await.unwrap().len(), dropped.len());
 }

@@ -36,16 +36,10 @@ async fn a_cosignature_stands_with_its_checkpoint_once() {
     // A line of the right name that does not hold is no cosignature.
     let mut octets = vec![0; 72];
     octets[7] = 1;
-    let (size, false_one) = (
-        signed.size,
-        Signature::new(one.name().clone(), one.id(), octets),
-    );
+    let (size, false_one) = (signed.size, Signature::new(one.name().clone(), one.id(), octets));
     let note = format!("{}{false_one}\n", signed.note);
     shell(&path)
-        .execute(
-            "UPDATE checkpoint SET note = ?2 WHERE size = ?1",
-            (size as i64, note),
-        )
+        .execute("UPDATE checkpoint SET note = ?2 WHERE size = ?1", (size as i64, note))
         .unwrap();
     let stored = store.checkpoints().await.unwrap().pop().unwrap();
     assert!(stored.cosigned(&[one, other]).is_empty());
@@ -69,10 +63,7 @@ async fn nothing_is_signed_while_a_witness_knows_more() {
         let want = "the witness v knows one of 7 records";
         assert!(refused.message.contains(want), "{refused}");
     }
-    assert_eq!(
-        beside.ahead(&log).await.unwrap(),
-        [("v".to_owned(), 7), ("w".to_owned(), 9)]
-    );
+    assert_eq!(beside.ahead(&log).await.unwrap(), [("v".to_owned(), 7), ("w".to_owned(), 9)]);
     record(&store, &rows(3)).await;
     for witness in ["v", "w", "w"] {
         beside.note_ahead(witness, &log, None).await.unwrap();

@@ -8,12 +8,7 @@ async fn records_are_present_after_a_restart() {
     filled(&path, 3).await;
     let store = Store::open(&path, Access::Read, Synchronous::Normal).unwrap();
     assert_eq!(store.records(0, 10).await.unwrap().len(), 3);
-    let page = store
-        .origins(OriginQuery {
-            limit: 9,
-            ..OriginQuery::default()
-        })
-        .await;
+    let page = store.origins(OriginQuery { limit: 9, ..OriginQuery::default() }).await;
     assert_eq!(page.unwrap().len(), 1);
     let refused = store.write(Batch::default()).await.unwrap_err();
     assert_eq!(refused.kind, StoreErrorKind::Denied, "{refused}");
@@ -22,10 +17,7 @@ async fn records_are_present_after_a_restart() {
 #[tokio::test]
 async fn two_writers_make_one_log() {
     let (_folder, path) = place();
-    let stores = [
-        Arc::new(open(&path).unwrap()),
-        Arc::new(open(&path).unwrap()),
-    ];
+    let stores = [Arc::new(open(&path).unwrap()), Arc::new(open(&path).unwrap())];
     let tasks = stores.clone().map(|store| {
         tokio::spawn(async move {
             for _ in 0..50 {
@@ -94,20 +86,12 @@ async fn an_update_that_cannot_be_kept_holds_up_no_record() {
     shell(&path).execute_batch(refusal).unwrap();
     let update_of = |host| origin_update(host, successful("User-agent: *\n", NOON), NOON);
     let batch = Batch {
-        updates: vec![
-            update_of("one.example"),
-            update_of("bad.example"),
-            update_of("two.example"),
-        ],
+        updates: vec![update_of("one.example"), update_of("bad.example"), update_of("two.example")],
         ..ROW.batch()
     };
     store.write(batch).await.unwrap();
     assert_eq!(store.records(0, 10).await.unwrap().len(), 1);
-    for (host, want) in [
-        ("one.example", true),
-        ("bad.example", false),
-        ("two.example", true),
-    ] {
+    for (host, want) in [("one.example", true), ("bad.example", false), ("two.example", true)] {
         let kept = store.origin(&update_of(host).origin).await.unwrap();
         assert_eq!(!kept.is_empty(), want, "{host}");
     }
@@ -134,11 +118,7 @@ async fn a_full_disk_is_reported_as_such_and_passes() {
     let full = store.write(batch.clone()).await.unwrap_err();
     assert_eq!(full.kind, StoreErrorKind::Full, "{full}");
     assert!(full.message.contains("no room is left"), "{full}");
-    assert_eq!(
-        store.records(0, 10).await.unwrap().len(),
-        1,
-        "nothing of it was kept"
-    );
+    assert_eq!(store.records(0, 10).await.unwrap().len(), 1, "nothing of it was kept");
     bound(1_000_000).await.unwrap();
     store.write(batch).await.unwrap();
     assert_eq!(store.size().await.unwrap().decisions, 1_001);

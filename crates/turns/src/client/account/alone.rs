@@ -62,11 +62,7 @@ impl Counters {
             None => (Duration::ZERO, None),
         };
         self.requests = self.requests.saturating_add(1);
-        Ok(Entry {
-            hold,
-            turn,
-            span: self.span,
-        })
+        Ok(Entry { hold, turn, span: self.span })
     }
 
     /// Adds octets.
@@ -82,10 +78,7 @@ impl Counters {
     pub(super) fn has_left(&mut self, quota: &Quota, now: Moment) -> Result<(), QuotaExceeded> {
         self.settle_on(quota.per, now);
         if quota::is_spent(quota, self.requests, self.bytes) {
-            let end = self
-                .span
-                .saturating_add(1)
-                .saturating_mul(millis(quota.per));
+            let end = self.span.saturating_add(1).saturating_mul(millis(quota.per));
             return Err(QuotaExceeded(Moment::from_millis(end)));
         }
         Ok(())

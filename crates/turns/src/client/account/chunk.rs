@@ -185,11 +185,7 @@ impl Chunk {
 
     /// Returns the requests that are taken and not in use.
     fn idle(&self, now: Uptime) -> u64 {
-        if self.used.is_recent(now) {
-            0
-        } else {
-            self.left
-        }
+        if self.used.is_recent(now) { 0 } else { self.left }
     }
 
     /// Returns the question that gives back what is not used.
@@ -220,10 +216,7 @@ impl Chunk {
             // Another quota came into force meanwhile: what was given is wasted.
             return;
         }
-        let reported = Totals {
-            requests: charged.requests,
-            bytes: charged.bytes,
-        };
+        let reported = Totals { requests: charged.requests, bytes: charged.bytes };
         // The instance may have counted more since it sent the question. If a span has ended since, everything that it has
         // counted is newer than the question.
         let mut sent = Totals::default();
@@ -252,10 +245,7 @@ impl Chunk {
             self.others = self.others.max(others);
         }
         // The span has begun before the question was sent, so it never seems longer than it is.
-        self.span = Some(Span {
-            number: charged.span,
-            ends: question.sent + charged.left,
-        });
+        self.span = Some(Span { number: charged.span, ends: question.sent + charged.left });
         if is_complete {
             self.answered = now;
         }
@@ -264,11 +254,7 @@ impl Chunk {
             self.used.last = Some(now);
         }
         let is_spent = question.wanted > 0 && charged.granted == 0 && is_complete;
-        self.spent = if is_spent {
-            now + SPENT
-        } else {
-            Uptime::default()
-        };
+        self.spent = if is_spent { now + SPENT } else { Uptime::default() };
     }
 
     /// Begins anew if the span is over. A span of another length begins with what was taken in the one before.

@@ -82,16 +82,9 @@ impl FleetAccount {
     ) -> Result<Reservation<'_>, NotEntered> {
         let until = self.clock.uptime() + max_hold;
         // Dropped with its request, it gives back what was taken by then.
-        let mut entered = Reservation {
-            entry: None,
-            hold: Duration::ZERO,
-            has_waited: false,
-        };
-        let mut entry = Entry {
-            taken: None,
-            turn: None,
-            generation: self.generation.load(Ordering::Acquire),
-        };
+        let mut entered = Reservation { entry: None, hold: Duration::ZERO, has_waited: false };
+        let mut entry =
+            Entry { taken: None, turn: None, generation: self.generation.load(Ordering::Acquire) };
         if let Some(quota) = &client.quota {
             let (taken, has_waited) = self.take(quota, until).await?;
             entry.taken = Some(taken);

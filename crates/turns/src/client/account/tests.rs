@@ -6,24 +6,11 @@ const DAY: Duration = Duration::from_secs(86_400);
 const MIDNIGHT: Moment = Moment::from_millis(20_000 * 86_400_000);
 
 fn with_quota(requests: Option<u64>, bytes: Option<u64>) -> Client {
-    Client {
-        quota: Some(Quota {
-            requests,
-            bytes,
-            per: DAY,
-        }),
-        ..Client::default()
-    }
+    Client { quota: Some(Quota { requests, bytes, per: DAY }), ..Client::default() }
 }
 
 fn with_rate(requests_per_second: f64, burst: u32) -> Client {
-    Client {
-        rate: Some(Rate {
-            requests_per_second,
-            burst,
-        }),
-        ..Client::default()
-    }
+    Client { rate: Some(Rate { requests_per_second, burst }), ..Client::default() }
 }
 
 /// Returns the uptime of a machine that started at the epoch; its clock was never set.
@@ -63,15 +50,9 @@ fn a_quota_is_spent_until_its_span_ends() {
     for _ in 0..2 {
         assert_eq!(enter(&client, noon, DAY), Ok(Duration::ZERO));
     }
-    assert_eq!(
-        enter(&client, noon, DAY),
-        Err(QuotaExceeded(MIDNIGHT + DAY))
-    );
+    assert_eq!(enter(&client, noon, DAY), Err(QuotaExceeded(MIDNIGHT + DAY)));
     let last = MIDNIGHT + (DAY - Duration::from_millis(1));
-    assert_eq!(
-        enter(&client, last, DAY),
-        Err(QuotaExceeded(MIDNIGHT + DAY))
-    );
+    assert_eq!(enter(&client, last, DAY), Err(QuotaExceeded(MIDNIGHT + DAY)));
     assert_eq!(enter(&client, MIDNIGHT + DAY, DAY), Ok(Duration::ZERO));
 }
 
@@ -109,14 +90,7 @@ fn turns_are_an_interval_apart_and_a_burst_comes_at_once() {
     let client = with_rate(10.0, 3);
     let holds: Vec<_> = (0..6).map(|_| enter(&client, MIDNIGHT, ms(200))).collect();
     let late = Err(QuotaExceeded(MIDNIGHT + ms(300)));
-    let want = [
-        Ok(ms(0)),
-        Ok(ms(0)),
-        Ok(ms(0)),
-        Ok(ms(100)),
-        Ok(ms(200)),
-        late,
-    ];
+    let want = [Ok(ms(0)), Ok(ms(0)), Ok(ms(0)), Ok(ms(100)), Ok(ms(200)), late];
     assert_eq!(holds, want);
     // The refused request took no turn.
     let later = MIDNIGHT + ms(100);
@@ -177,10 +151,7 @@ fn a_client_that_disconnects_while_held_gives_its_turn_back() {
 
 #[test]
 fn a_client_that_disconnects_while_held_uses_up_no_quota() {
-    let client = Client {
-        rate: with_rate(1.0, 1).rate,
-        ..with_quota(Some(2), None)
-    };
+    let client = Client { rate: with_rate(1.0, 1).rate, ..with_quota(Some(2), None) };
     assert!(enter(&client, MIDNIGHT, DAY).is_ok());
     for _ in 0..5 {
         assert!(enter_alone(&client, MIDNIGHT, uptime(MIDNIGHT), DAY).is_ok());
@@ -193,11 +164,7 @@ fn a_client_that_disconnects_while_held_uses_up_no_quota() {
 fn a_change_of_the_span_keeps_the_usage() {
     let hours = |hours: u64| Duration::from_secs(hours * 3_600);
     let per = |per| Client {
-        quota: Some(Quota {
-            requests: Some(2),
-            bytes: None,
-            per,
-        }),
+        quota: Some(Quota { requests: Some(2), bytes: None, per }),
         ..Client::default()
     };
     let before = per(hours(1));
@@ -209,19 +176,13 @@ fn a_change_of_the_span_keeps_the_usage() {
     // A span of the old quota ends.
     before.account.add_bytes(10, MIDNIGHT + hours(1));
     let late = MIDNIGHT + hours(1);
-    assert_eq!(
-        enter(&after, late, DAY),
-        Err(QuotaExceeded(MIDNIGHT + hours(2)))
-    );
+    assert_eq!(enter(&after, late, DAY), Err(QuotaExceeded(MIDNIGHT + hours(2))));
     assert!(enter(&after, MIDNIGHT + hours(2), DAY).is_ok());
 }
 
 #[test]
 fn a_request_refused_by_the_rate_uses_up_no_quota() {
-    let client = Client {
-        rate: with_rate(1.0, 1).rate,
-        ..with_quota(Some(2), None)
-    };
+    let client = Client { rate: with_rate(1.0, 1).rate, ..with_quota(Some(2), None) };
     assert!(enter(&client, MIDNIGHT, Duration::ZERO).is_ok());
     for _ in 0..5 {
         assert!(enter(&client, MIDNIGHT, Duration::ZERO).is_err());

@@ -41,10 +41,7 @@ enum At {
 type Counts = HashMap<Key, Gcra, ahash::RandomState>;
 
 /// The rate of attempts, in milliseconds.
-const RATE: Rate = Rate {
-    interval: ANOTHER.as_millis() as u64,
-    burst: AT_ONCE,
-};
+const RATE: Rate = Rate { interval: ANOTHER.as_millis() as u64, burst: AT_ONCE };
 
 /// All attempts that still count.
 #[derive(Debug, Default)]

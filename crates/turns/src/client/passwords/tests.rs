@@ -57,9 +57,7 @@ async fn a_right_password_is_hashed_once() {
 #[tokio::test]
 async fn concurrent_checks_of_one_password_share_a_hash() {
     let lab = Lab::new();
-    let mut all: Vec<_> = (0..200)
-        .map(|_| Box::pin(lab.check("192.0.2.1", "sesame")))
-        .collect();
+    let mut all: Vec<_> = (0..200).map(|_| Box::pin(lab.check("192.0.2.1", "sesame"))).collect();
     for one in &mut all {
         assert_eq!(one.await, Outcome::Right);
     }
@@ -103,10 +101,8 @@ async fn right_passwords_use_up_no_attempt() {
     for n in 0..50 {
         let password = format!("sesame {n}");
         let stored = cheap(password.as_bytes());
-        let claim = Claim {
-            stored: Some((&lab.name, &stored)),
-            ..lab.claim("192.0.2.1", &password)
-        };
+        let claim =
+            Claim { stored: Some((&lab.name, &stored)), ..lab.claim("192.0.2.1", &password) };
         assert_eq!(lab.passwords.check(&claim).await, Outcome::Right, "{n}");
     }
     assert_eq!(lab.passwords.hashed(), 50);
@@ -118,18 +114,12 @@ async fn a_guesser_cannot_learn_user_names() {
     // The same address tried many other users before.
     for n in 0..50 {
         let user = format!("user {n}");
-        let claim = Claim {
-            user: user.as_bytes(),
-            stored: None,
-            ..lab.claim("192.0.2.1", "guess")
-        };
+        let claim =
+            Claim { user: user.as_bytes(), stored: None, ..lab.claim("192.0.2.1", "guess") };
         assert_eq!(lab.passwords.check(&claim).await, Outcome::Wrong, "{user}");
     }
     let hashed = lab.passwords.hashed();
-    assert!(
-        hashed <= u64::from(attempts::AT_ONCE),
-        "{hashed} hashes for nobody"
-    );
+    assert!(hashed <= u64::from(attempts::AT_ONCE), "{hashed} hashes for nobody");
     let mut measured = Vec::new();
     for stored in [Some((&lab.name, &lab.stored)), None] {
         let user: &[u8] = match stored {
@@ -139,11 +129,7 @@ async fn a_guesser_cannot_learn_user_names() {
         let mut outcomes = Vec::new();
         for n in 0..20 {
             let password = format!("guess {n}");
-            let claim = Claim {
-                user,
-                stored,
-                ..lab.claim("192.0.2.1", &password)
-            };
+            let claim = Claim { user, stored, ..lab.claim("192.0.2.1", &password) };
             outcomes.push(lab.passwords.check(&claim).await);
         }
         measured.push(outcomes);
@@ -154,11 +140,7 @@ async fn a_guesser_cannot_learn_user_names() {
 #[tokio::test]
 async fn an_unknown_user_costs_a_hash_and_is_never_right() {
     let lab = Lab::new();
-    let claim = Claim {
-        user: b"nobody",
-        stored: None,
-        ..lab.claim("192.0.2.1", "sesame")
-    };
+    let claim = Claim { user: b"nobody", stored: None, ..lab.claim("192.0.2.1", "sesame") };
     // The right password of the decoy.
     assert_eq!(lab.passwords.check(&claim).await, Outcome::Wrong);
     assert_eq!(lab.passwords.hashed(), 1);
@@ -187,15 +169,8 @@ async fn a_remembered_outcome_belongs_to_user_password_and_hash() {
     for (what, claim) in cases {
         assert_ne!(lab.passwords.key_of(&claim), key, "{what}");
     }
-    let elsewhere = Claim {
-        address: IpAddr::from([192, 0, 2, 9]),
-        ..right
-    };
-    assert_eq!(
-        lab.passwords.key_of(&elsewhere),
-        key,
-        "the same from anywhere"
-    );
+    let elsewhere = Claim { address: IpAddr::from([192, 0, 2, 9]), ..right };
+    assert_eq!(lab.passwords.key_of(&elsewhere), key, "the same from anywhere");
     let another = Passwords::new(lab.clock.clone());
     assert_ne!(another.key_of(&right), key, "each process has its key");
 }
@@ -226,18 +201,13 @@ async fn futures_poll<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
 #[tokio::test]
 async fn attempts_beyond_the_waiting_limit_are_refused() {
     let lab = Lab::new();
-    let all: Vec<_> = (0..WAITING)
-        .map(|_| Waiting::among(&lab.passwords.hashes.waiting))
-        .collect();
+    let all: Vec<_> = (0..WAITING).map(|_| Waiting::among(&lab.passwords.hashes.waiting)).collect();
     assert_eq!(lab.check("192.0.2.1", "sesame").await, Outcome::Busy);
     // Also for unknown users, with a hash for the first ones and without one afterwards: no answer tells a known user.
     for number in 0..2 * attempts::AT_ONCE {
         let user = format!("user {number}");
-        let claim = Claim {
-            user: user.as_bytes(),
-            stored: None,
-            ..lab.claim("192.0.2.1", "sesame")
-        };
+        let claim =
+            Claim { user: user.as_bytes(), stored: None, ..lab.claim("192.0.2.1", "sesame") };
         assert_eq!(lab.passwords.check(&claim).await, Outcome::Busy, "{user}");
     }
     drop(all);
@@ -250,10 +220,8 @@ async fn a_right_password_uses_up_no_attempt_if_its_crawler_disconnects() {
     for n in 0..2 * attempts::AT_ONCE {
         let password = format!("sesame {n}");
         let stored = cheap(password.as_bytes());
-        let claim = Claim {
-            stored: Some((&lab.name, &stored)),
-            ..lab.claim("192.0.2.1", &password)
-        };
+        let claim =
+            Claim { stored: Some((&lab.name, &stored)), ..lab.claim("192.0.2.1", &password) };
         let mut checking = Box::pin(lab.passwords.check(&claim));
         let polled = futures_poll(checking.as_mut()).await;
         assert!(polled.is_none(), "{n}: it waits for its hash");

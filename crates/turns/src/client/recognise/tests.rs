@@ -36,10 +36,7 @@ fn with(credentials: Option<&str>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Some(credentials) = credentials {
         let field = format!("Basic {}", STANDARD.encode(credentials));
-        headers.insert(
-            PROXY_AUTHORIZATION,
-            HeaderValue::from_str(&field).expect("a field"),
-        );
+        headers.insert(PROXY_AUTHORIZATION, HeaderValue::from_str(&field).expect("a field"));
     }
     headers
 }
@@ -58,9 +55,7 @@ fn password(password: &str) -> String {
 }
 
 async fn named(clients: &Clients, peer: &Peer, given: Option<&str>) -> Result<String, AuthError> {
-    let found = clients
-        .recognise(peer, &with(given), &AuthCache::default())
-        .await?;
+    let found = clients.recognise(peer, &with(given), &AuthCache::default()).await?;
     Ok(found.name.as_deref().unwrap_or("-").to_owned())
 }
 
@@ -130,17 +125,11 @@ async fn a_client_keeps_the_identity_that_it_was_recognised_with() {
                 "[[signing]]\nname = '{name}'\nagent = 'https://a.example'\nkey = '{name}.key'\n"
             )
         });
-        config(&format!(
-            "[agent]\nsigning = '{signing}'\n{}",
-            sections.concat()
-        ))
+        config(&format!("[agent]\nsigning = '{signing}'\n{}", sections.concat()))
     };
     let from = |client: &str, signing: &str| {
         let one = config(&format!("[[client]]\nname = '{client}'"));
-        let mut from = Config {
-            clients: one.clients,
-            ..all("all")
-        };
+        let mut from = Config { clients: one.clients, ..all("all") };
         for client in &mut from.clients {
             client.signing = (!signing.is_empty()).then(|| signing.into());
         }
@@ -173,10 +162,7 @@ async fn credentials_of_a_connection_count_until_it_sends_others_or_a_reload() {
     let clients = clients(&toml);
     let (peer, auth_cache) = (peer("127.0.0.1", None, None, true), AuthCache::default());
     let right = with(Some("news:sesame"));
-    assert!(
-        clients.cached(&auth_cache, &right).is_none(),
-        "nothing shown yet"
-    );
+    assert!(clients.cached(&auth_cache, &right).is_none(), "nothing shown yet");
     let first = clients.recognise(&peer, &right, &auth_cache).await;
     let first = first.expect("right");
     let again = clients.cached(&auth_cache, &right).expect("shown");
@@ -192,30 +178,16 @@ async fn credentials_of_a_connection_count_until_it_sends_others_or_a_reload() {
         let outcome = clients.recognise(&peer, &other, &auth_cache).await;
         assert_eq!(outcome.err(), Some(AuthError::Unauthenticated), "{name}");
     }
-    assert!(
-        clients.cached(&auth_cache, &right).is_some(),
-        "a failure forgets nothing"
-    );
+    assert!(clients.cached(&auth_cache, &right).is_some(), "a failure forgets nothing");
     let hashed = clients.passwords().hashed();
     clients.reconfigure(&config(&toml));
-    assert!(
-        clients.cached(&auth_cache, &right).is_none(),
-        "after a reload"
-    );
+    assert!(clients.cached(&auth_cache, &right).is_none(), "after a reload");
     assert!(clients.recognise(&peer, &right, &auth_cache).await.is_ok());
-    assert_eq!(
-        clients.passwords().hashed(),
-        hashed,
-        "the same hash needs no other"
-    );
+    assert_eq!(clients.passwords().hashed(), hashed, "the same hash needs no other");
     let changed = format!("[[client]]\nname = 'news'\n{}\n", password("other"));
     clients.reconfigure(&config(&changed));
     let outcome = clients.recognise(&peer, &right, &auth_cache).await;
-    assert_eq!(
-        outcome.err(),
-        Some(AuthError::Unauthenticated),
-        "a changed password"
-    );
+    assert_eq!(outcome.err(), Some(AuthError::Unauthenticated), "a changed password");
 }
 
 #[tokio::test]
@@ -223,21 +195,14 @@ async fn an_open_connection_keeps_its_client_while_its_conditions_stay() {
     let entry = |more: &str| format!("[[client]]\nname = 'news'\nnetworks = '127.0.0.0/8'\n{more}");
     let clients = clients(&entry("requests_per_second = 1"));
     let peer = peer("127.0.0.1", None, None, true);
-    let opened = clients
-        .recognise(&peer, &with(None), &AuthCache::default())
-        .await;
+    let opened = clients.recognise(&peer, &with(None), &AuthCache::default()).await;
     let opened = opened.expect("fits");
     let again = |clients: &Clients| {
         let found = clients.again(&opened, &peer, &AuthCache::default())?;
         Ok((found.name.as_deref().unwrap_or("-").to_owned(), found.rate))
     };
     let secret = format!("[[client]]\nname = 'news'\n{}\n", password("sesame"));
-    let rate = |requests_per_second| {
-        Some(Rate {
-            requests_per_second,
-            burst: 1,
-        })
-    };
+    let rate = |requests_per_second| Some(Rate { requests_per_second, burst: 1 });
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("as it was", entry("requests_per_second = 1"), Ok(("news".into(), rate(1.0)))),
@@ -275,9 +240,7 @@ async fn a_request_that_was_held_goes_out_as_its_own_client_or_not_at_all() {
         let before: String = before;
         let clients = clients(&before);
         let headers = with(given);
-        let found = clients
-            .recognise(&peer, &headers, &AuthCache::default())
-            .await;
+        let found = clients.recognise(&peer, &headers, &AuthCache::default()).await;
         let held = found.unwrap_or_else(|why| panic!("{name}: {why:?}"));
         // The same password has another hash each time it is stored.
         let after: String = match name {
@@ -286,9 +249,7 @@ async fn a_request_that_was_held_goes_out_as_its_own_client_or_not_at_all() {
         };
         clients.reconfigure(&config(&after));
         let now = clients.reidentify(&held, &peer);
-        let now = now
-            .as_ref()
-            .map(|client| client.name.as_deref().unwrap_or("-"));
+        let now = now.as_ref().map(|client| client.name.as_deref().unwrap_or("-"));
         assert_eq!(now.map_err(|auth_error| *auth_error), want, "{name}");
     }
 }
@@ -301,9 +262,7 @@ async fn an_account_outlives_a_reload() {
     let clients = clients(&entry(2));
     let peer = peer("127.0.0.1", None, None, true);
     let enter = async |clients: &Clients| {
-        let found = clients
-            .recognise(&peer, &with(None), &AuthCache::default())
-            .await;
+        let found = clients.recognise(&peer, &with(None), &AuthCache::default()).await;
         let found = found.expect("fits");
         let entered = clients.enter(&found, NOON, Duration::ZERO).await;
         entered.map(Reservation::commit).is_ok()
@@ -321,10 +280,7 @@ async fn an_account_outlives_a_reload() {
 async fn a_request_that_enters_again_is_held_only_for_the_rest_of_the_time() {
     let clients = clients("[[client]]\nname = 'news'\nrequests_per_second = 0.2\n");
     let peer = peer("127.0.0.1", None, None, true);
-    let found = clients
-        .recognise(&peer, &with(None), &AuthCache::default())
-        .await
-        .expect("fits");
+    let found = clients.recognise(&peer, &with(None), &AuthCache::default()).await.expect("fits");
     let max_hold = Config::default().pace.max_hold;
     assert!(max_hold > Duration::from_secs(5), "{max_hold:?}");
     let mut holds = Vec::new();
@@ -339,9 +295,6 @@ async fn a_request_that_enters_again_is_held_only_for_the_rest_of_the_time() {
 #[test]
 fn a_new_hash_is_read_back() {
     let hash = hash("schlüssel".as_bytes()).expect("hashes");
-    assert!(crate::client::passwords::verify(
-        &hash,
-        "schlüssel".as_bytes()
-    ));
+    assert!(crate::client::passwords::verify(&hash, "schlüssel".as_bytes()));
     assert!(!crate::client::passwords::verify(&hash, b"other"));
 }

@@ -71,9 +71,8 @@ pub(super) fn settings(
     let from_config = facts.settings.as_ref().ok();
     let judge = |checker: &mut Checker<'_>, rule: &Rule| {
         let (name, in_info) = rule.names;
-        let told = from_config
-            .and_then(|settings| settings.get(name))
-            .or_else(|| info.get(in_info?));
+        let told =
+            from_config.and_then(|settings| settings.get(name)).or_else(|| info.get(in_info?));
         match told.map(String::as_str) {
             None => checker.unread(rule.check, name),
             Some(value) if (rule.is_right)(value) => {
@@ -82,11 +81,7 @@ pub(super) fn settings(
             }
             Some(value) => {
                 let mend = checker.command(&format!("CONFIG SET {name} {}", rule.right));
-                let shown = if value == "0" && rule.right == "yes" {
-                    "no"
-                } else {
-                    value
-                };
+                let shown = if value == "0" && rule.right == "yes" { "no" } else { value };
                 checker.failure(rule.check, shown, rule.breaks, mend);
                 return false;
             }
@@ -137,10 +132,7 @@ pub(super) fn sentinels(checker: &mut Checker<'_>, survey: &Survey) {
     for (at, answer) in &survey.sentinels {
         checker.about(at);
         match answer {
-            Ok(SentinelFacts {
-                primary: Some(primary),
-                down_after,
-            }) => {
+            Ok(SentinelFacts { primary: Some(primary), down_after }) => {
                 checker.ok("sentinel", format!("it names {primary}"));
                 sentinel(checker, &master, *down_after);
             }

@@ -12,9 +12,7 @@ const PRIMARY: &str = "10.0.0.1:6379";
 
 fn fields(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter_map(|line| line.split_once(' '));
-    lines
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect()
+    lines.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 fn config() -> FleetConfig {
@@ -31,15 +29,10 @@ fn config() -> FleetConfig {
 /// Returns the answers of an engine with a replica and three sentinels, all in order.
 fn in_order() -> Survey {
     let primary: Endpoint = PRIMARY.parse().unwrap();
-    let sentinel = SentinelFacts {
-        primary: Some(primary.clone()),
-        down_after: Some(5_000),
-    };
+    let sentinel = SentinelFacts { primary: Some(primary.clone()), down_after: Some(5_000) };
     let named = |host: &str| (host.parse().unwrap(), Ok(sentinel.clone()));
     Survey {
-        sentinels: ["10.0.0.1:26379", "10.0.0.2:26379", "10.0.0.3:26379"]
-            .map(named)
-            .into(),
+        sentinels: ["10.0.0.1:26379", "10.0.0.2:26379", "10.0.0.3:26379"].map(named).into(),
         at: Some(primary),
         engine: Ok(EngineFacts {
             tls: Some("TLSv1_3".to_owned()),
@@ -71,38 +64,20 @@ fn engine_of(survey: &mut Survey) -> &mut EngineFacts {
 
 fn set(survey: &mut Survey, name: &str, value: &str) {
     let facts = engine_of(survey);
-    facts
-        .settings
-        .as_mut()
-        .unwrap()
-        .insert(name.to_owned(), value.to_owned());
+    facts.settings.as_mut().unwrap().insert(name.to_owned(), value.to_owned());
 }
 
 fn tell(survey: &mut Survey, name: &str, value: &str) {
     let facts = engine_of(survey);
-    facts
-        .info
-        .as_mut()
-        .unwrap()
-        .insert(name.to_owned(), value.to_owned());
+    facts.info.as_mut().unwrap().insert(name.to_owned(), value.to_owned());
 }
 
 /// Returns the findings that are not in order.
 fn faults(survey: &Survey, config: &FleetConfig) -> Vec<Finding> {
     let all = judge(survey, config);
-    assert!(
-        all.iter()
-            .all(|one| (one.level == Level::Ok) == one.mend.is_none()),
-        "{all:#?}"
-    );
-    assert!(
-        all.iter()
-            .all(|one| (one.level == Level::Ok) == one.breaks.is_none()),
-        "{all:#?}"
-    );
-    all.into_iter()
-        .filter(|one| one.level != Level::Ok)
-        .collect()
+    assert!(all.iter().all(|one| (one.level == Level::Ok) == one.mend.is_none()), "{all:#?}");
+    assert!(all.iter().all(|one| (one.level == Level::Ok) == one.breaks.is_none()), "{all:#?}");
+    all.into_iter().filter(|one| one.level != Level::Ok).collect()
 }
 
 #[test]
@@ -226,10 +201,7 @@ fn each_fault_is_found_alone_with_the_command_that_mends_it() {
             panic!("{check}, {mend}: {found:#?}");
         };
         assert_eq!((one.check, one.level), (check, level), "{one:?}");
-        assert!(
-            one.mend.as_ref().unwrap().contains(mend),
-            "{one:?} has not {mend}"
-        );
+        assert!(one.mend.as_ref().unwrap().contains(mend), "{one:?} has not {mend}");
     }
 }
 
@@ -257,10 +229,7 @@ fn sentinels_that_name_nothing_leave_nothing_to_judge() {
     }
     survey.at = None;
     survey.engine = Err(ServerFault::Unnamed);
-    let found: Vec<_> = faults(&survey, &config())
-        .iter()
-        .map(|one| one.check)
-        .collect();
+    let found: Vec<_> = faults(&survey, &config()).iter().map(|one| one.check).collect();
     assert_eq!(found, ["sentinel", "sentinel", "sentinel", "reachable"]);
 }
 
@@ -293,40 +262,18 @@ fn a_user_who_may_not_read_settings_learns_what_info_tells() {
     assert_eq!(unread(&survey), ["appendfsync", "min-replicas-max-lag"]);
     let facts = engine_of(&mut survey).info.as_mut().unwrap();
     facts.remove("min_slaves_good_slaves");
-    assert_eq!(
-        unread(&survey),
-        [
-            "appendfsync",
-            "min-replicas-to-write",
-            "min-replicas-max-lag"
-        ]
-    );
+    assert_eq!(unread(&survey), ["appendfsync", "min-replicas-to-write", "min-replicas-max-lag"]);
     tell(&mut survey, "maxmemory_policy", "volatile-lru");
     tell(&mut survey, "aof_enabled", "0");
-    let found: Vec<_> = faults(&survey, &config())
-        .iter()
-        .map(|one| one.check)
-        .collect();
-    assert_eq!(
-        found,
-        [
-            "eviction",
-            "appendonly",
-            "min-replicas-to-write",
-            "min-replicas-max-lag"
-        ]
-    );
+    let found: Vec<_> = faults(&survey, &config()).iter().map(|one| one.check).collect();
+    assert_eq!(found, ["eviction", "appendonly", "min-replicas-to-write", "min-replicas-max-lag"]);
 }
 
 #[test]
 fn a_plain_engine_elsewhere_and_one_without_a_password_are_named() {
     let mut survey = in_order();
     engine_of(&mut survey).tls = None;
-    let open = FleetConfig {
-        user: None,
-        password_file: None,
-        ..config()
-    };
+    let open = FleetConfig { user: None, password_file: None, ..config() };
     let found: Vec<_> = faults(&survey, &open).iter().map(|one| one.check).collect();
     assert_eq!(found, ["tls", "user"]);
     survey.at = Some("127.0.0.1:6379".parse().unwrap());

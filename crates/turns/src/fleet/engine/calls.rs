@@ -40,13 +40,8 @@ impl Coordinator for Engine {
             let has_sentinels = !self.settings.sentinels.is_empty();
             let quiet = if has_sentinels { FAILOVER } else { LOSS };
             let keys = &self.keys;
-            let keys = [
-                &*keys.generation,
-                &keys.members,
-                &keys.reports,
-                &keys.counters,
-                &keys.news,
-            ];
+            let keys =
+                [&*keys.generation, &keys.members, &keys.reports, &keys.counters, &keys.news];
             let new = hex(random);
             let arguments = (
                 beat.name,
@@ -90,20 +85,14 @@ impl Coordinator for Engine {
                 last,
                 items,
             };
-            Ok(HeartbeatReply {
-                generation: self.in_generation(id),
-                overrides,
-                news,
-                members,
-            })
+            Ok(HeartbeatReply { generation: self.in_generation(id), overrides, news, members })
         })
     }
 
     fn leave<'a>(&'a self, name: &'a str, process: &'a str) -> Call<'a, ()> {
         Box::pin(async move {
             let keys = [&*self.keys.members, &self.keys.reports];
-            self.call_regardless(Script::Leave, &keys, (name, process))
-                .await
+            self.call_regardless(Script::Leave, &keys, (name, process)).await
         })
     }
 
@@ -141,12 +130,7 @@ impl Coordinator for Engine {
     fn publish_state<'a>(&'a self, state: PublishState<'a>) -> Call<'a, Published> {
         Box::pin(async move {
             let [place, lease] = self.keys.state(state.key);
-            let arguments = (
-                state.holder,
-                state.token.0,
-                state.sealed,
-                millis(state.keep),
-            );
+            let arguments = (state.holder, state.token.0, state.sealed, millis(state.keep));
             let keys = [&*place, &lease];
             let mut reply = self.call(Script::PublishState, &keys, arguments).await?;
             match &*reply.text()? {
@@ -209,8 +193,7 @@ impl Coordinator for Engine {
     fn observe(&self) -> Call<'_, Observed> {
         Box::pin(async move {
             let connection = self.connected()?;
-            self.observe_over(&mut connection.link(), connection.at())
-                .await
+            self.observe_over(&mut connection.link(), connection.at()).await
         })
     }
 
@@ -226,12 +209,8 @@ impl Coordinator for Engine {
         Box::pin(async move {
             let [turns, _] = self.keys.turns(turn.origin);
             let EngineTime(at) = turn.at;
-            let group = turn
-                .group
-                .map_or(("", 0), |group| (group.name, micros(group.interval)));
-            self.call(Script::GiveBack, &[&turns], (at, group))
-                .await
-                .map(drop)
+            let group = turn.group.map_or(("", 0), |group| (group.name, micros(group.interval)));
+            self.call(Script::GiveBack, &[&turns], (at, group)).await.map(drop)
         })
     }
 
@@ -252,9 +231,7 @@ impl Coordinator for Engine {
                 report.memory,
             ];
             let arguments = (word, &spans.map(micros));
-            let mut reply = self
-                .call(Script::ReportBackoff, &[&turns], arguments)
-                .await?;
+            let mut reply = self.call(Script::ReportBackoff, &[&turns], arguments).await?;
             reply.expect_ok()?;
             Ok(OriginBackoff {
                 gap: Duration::from_micros(reply.number()?),
@@ -266,16 +243,14 @@ impl Coordinator for Engine {
     fn renew_slots<'a>(&'a self, origin: &'a str, slots: &'a [String]) -> Call<'a, ()> {
         Box::pin(async move {
             let [_, key] = self.keys.turns(origin);
-            self.call_regardless(Script::RenewSlots, &[&key], (micros(SLOT_LIFE), slots))
-                .await
+            self.call_regardless(Script::RenewSlots, &[&key], (micros(SLOT_LIFE), slots)).await
         })
     }
 
     fn release_slot<'a>(&'a self, origin: &'a str, slot: &'a str) -> Call<'a, ()> {
         Box::pin(async move {
             let [_, key] = self.keys.turns(origin);
-            self.call_regardless(Script::ReleaseSlot, &[&key], (slot,))
-                .await
+            self.call_regardless(Script::ReleaseSlot, &[&key], (slot,)).await
         })
     }
 
@@ -301,9 +276,7 @@ impl Coordinator for Engine {
                 charge.members.max(1),
                 micros(charge.after),
             );
-            let mut reply = self
-                .call(Script::ChargeQuota, &[&account], arguments)
-                .await?;
+            let mut reply = self.call(Script::ChargeQuota, &[&account], arguments).await?;
             reply.expect_ok()?;
             Ok(Charged {
                 span: reply.number()?,

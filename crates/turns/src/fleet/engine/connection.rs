@@ -85,10 +85,7 @@ pub(super) enum ConnectError {
 impl ConnectError {
     /// Returns the error of a server that cannot be asked.
     pub(super) fn server(at: &Endpoint, fault: impl Into<ServerFault>) -> Self {
-        Self::Server {
-            at: at.clone(),
-            fault: fault.into(),
-        }
+        Self::Server { at: at.clone(), fault: fault.into() }
     }
 }
 
@@ -204,9 +201,8 @@ impl Engine {
             questions.cmd("SCRIPT").arg("LOAD").arg(text);
         }
         let answers = questions.query_async(&mut link).await;
-        let (server, role, digests): (String, Value, Vec<String>) = answers
-            .map_err(said)
-            .and_then(|answers| read(answers).map_err(said))?;
+        let (server, role, digests): (String, Value, Vec<String>) =
+            answers.map_err(said).and_then(|answers| read(answers).map_err(said))?;
         let server = fields_of_info(&server);
         let field = |name: &str| server.get(name).cloned().unwrap_or_default();
         if !is_new_enough(&server) {
@@ -223,12 +219,7 @@ impl Engine {
         if role_of(&role) != Role::Primary {
             return Err(ConnectError::Replica(at));
         }
-        let connection = Connection {
-            opened,
-            at: at.clone(),
-            run_id,
-            digests,
-        };
+        let connection = Connection { opened, at: at.clone(), run_id, digests };
         Ok((at, connection))
     }
 }
@@ -269,10 +260,7 @@ impl Settings {
         let answer = question.query_async(&mut opened.link).await;
         match answer.map_err(|error| failed(ServerFault::Redis(error)))? {
             Value::Array(place) => endpoint(&place).ok_or_else(|| failed(ServerFault::Strange)),
-            _ => Err(ConnectError::Unknown {
-                at: sentinel.clone(),
-                master: self.master.clone(),
-            }),
+            _ => Err(ConnectError::Unknown { at: sentinel.clone(), master: self.master.clone() }),
         }
     }
 

@@ -118,9 +118,7 @@ impl Engine {
                 ask.slots.map_or(0, |slots| slots.most).into(),
                 micros(ask.memory),
             ],
-            slots: ask
-                .slots
-                .map_or_else(Vec::new, |slots| slots.names.to_vec()),
+            slots: ask.slots.map_or_else(Vec::new, |slots| slots.names.to_vec()),
         }
     }
 
@@ -179,11 +177,8 @@ impl Engine {
 
     async fn call_with(&self, questions: &[TurnQuestion]) -> Result<Reply, CoordinatorError> {
         let names = questions.iter().flat_map(|question| &question.keys);
-        let keys: Vec<&str> = [&self.keys.counters]
-            .into_iter()
-            .chain(names)
-            .map(|key| &**key)
-            .collect();
+        let keys: Vec<&str> =
+            [&self.keys.counters].into_iter().chain(names).map(|key| &**key).collect();
         let arguments = (micros(NEAR), micros(SLOT_LIFE), questions);
         self.call(Script::Reserve, &keys, arguments).await
     }
@@ -205,9 +200,7 @@ fn reserved(reply: &str, now: u64) -> Answer {
     if let Some(why) = reply.strip_prefix('-') {
         return Err(CoordinatorError::refused(why));
     }
-    let mut numbers = reply
-        .split(' ')
-        .map(|number| number.parse::<u64>().map_err(|_| foreign()));
+    let mut numbers = reply.split(' ').map(|number| number.parse::<u64>().map_err(|_| foreign()));
     let mut number = || numbers.next().unwrap_or_else(|| Err(foreign()));
     let after = |at: u64| Duration::from_micros(at.saturating_sub(now));
     let next = after(number()?);
@@ -216,10 +209,7 @@ fn reserved(reply: &str, now: u64) -> Answer {
         gap: Duration::from_micros(number()?),
         rest: Duration::from_micros(number()?),
     };
-    let turn = |at: u64| ReservedTurn {
-        after: after(at),
-        at: EngineTime(at),
-    };
+    let turn = |at: u64| ReservedTurn { after: after(at), at: EngineTime(at) };
     Ok(Reserved {
         turns: numbers.map(|at| at.map(turn)).collect::<Result<_, _>>()?,
         next,

@@ -88,11 +88,7 @@ impl Reply {
         let Value::Array(values) = value else {
             return Err(foreign());
         };
-        if is_lost(&values) {
-            Err(CoordinatorError::Lost)
-        } else {
-            Ok(Reply(values.into_iter()))
-        }
+        if is_lost(&values) { Err(CoordinatorError::Lost) } else { Ok(Reply(values.into_iter())) }
     }
 
     /// Reads the word that a script has done its work.

@@ -38,9 +38,7 @@ impl Engine {
             let asked = asked.unwrap_or(Err(ServerFault::Late(CONNECT)));
             sentinels.push((sentinel.clone(), asked));
         }
-        let mut answers = sentinels
-            .iter()
-            .filter_map(|(_, asked)| asked.as_ref().ok());
+        let mut answers = sentinels.iter().filter_map(|(_, asked)| asked.as_ref().ok());
         let named = answers.find_map(|answer| answer.primary.clone());
         let at = settings.engine.clone().or(named);
         let engine = match &at {
@@ -50,11 +48,7 @@ impl Engine {
                 asked.unwrap_or(Err(ServerFault::Late(CONNECT * 2)))
             }
         };
-        Survey {
-            sentinels,
-            at,
-            engine,
-        }
+        Survey { sentinels, at, engine }
     }
 
     async fn survey_engine(&self, at: &Endpoint) -> Result<EngineFacts, ServerFault> {
@@ -66,10 +60,7 @@ impl Engine {
         let mut command = redis::cmd("CONFIG");
         command.arg("GET").arg(&SETTINGS);
         let settings = ask(&mut link, command).await?;
-        let names = [
-            &*self.keys.generation,
-            &self.keys.turns("https://check.example")[0],
-        ];
+        let names = [&*self.keys.generation, &self.keys.turns("https://check.example")[0]];
         let (scripts, [refused, unknown]) = match try_scripts(&mut link, &names).await? {
             Ok(tried) => (None, tried),
             Err(why) => (Some(why), Default::default()),
@@ -100,10 +91,7 @@ impl Settings {
             Value::Array(place) => endpoint(place),
             _ => None,
         };
-        let mut facts = SentinelFacts {
-            primary,
-            ..SentinelFacts::default()
-        };
+        let mut facts = SentinelFacts { primary, ..SentinelFacts::default() };
         if facts.primary.is_some() {
             let fields = pairs(&ask(link, self.about_master("MASTER")).await??);
             let down_after = fields.get("down-after-milliseconds");
@@ -209,10 +197,7 @@ impl Engine {
         get.arg(&keys.generation);
         let generation = text_of(&self.query(link, get).await?);
         let mut list = redis::cmd("ZRANGEBYSCORE");
-        list.arg(&keys.members)
-            .arg("-inf")
-            .arg("+inf")
-            .arg("WITHSCORES");
+        list.arg(&keys.members).arg("-inf").arg("+inf").arg("WITHSCORES");
         let heard = pairs(&self.query(link, list).await?);
         let mut reports = redis::cmd("HGETALL");
         reports.arg(&keys.reports);
@@ -224,12 +209,7 @@ impl Engine {
         let members = heard.into_iter().map(|(name, score)| MemberRow {
             report: reports.remove(&name).unwrap_or_default(),
             name,
-            silent: since(
-                score
-                    .parse::<u64>()
-                    .unwrap_or_default()
-                    .saturating_mul(1_000),
-            ),
+            silent: since(score.parse::<u64>().unwrap_or_default().saturating_mul(1_000)),
         });
         Ok(Observed {
             engine: EngineReport {
@@ -253,9 +233,7 @@ impl Engine {
         match timeout(within, ask(link, command)).await {
             Ok(Ok(answer)) => answer.map_err(CoordinatorError::refused),
             Ok(Err(why)) => Err(CoordinatorError::unreachable(why)),
-            Err(_) => Err(CoordinatorError::unreachable(format!(
-                "no answer within {within:?}"
-            ))),
+            Err(_) => Err(CoordinatorError::unreachable(format!("no answer within {within:?}"))),
         }
     }
 }

@@ -85,11 +85,7 @@ impl InMemoryEngine {
         let began = engine_time(clock.now());
         Arc::new(InMemoryEngine {
             clock,
-            state: Mutex::new(Contents {
-                generation: 1,
-                began,
-                ..Contents::default()
-            }),
+            state: Mutex::new(Contents { generation: 1, began, ..Contents::default() }),
         })
     }
 
@@ -103,20 +99,14 @@ impl InMemoryEngine {
     pub fn forget(&self) {
         let mut state = self.state.lock();
         let generation = state.generation + 1;
-        *state = Contents {
-            generation,
-            began: engine_time(self.clock.now()),
-            ..Contents::default()
-        };
+        *state =
+            Contents { generation, began: engine_time(self.clock.now()), ..Contents::default() };
     }
 
     /// Returns one instance's way here.
     #[must_use]
     pub fn coordinator(self: &Arc<InMemoryEngine>) -> Arc<InMemoryCoordinator> {
-        Arc::new(InMemoryCoordinator {
-            engine: Arc::clone(self),
-            known: Mutex::default(),
-        })
+        Arc::new(InMemoryCoordinator { engine: Arc::clone(self), known: Mutex::default() })
     }
 
     fn time(&self) -> (Moment, EngineTime) {
@@ -210,11 +200,7 @@ impl Coordinator for InMemoryCoordinator {
             Ok(HeartbeatReply {
                 generation: known.count,
                 overrides: state.overrides.change,
-                news: News {
-                    has_gap: last < after,
-                    last,
-                    items,
-                },
+                news: News { has_gap: last < after, last, items },
                 members: state.members.len() as u64,
             })
         })
@@ -222,9 +208,7 @@ impl Coordinator for InMemoryCoordinator {
 
     fn leave<'a>(&'a self, name: &'a str, process: &'a str) -> Call<'a, ()> {
         self.call_regardless(move |state, _| {
-            state
-                .members
-                .retain(|member, row| member != name || row.process != process);
+            state.members.retain(|member, row| member != name || row.process != process);
         })
     }
 
@@ -243,10 +227,9 @@ impl Coordinator for InMemoryCoordinator {
             state.expire_lease(ask.key, now);
             let until = now + ask.lease;
             match state.leases.get_mut(ask.key) {
-                Some(lease) if lease.holder != ask.holder => FetchLease::Held {
-                    by: lease.holder.clone(),
-                    left: lease.until.since(now),
-                },
+                Some(lease) if lease.holder != ask.holder => {
+                    FetchLease::Held { by: lease.holder.clone(), left: lease.until.since(now) }
+                }
                 Some(lease) => {
                     lease.until = until;
                     let token = lease.token;
@@ -255,11 +238,7 @@ impl Coordinator for InMemoryCoordinator {
                 None => {
                     let highest = held.max(ask.known).max(ask.highest).max(Token(at.0));
                     let token = Token(highest.0 + 1);
-                    let lease = Lease {
-                        holder: ask.holder.to_owned(),
-                        token,
-                        until,
-                    };
+                    let lease = Lease { holder: ask.holder.to_owned(), token, until };
                     state.leases.insert(ask.key.clone(), lease);
                     FetchLease::Acquired { token, held, at }
                 }
@@ -279,10 +258,7 @@ impl Coordinator for InMemoryCoordinator {
             if let Some(before) = before.filter(|before| before.token > new.token) {
                 return Published::Superseded(before.clone(), at);
             }
-            let published = SharedState {
-                token: new.token,
-                sealed: new.sealed.to_vec(),
-            };
+            let published = SharedState { token: new.token, sealed: new.sealed.to_vec() };
             let kept = (published, now + new.keep.max(Duration::from_millis(1)));
             state.states.insert(new.key.clone(), kept);
             Published::Done
@@ -292,11 +268,7 @@ impl Coordinator for InMemoryCoordinator {
     fn release_fetch<'a>(&'a self, key: &'a StateKey, holder: &'a str) -> Call<'a, ()> {
         self.call(move |state, now, _| {
             state.expire_lease(key, now);
-            if state
-                .leases
-                .get(key)
-                .is_some_and(|lease| lease.holder == holder)
-            {
+            if state.leases.get(key).is_some_and(|lease| lease.holder == holder) {
                 state.leases.remove(key);
             }
         })
@@ -319,11 +291,7 @@ impl Coordinator for InMemoryCoordinator {
     }
 
     fn reserve<'a>(&'a self, ask: Reserve<'a>) -> Call<'a, Reserved> {
-        self.call(move |state, _, at| {
-            state
-                .limiters
-                .reserve(ask, at, (state.began, state.resumed))
-        })
+        self.call(move |state, _, at| state.limiters.reserve(ask, at, (state.began, state.resumed)))
     }
 
     fn give_back<'a>(&'a self, turn: GiveBack<'a>) -> Call<'a, ()> {
@@ -350,11 +318,7 @@ impl Coordinator for InMemoryCoordinator {
 impl SealedOverrides {
     /// Puts content under an identifier; returns the number of the last change.
     fn put(&mut self, is_removal: bool, id: &str, sealed: &[u8], at: EngineTime) -> u64 {
-        let set = if is_removal {
-            &mut self.removed
-        } else {
-            &mut self.added
-        };
+        let set = if is_removal { &mut self.removed } else { &mut self.added };
         let held = set.iter_mut().find(|(known, _)| known == id);
         match held {
             Some((_, content)) if content == sealed => return self.change,

@@ -40,13 +40,9 @@ impl Limiters {
         let EngineTime(now) = now;
         let limiter = self.limiter(ask.origin, began);
         let mut history = limiter.opened(&ask, now, began);
-        let group: Option<(Arc<str>, u64)> = ask
-            .group
-            .map(|group| (group.name.into(), micros(group.interval)));
-        let rate = Rate {
-            interval: micros(ask.interval),
-            burst: ask.burst.max(1),
-        };
+        let group: Option<(Arc<str>, u64)> =
+            ask.group.map(|group| (group.name.into(), micros(group.interval)));
+        let rate = Rate { interval: micros(ask.interval), burst: ask.burst.max(1) };
         let terms = Terms {
             rate: (rate.interval > 0).then_some(rate),
             group: group.as_ref().map(|(name, interval)| (name, *interval)),
@@ -160,11 +156,7 @@ impl Limiters {
         let sent = now.saturating_sub(micros(report.age));
         let history = &mut limiter.history;
         history.last = history.last.max(sent);
-        let entered = Report {
-            sign: report.sign,
-            first: report.first,
-            widest: report.widest,
-        };
+        let entered = Report { sign: report.sign, first: report.first, widest: report.widest };
         history.trouble.enter(entered, sent, now, report.longest);
         backoff(&history.trouble, now)
     }
@@ -194,10 +186,7 @@ impl Limiters {
 
     /// Returns the limiter of an origin. An unknown origin counts as used when the generation began.
     fn limiter(&mut self, origin: &str, began: EngineTime) -> &mut OriginLimiter {
-        let used = || OriginLimiter {
-            history: used_at(began.0),
-            ..OriginLimiter::default()
-        };
+        let used = || OriginLimiter { history: used_at(began.0), ..OriginLimiter::default() };
         self.0.entry(origin.to_owned()).or_insert_with(used)
     }
 }
@@ -214,11 +203,7 @@ impl OriginLimiter {
                 rest: self.history.trouble.rest.saturating_sub(back),
                 ..self.history.trouble
             };
-            self.history = History {
-                began: began.0.max(now),
-                trouble,
-                ..used_at(now)
-            };
+            self.history = History { began: began.0.max(now), trouble, ..used_at(now) };
             self.seen = now;
         }
         let mut history = self.history.clone();
@@ -249,8 +234,7 @@ impl OriginLimiter {
         (self.history, self.seen) = (history, now);
         if let Some(slots) = ask.slots {
             for (name, at) in slots.names.iter().zip(turns) {
-                self.slots
-                    .insert(name.clone(), at.saturating_add(micros(SLOT_LIFE)));
+                self.slots.insert(name.clone(), at.saturating_add(micros(SLOT_LIFE)));
             }
         }
     }
@@ -268,22 +252,13 @@ impl Turns {
 
 /// Tells whether only a group delays the next turn.
 fn is_of_group(history: &History, terms: &Terms<'_>, earliest: u64) -> bool {
-    let without = Terms {
-        rate: terms.rate,
-        ..Terms::default()
-    };
+    let without = Terms { rate: terms.rate, ..Terms::default() };
     history.next(terms, earliest) > history.next(&without, earliest)
 }
 
 /// Returns the history of an origin that was used at this time, with all that bounds it.
 fn used_at(at: u64) -> History {
-    History {
-        began: at,
-        last: at,
-        robots: at,
-        earlier: at,
-        ..History::default()
-    }
+    History { began: at, last: at, robots: at, earlier: at, ..History::default() }
 }
 
 fn backoff(trouble: &Trouble, now: u64) -> OriginBackoff {

@@ -36,10 +36,7 @@ impl Quotas {
             account.totals.clear();
         }
         account.span = span;
-        let mine = account
-            .totals
-            .entry(charge.instance.to_owned())
-            .or_default();
+        let mine = account.totals.entry(charge.instance.to_owned()).or_default();
         *mine = match charge.span {
             None => (mine.0 + charge.requests, mine.1 + charge.bytes),
             Some(of) if of == span || of == last && last > span => (
@@ -48,9 +45,10 @@ impl Quotas {
             ),
             Some(_) => *mine,
         };
-        let all: (u64, u64) = account.totals.values().fold((0, 0), |all, one| {
-            (all.0.saturating_add(one.0), all.1.saturating_add(one.1))
-        });
+        let all: (u64, u64) = account
+            .totals
+            .values()
+            .fold((0, 0), |all, one| (all.0.saturating_add(one.0), all.1.saturating_add(one.1)));
         let after = u64::try_from(charge.after.as_millis()).unwrap_or(u64::MAX);
         let from = (began.0 / 1_000).saturating_add(after);
         let wait = from.saturating_sub(now);
@@ -64,10 +62,7 @@ impl Quotas {
             }
             None => charge.wanted,
         };
-        let mine = account
-            .totals
-            .entry(charge.instance.to_owned())
-            .or_default();
+        let mine = account.totals.entry(charge.instance.to_owned()).or_default();
         mine.0 += granted;
         Charged {
             span,

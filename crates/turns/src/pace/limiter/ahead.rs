@@ -51,11 +51,7 @@ impl OriginLimiter {
                 wanted: 1,
                 rest: state.rest(now),
                 gap: state.gap(),
-                asked: OpenReservation {
-                    epoch: state.grants.epoch(),
-                    horizon,
-                    is_cut: false,
-                },
+                asked: OpenReservation { epoch: state.grants.epoch(), horizon, is_cut: false },
             }
         };
         let Some((reserved, mut slots)) = self.reserve(fleet, settings, kind, &question).await
@@ -72,11 +68,7 @@ impl OriginLimiter {
         self.adopt(&mut state, reserved.backoff, now);
         match reserved.turns.first() {
             Some(turn) => {
-                let grant = Grant {
-                    due: at + turn.after,
-                    at: turn.at,
-                    slot: slots.pop(),
-                };
+                let grant = Grant { due: at + turn.after, at: turn.at, slot: slots.pop() };
                 Ahead::Turn(grant, epoch)
             }
             None => Ahead::Again(reserved.next.saturating_sub(horizon).max(ENGINE_RETRY / 10)),
@@ -118,11 +110,7 @@ impl OriginLimiter {
                 wanted: 1,
                 rest: Duration::ZERO,
                 gap: Duration::ZERO,
-                asked: OpenReservation {
-                    epoch: 0,
-                    horizon: Duration::ZERO,
-                    is_cut: false,
-                },
+                asked: OpenReservation { epoch: 0, horizon: Duration::ZERO, is_cut: false },
             };
             // Without an answer it has perhaps not counted: the fetch has gone anyway.
             let _ = limiter.reserve(&fleet, &settings, kind, &question).await;

@@ -146,9 +146,7 @@ impl OriginLimiter {
                 None => self.go(state, settings, crawl_delay, now),
                 Some(fleet) => {
                     let grants = &mut state.grants;
-                    let grant = (!is_free)
-                        .then(|| grants.take(waiter.group(), at))
-                        .flatten();
+                    let grant = (!is_free).then(|| grants.take(waiter.group(), at)).flatten();
                     self.go_by(state, fleet, settings, crawl_delay, now, grant)
                 }
             };
@@ -208,12 +206,7 @@ impl OriginLimiter {
         if !settings.is_per_address() {
             return None;
         }
-        let claim = Claim {
-            client,
-            crawl_delay: None,
-            address: None,
-            patience: None,
-        };
+        let claim = Claim { client, crawl_delay: None, address: None, patience: None };
         match self.enter(context, &settings, claim) {
             Admission::Granted(turn) => Some(turn),
             Admission::Queued(_, granted, _) => granted.await.ok()?.take(),

@@ -101,18 +101,13 @@ impl OriginLimiter {
             group: question.group.as_ref().map(GroupInterval::of),
             rest: question.rest,
             gap: question.gap,
-            slots: most.map(|most| Slots {
-                most,
-                names: &names,
-            }),
+            slots: most.map(|most| Slots { most, names: &names }),
             memory: settings.longest_interval(),
         };
         let reserved = fleet.fleet.coordinator().reserve(ask).await.ok()?;
         // A slot for each turn; in a call without an answer, slots that were taken expire.
         let names = names.into_iter().take(reserved.turns.len());
-        let slots = names
-            .map(|name| fleet.slots.slot(fleet_origin, name))
-            .collect();
+        let slots = names.map(|name| fleet.slots.slot(fleet_origin, name)).collect();
         Some((reserved, slots))
     }
 
@@ -124,9 +119,7 @@ impl OriginLimiter {
         question: Question,
     ) {
         let Some(fleet) = &context.fleet else { return };
-        let answer = self
-            .reserve(fleet, &settings, TurnKind::Page, &question)
-            .await;
+        let answer = self.reserve(fleet, &settings, TurnKind::Page, &question).await;
         let at = context.clock.uptime();
         let group = question.group.as_ref().map(|(name, _)| name);
         let (mut state, now) = self.lock(&context);
@@ -136,9 +129,7 @@ impl OriginLimiter {
                     state.is_unsure = false;
                     self.adopt(&mut state, reserved.backoff, now);
                 }
-                state
-                    .grants
-                    .answered(group, question.asked, &reserved, slots, at);
+                state.grants.answered(group, question.asked, &reserved, slots, at);
             }
             None => state.grants.unanswered(group, at),
         }
@@ -170,9 +161,7 @@ impl State {
         });
         let waiting = self.queue.len_of_group(waiter.group());
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
-        let asked = group
-            .as_ref()
-            .map_or(Duration::ZERO, |(_, interval)| *interval);
+        let asked = group.as_ref().map_or(Duration::ZERO, |(_, interval)| *interval);
         let interval = settings.own_interval.max(asked).max(self.gap());
         let mut most = settings.config.concurrency.unwrap_or(BATCH).min(BATCH);
         if let Some(fits) = NEAR.as_micros().checked_div(interval.as_micros()) {

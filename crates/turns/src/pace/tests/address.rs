@@ -10,10 +10,7 @@ async fn origins_at_one_address_share_its_bounds_where_that_is_asked_for() {
     let address: IpAddr = [192, 0, 2, 1].into();
     for (per_address, least, most) in [(true, 9, 11), (false, 28, 33)] {
         let clock = Clock::manual(START);
-        let config = PaceConfig {
-            per_address,
-            ..rate(1.0, 1)
-        };
+        let config = PaceConfig { per_address, ..rate(1.0, 1) };
         let pace = Pace::new(&config, clock.clone());
         let seen = Seen::default();
         for name in ["a", "b", "c"] {
@@ -29,11 +26,7 @@ async fn origins_at_one_address_share_its_bounds_where_that_is_asked_for() {
         }
         pass(&clock, secs(10)).await;
         let all = moments(&seen);
-        assert!(
-            (least..=most).contains(&all.len()),
-            "{per_address}: {}",
-            all.len()
-        );
+        assert!((least..=most).contains(&all.len()), "{per_address}: {}", all.len());
         let mut each: HashMap<String, Vec<Moment>> = HashMap::new();
         for (at, of) in seen.lock().iter() {
             each.entry(of.clone()).or_default().push(*at);
@@ -51,14 +44,8 @@ async fn origins_at_one_address_share_its_bounds_where_that_is_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn a_request_held_for_an_address_goes_on_when_addresses_are_not_limited() {
     let address: IpAddr = [192, 0, 2, 1].into();
-    let before = PaceConfig {
-        per_address: true,
-        ..rate(0.2, 1)
-    };
-    let quiet = PaceConfig {
-        per_address: true,
-        ..config()
-    };
+    let before = PaceConfig { per_address: true, ..rate(0.2, 1) };
+    let quiet = PaceConfig { per_address: true, ..config() };
     for (name, after) in [("not per address", rate(0.2, 1)), ("no bound", quiet)] {
         let clock = Clock::manual(START);
         let pace = Pace::new(&before, clock.clone());
@@ -69,10 +56,7 @@ async fn a_request_held_for_an_address_goes_on_when_addresses_are_not_limited() 
         assert!(once(&mut held).await.is_pending(), "{name}");
         pace.reconfigure(&after);
         pass(&clock, ms(5_010)).await;
-        assert!(
-            matches!(once(&mut held).await, Poll::Ready(Ok(_))),
-            "{name}"
-        );
+        assert!(matches!(once(&mut held).await, Poll::Ready(Ok(_))), "{name}");
     }
 }
 
@@ -81,12 +65,8 @@ async fn fetches_of_robots_txt_keep_the_pace_of_their_address() {
     let address: IpAddr = [192, 0, 2, 1].into();
     for (name, per_address, fetched) in [("per address", true, 3), ("per origin", false, 8)] {
         let clock = Clock::manual(START);
-        let config = PaceConfig {
-            per_address,
-            concurrency: Some(1),
-            max_hold: secs(2),
-            ..rate(1.0, 1)
-        };
+        let config =
+            PaceConfig { per_address, concurrency: Some(1), max_hold: secs(2), ..rate(1.0, 1) };
         let pace = Pace::new(&config, clock.clone());
         let (page, of) = (origin("page"), client("a"));
         let page = take(&pace, ask(&page), &of, Some(address));

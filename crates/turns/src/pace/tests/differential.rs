@@ -52,10 +52,7 @@ fn reserve<'a>(
         horizon: Duration::ZERO,
         interval: settings.own_interval,
         burst: settings.burst(),
-        group: group.map(|delay| GroupInterval {
-            name: &delay.group,
-            interval: delay.interval,
-        }),
+        group: group.map(|delay| GroupInterval { name: &delay.group, interval: delay.interval }),
         rest: Duration::ZERO,
         gap: Duration::ZERO,
         slots: None::<Slots<'_>>,

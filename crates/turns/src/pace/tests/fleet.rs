@@ -30,11 +30,7 @@ impl Lab {
         let clock = Clock::manual(START);
         let world = InMemoryEngine::new(clock.clone());
         clock.advance(secs(3_600));
-        let mut lab = Lab {
-            clock,
-            world,
-            paces: Vec::new(),
-        };
+        let mut lab = Lab { clock, world, paces: Vec::new() };
         for number in 0..instances {
             lab.join(config, &format!("a{number}"));
         }
@@ -82,14 +78,7 @@ impl Lab {
         for pace in &self.paces {
             for crawler in 0..crawlers {
                 let of = format!("c{crawler}");
-                crawl(
-                    pace,
-                    &self.clock,
-                    &of,
-                    &origin("shared"),
-                    delay.cloned(),
-                    &seen,
-                );
+                crawl(pace, &self.clock, &of, &origin("shared"), delay.cloned(), &seen);
             }
         }
         pass(&self.clock, span).await;
@@ -112,10 +101,7 @@ async fn instances_keep_one_rate_together_and_use_all_of_it() {
     ];
     for (per_second, burst, instances, crawlers, span) in cases {
         let name = format!("{per_second}/s in bursts of {burst}, {instances} × {crawlers}");
-        let config = PaceConfig {
-            max_hold: secs(30),
-            ..rate(*per_second, *burst)
-        };
+        let config = PaceConfig { max_hold: secs(30), ..rate(*per_second, *burst) };
         let lab = Lab::start(&config, *instances).await;
         let seen = lab.crawl(*crawlers, None, secs(*span)).await;
         // Turns are handed out within one step of the test's clock.
@@ -124,12 +110,7 @@ async fn instances_keep_one_rate_together_and_use_all_of_it() {
             for (count, end) in seen[first..].iter().enumerate() {
                 let most = (end.since(*start) + ms(10)).as_micros() / interval.as_micros();
                 let most = usize::try_from(most).unwrap() + usize::try_from(*burst).unwrap();
-                assert!(
-                    count < most,
-                    "{name}: {} in {:?}",
-                    count + 1,
-                    end.since(*start)
-                );
+                assert!(count < most, "{name}: {} in {:?}", count + 1, end.since(*start));
             }
         }
         let budget = per_second * *span as f64;
@@ -140,10 +121,7 @@ async fn instances_keep_one_rate_together_and_use_all_of_it() {
 
 #[tokio::test(start_paused = true)]
 async fn instances_keep_the_interval_of_each_group_together() {
-    let config = PaceConfig {
-        max_hold: secs(30),
-        ..config()
-    };
+    let config = PaceConfig { max_hold: secs(30), ..config() };
     let lab = Lab::start(&config, 3).await;
     let (slow, fast) = (crawl_delay("slow", secs(5)), crawl_delay("fast", secs(2)));
     let seen_by = |delay: &Arc<CrawlDelay>| {
@@ -187,12 +165,8 @@ async fn trouble_at_one_instance_stops_all_and_passes() {
         let seen = Seen::default();
         for pace in &lab.paces {
             // Slow enough that the origin answers in between.
-            let (pace, clock, seen, site) = (
-                pace.clone(),
-                lab.clock.clone(),
-                Arc::clone(&seen),
-                site.clone(),
-            );
+            let (pace, clock, seen, site) =
+                (pace.clone(), lab.clock.clone(), Arc::clone(&seen), site.clone());
             tokio::spawn(async move {
                 loop {
                     let asked = take(&pace, ask(&site), &client("c"), None).await;
@@ -218,15 +192,9 @@ async fn trouble_at_one_instance_stops_all_and_passes() {
         let last = moments(&seen).last().copied().unwrap();
         assert!(last.since(refused) <= ms(200), "{:?}", last.since(refused));
         pass(&lab.clock, secs(30)).await;
-        let after: Vec<Moment> = moments(&seen)
-            .into_iter()
-            .filter(|at| at.since(refused) > secs(1))
-            .collect();
-        assert!(
-            after[0].since(refused) >= secs(20) - ms(10),
-            "{:?}",
-            after[0].since(refused)
-        );
+        let after: Vec<Moment> =
+            moments(&seen).into_iter().filter(|at| at.since(refused) > secs(1)).collect();
+        assert!(after[0].since(refused) >= secs(20) - ms(10), "{:?}", after[0].since(refused));
         assert!(after.len() > 20, "it passes: {}", after.len());
         if config.requests_per_second.is_none() {
             let free = lab.paces[2].try_turn(ask(&site), lab.clock.now());
@@ -237,11 +205,7 @@ async fn trouble_at_one_instance_stops_all_and_passes() {
 
 #[tokio::test(start_paused = true)]
 async fn instances_keep_one_concurrency_together() {
-    let config = PaceConfig {
-        concurrency: Some(2),
-        max_hold: secs(60),
-        ..config()
-    };
+    let config = PaceConfig { concurrency: Some(2), max_hold: secs(60), ..config() };
     let lab = Lab::start(&config, 3).await;
     let under_way = Arc::new(AtomicUsize::new(0));
     let (most, sent) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -253,17 +217,10 @@ async fn instances_keep_one_concurrency_together() {
             loop {
                 let turn = take(&pace, ask(&origin("shared")), &client("c"), None).await;
                 let Ok((turn, _)) = turn else { continue };
-                most.fetch_max(
-                    under_way.fetch_add(1, Ordering::AcqRel) + 1,
-                    Ordering::AcqRel,
-                );
+                most.fetch_max(under_way.fetch_add(1, Ordering::AcqRel) + 1, Ordering::AcqRel);
                 // Longer than a slot lives without being renewed.
-                sleep(if sent.fetch_add(1, Ordering::AcqRel) == 0 {
-                    secs(40)
-                } else {
-                    ms(500)
-                })
-                .await;
+                sleep(if sent.fetch_add(1, Ordering::AcqRel) == 0 { secs(40) } else { ms(500) })
+                    .await;
                 under_way.fetch_sub(1, Ordering::AcqRel);
                 drop(turn);
             }
@@ -278,10 +235,7 @@ async fn instances_keep_one_concurrency_together() {
 
 #[tokio::test(start_paused = true)]
 async fn an_engine_that_forgets_lets_no_request_go_early() {
-    let config = PaceConfig {
-        max_hold: secs(60),
-        ..rate(0.1, 1)
-    };
+    let config = PaceConfig { max_hold: secs(60), ..rate(0.1, 1) };
     let lab = Lab::start(&config, 3).await;
     let seen = Seen::default();
     for pace in &lab.paces {
@@ -321,40 +275,26 @@ async fn a_gap_outlives_the_engine_that_knew_it() {
 async fn a_turn_that_is_given_back_goes_to_another_instance() {
     let lab = Lab::start(&rate(0.01, 1), 2).await;
     let (site, key) = (origin("shared"), client("c"));
-    let (turn, _) = take(&lab.paces[0], ask(&site), &key, None)
-        .await
-        .expect("a turn");
+    let (turn, _) = take(&lab.paces[0], ask(&site), &key, None).await.expect("a turn");
     lab.paces[0].give_back(turn);
     settle().await;
-    let (turn, pace) = take(&lab.paces[1], ask(&site), &key, None)
-        .await
-        .expect("a turn");
+    let (turn, pace) = take(&lab.paces[1], ask(&site), &key, None).await.expect("a turn");
     assert_eq!(pace, None, "it was not held");
     drop(turn);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_would_wait_too_long_hears_when_to_come_again() {
-    let config = PaceConfig {
-        max_hold: secs(5),
-        ..rate(0.1, 1)
-    };
+    let config = PaceConfig { max_hold: secs(5), ..rate(0.1, 1) };
     let lab = Lab::start(&config, 2).await;
     let (site, key) = (origin("shared"), client("c"));
     drop(lab.turn(&lab.paces[0]).await);
-    let early = take(&lab.paces[1], ask(&site), &key, None)
-        .await
-        .map(drop)
-        .expect_err("too early");
+    let early = take(&lab.paces[1], ask(&site), &key, None).await.map(drop).expect_err("too early");
     assert_eq!(early.at, lab.clock.now() + secs(10));
     assert_eq!(early.pace.source, Source::Own);
     pass(&lab.clock, secs(6)).await;
     let waits = take(&lab.paces[1], ask(&site), &key, None);
     let (waited, ()) = tokio::join!(waits, pass(&lab.clock, secs(5)));
     let (_, pace) = waited.expect("within its hold");
-    assert_eq!(
-        pace.map(|pace| pace.source),
-        Some(Source::Own),
-        "it was held"
-    );
+    assert_eq!(pace.map(|pace| pace.source), Some(Source::Own), "it was held");
 }

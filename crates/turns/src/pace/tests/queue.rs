@@ -9,10 +9,7 @@ use crate::pace::wait::SOON;
 #[tokio::test(start_paused = true)]
 async fn a_flood_delays_no_other_clients_requests() {
     let clock = Clock::manual(START);
-    let config = PaceConfig {
-        max_held: 500,
-        ..rate(1.0, 1)
-    };
+    let config = PaceConfig { max_held: 500, ..rate(1.0, 1) };
     let pace = Pace::new(&config, clock.clone());
     let (a, b) = (origin("a"), origin("b"));
     let (at_a, at_b) = (Seen::default(), Seen::default());
@@ -20,31 +17,20 @@ async fn a_flood_delays_no_other_clients_requests() {
         crawl(&pace, &clock, "flood", &a, None, &at_a);
     }
     settle().await;
-    assert_eq!(
-        pace.held(),
-        250,
-        "half of what may be held is one client's share"
-    );
+    assert_eq!(pace.held(), 250, "half of what may be held is one client's share");
     crawl(&pace, &clock, "other", &a, None, &at_a);
     crawl(&pace, &clock, "other", &b, None, &at_b);
     pass(&clock, secs(20)).await;
     let others = at_a.lock().iter().filter(|(_, of)| of == "other").count();
     assert!((9..=10).contains(&others), "every second turn: {others}");
     assert!(at_a.lock().len() >= 20);
-    assert!(
-        (20..=21).contains(&at_b.lock().len()),
-        "{}",
-        at_b.lock().len()
-    );
+    assert!((20..=21).contains(&at_b.lock().len()), "{}", at_b.lock().len());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_would_wait_too_long_learns_at_once_when_to_retry() {
     let clock = Clock::manual(START);
-    let config = PaceConfig {
-        max_hold: ms(2_500),
-        ..rate(1.0, 1)
-    };
+    let config = PaceConfig { max_hold: ms(2_500), ..rate(1.0, 1) };
     let pace = Pace::new(&config, clock.clone());
     let (a, seen) = (origin("a"), Seen::default());
     assert_eq!(early(&pace, &a).await, None);
@@ -54,20 +40,14 @@ async fn a_request_that_would_wait_too_long_learns_at_once_when_to_retry() {
     assert!(once(&mut first.as_mut()).await.is_pending());
     assert!(once(&mut second.as_mut()).await.is_pending());
     let own = EffectivePace::plain(secs(1), Source::Own);
-    let too_early = |at| TooEarly {
-        at: START + ms(at),
-        pace: own,
-    };
+    let too_early = |at| TooEarly { at: START + ms(at), pace: own };
     assert_eq!(turn(&pace, ask(&a), &key).await, Err(too_early(3_000)));
     // Another client's next turn comes between them, not after them.
     crawl(&pace, &clock, "b", &a, None, &seen);
     pass(&clock, ms(2_600)).await;
     assert!(once(&mut first.as_mut()).await.is_ready());
     // The other client took the second's turn: the second was held for the longest hold.
-    assert!(matches!(
-        once(&mut second.as_mut()).await,
-        Poll::Ready(Err(_))
-    ));
+    assert!(matches!(once(&mut second.as_mut()).await, Poll::Ready(Err(_))));
     assert_eq!(seen.lock().len(), 1);
 }
 
@@ -79,9 +59,7 @@ async fn a_client_that_disconnects_frees_its_place_and_its_turn() {
     assert_eq!(early(&pace, &a).await, None);
     let key = client("a");
     {
-        let mut gone: Vec<_> = (0..5)
-            .map(|_| Box::pin(turn(&pace, ask(&a), &key)))
-            .collect();
+        let mut gone: Vec<_> = (0..5).map(|_| Box::pin(turn(&pace, ask(&a), &key))).collect();
         for waiting in &mut gone {
             assert!(once(&mut waiting.as_mut()).await.is_pending());
         }
@@ -91,10 +69,7 @@ async fn a_client_that_disconnects_frees_its_place_and_its_turn() {
     let mut stays = pin!(turn(&pace, ask(&a), &key));
     assert!(once(&mut stays).await.is_pending());
     pass(&clock, secs(1)).await;
-    assert!(
-        once(&mut stays).await.is_ready(),
-        "no request is before it any more"
-    );
+    assert!(once(&mut stays).await.is_ready(), "no request is before it any more");
     // A request that has its turn already, and does not take it.
     {
         let mut granted = Box::pin(turn(&pace, ask(&a), &key));
@@ -121,11 +96,7 @@ async fn a_turn_that_is_not_used_is_given_back_unless_others_came_after_it() {
 #[tokio::test(start_paused = true)]
 async fn requests_in_flight_stay_within_the_concurrency() {
     let clock = Clock::manual(START);
-    let config = PaceConfig {
-        concurrency: Some(2),
-        max_hold: secs(10),
-        ..config()
-    };
+    let config = PaceConfig { concurrency: Some(2), max_hold: secs(10), ..config() };
     let pace = Pace::new(&config, clock.clone());
     let (a, key) = (origin("a"), client("a"));
     let (first, _) = take(&pace, ask(&a), &key, None).await.expect("a turn");
@@ -146,23 +117,14 @@ async fn requests_in_flight_stay_within_the_concurrency() {
     assert!(once(&mut fourth).await.is_pending());
     pass(&clock, secs(10) + GRACE).await;
     let again = clock.now() + SOON;
-    assert_eq!(
-        once(&mut fourth).await,
-        Poll::Ready(Err(TooEarly {
-            at: again,
-            pace: by
-        }))
-    );
+    assert_eq!(once(&mut fourth).await, Poll::Ready(Err(TooEarly { at: again, pace: by })));
     drop((second, third));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_repeated_request_takes_another_turn_or_is_not_sent() {
     let (a, key) = (origin("a"), client("a"));
-    let impatient = |config| PaceConfig {
-        max_hold: ms(500),
-        ..config
-    };
+    let impatient = |config| PaceConfig { max_hold: ms(500), ..config };
     let delay = crawl_delay("*", secs(2));
     for (name, config, crawl_delay, wait) in [
         ("no bound", config(), None, Some(0)),
@@ -172,10 +134,7 @@ async fn a_repeated_request_takes_another_turn_or_is_not_sent() {
     ] {
         let clock = Clock::manual(START);
         let pace = Pace::new(&config, clock.clone());
-        let asking = Ask {
-            origin: &a,
-            crawl_delay,
-        };
+        let asking = Ask { origin: &a, crawl_delay };
         let (turn, _) = take(&pace, asking, &key, None).await.expect("a turn");
         let mut again = pin!(pace.again(&turn));
         let Some(wait) = wait else {
@@ -189,10 +148,6 @@ async fn a_repeated_request_takes_another_turn_or_is_not_sent() {
             pass(&clock, ms(10)).await;
         }
         assert_eq!(once(&mut again).await, Poll::Ready(true), "{name}");
-        assert_eq!(
-            pace.try_turn(asking, clock.now()).is_none(),
-            wait > 0,
-            "{name}: it counts"
-        );
+        assert_eq!(pace.try_turn(asking, clock.now()).is_none(), wait > 0, "{name}: it counts");
     }
 }

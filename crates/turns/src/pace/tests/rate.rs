@@ -55,10 +55,7 @@ async fn each_origin_has_a_pace_of_its_own() {
 async fn a_turn_just_within_the_longest_hold_is_granted() {
     for (max_hold, is_early) in [(ms(9), true), (ms(10), false)] {
         let clock = Clock::manual(START);
-        let config = PaceConfig {
-            max_hold,
-            ..rate(100.0, 1)
-        };
+        let config = PaceConfig { max_hold, ..rate(100.0, 1) };
         let pace = Pace::new(&config, clock.clone());
         let a = origin("a");
         assert_eq!(early(&pace, &a).await, None);
@@ -78,11 +75,7 @@ async fn a_turn_just_within_the_longest_hold_is_granted() {
 
 #[tokio::test]
 async fn without_a_pace_every_turn_is_now() {
-    let off = PaceConfig {
-        backoff: false,
-        crawl_delay: CrawlDelayMode::Record,
-        ..config()
-    };
+    let off = PaceConfig { backoff: false, crawl_delay: CrawlDelayMode::Record, ..config() };
     let (pace, _clock) = impatient(off);
     assert!(pace.is_unlimited());
     assert!(pace.turn_for_robots(&origin("a"), None).await.is_none());
@@ -99,18 +92,12 @@ async fn without_a_pace_every_turn_is_now() {
 async fn past_requests_count_by_the_pace_in_force() {
     let own = |rate: f64, burst| {
         let config = rate_of(rate, burst);
-        PaceConfig {
-            max_hold: Duration::ZERO,
-            ..config
-        }
+        PaceConfig { max_hold: Duration::ZERO, ..config }
     };
     fn rate_of(requests_per_second: f64, burst: u32) -> PaceConfig {
         rate(requests_per_second, burst)
     }
-    let unbounded = PaceConfig {
-        max_hold: Duration::ZERO,
-        ..config()
-    };
+    let unbounded = PaceConfig { max_hold: Duration::ZERO, ..config() };
     #[rustfmt::skip] // one row, one case
     let cases = [
         ("the same pace", own(1.0, 1), own(1.0, 1), Some(1_000)),
@@ -168,11 +155,7 @@ async fn the_gaps_are_kept_for_any_number_of_crawlers_and_across_reloads() {
         // The last request under the other pace counts.
         let later = moments(&seen).split_off(at_first.len() - 1);
         is_spaced(&later, secs(1), burst as usize, &name);
-        assert!(
-            (10..=10 + burst as usize).contains(&later.len()),
-            "{name}: {}",
-            later.len()
-        );
+        assert!((10..=10 + burst as usize).contains(&later.len()), "{name}: {}", later.len());
         pace.reconfigure(&rate(10.0, burst));
         pass(&clock, secs(1)).await;
         is_spaced(&moments(&seen), ms(100), burst as usize, &name);
@@ -208,24 +191,13 @@ async fn a_crawl_delay_is_kept_up_to_the_bound_and_beyond_the_own_interval() {
     for (name, asked, (interval, source, clamped)) in cases {
         let (pace, _clock) = impatient(rate(1.0, 1));
         let (a, crawl_delay) = (origin("a"), crawl_delay("*", ms(asked)));
-        let asking = Ask {
-            origin: &a,
-            crawl_delay: Some(&crawl_delay),
-        };
+        let asking = Ask { origin: &a, crawl_delay: Some(&crawl_delay) };
         assert_eq!(turn(&pace, asking, &client("a")).await, Ok(None), "{name}");
         let refused = turn(&pace, asking, &client("b")).await.expect_err(name);
-        let expected = EffectivePace {
-            interval: ms(interval),
-            source,
-            clamped,
-        };
+        let expected = EffectivePace { interval: ms(interval), source, clamped };
         assert_eq!(refused.pace, expected, "{name}");
         assert_eq!(refused.at, START + ms(interval), "{name}");
-        assert_eq!(
-            pace.kept_of(&crawl_delay).expect(name).clamped,
-            clamped,
-            "{name}"
-        );
+        assert_eq!(pace.kept_of(&crawl_delay).expect(name).clamped, clamped, "{name}");
     }
 }
 
@@ -242,10 +214,7 @@ async fn kept_origins_are_bounded_and_idle_ones_go_first() {
     clock.advance(ms(10));
     drop(pace.try_turn(ask(&name(KEPT)), clock.now()));
     assert_eq!(kept(), KEPT - KEPT / SHARE + 1);
-    assert!(
-        early(&pace, &name(KEPT)).await.is_some(),
-        "the last is remembered"
-    );
+    assert!(early(&pace, &name(KEPT)).await.is_some(), "the last is remembered");
     // After a while none has.
     clock.advance(secs(60));
     let under_way = pace.try_turn(ask(&name(KEPT)), clock.now());
@@ -312,10 +281,7 @@ async fn an_origin_that_says_so_is_left_alone_and_then_asked_more_slowly() {
     // One request goes, and the gap is kept until answers are fine again.
     let probe = go().expect("a turn");
     assert!(go().is_none());
-    assert_eq!(
-        pace.of(&a),
-        Some(EffectivePace::plain(secs(1), Source::Backoff))
-    );
+    assert_eq!(pace.of(&a), Some(EffectivePace::plain(secs(1), Source::Backoff)));
     answer(probe, 200, None);
     for wait in [500, 250] {
         assert!(go().is_none());
@@ -338,10 +304,7 @@ async fn an_origin_that_says_so_is_left_alone_and_then_asked_more_slowly() {
 
 #[tokio::test]
 async fn without_backoff_an_origins_answers_do_not_count() {
-    let without = PaceConfig {
-        backoff: false,
-        ..config()
-    };
+    let without = PaceConfig { backoff: false, ..config() };
     let (pace, clock) = impatient(without.clone());
     let a = origin("a");
     let turn = pace.try_turn(ask(&a), clock.now()).expect("a turn");

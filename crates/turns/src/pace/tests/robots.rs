@@ -61,10 +61,7 @@ async fn redirects_that_lead_to_an_origin_cannot_shut_it() {
 #[tokio::test(start_paused = true)]
 async fn a_robots_txt_waits_no_longer_than_a_request_may() {
     let clock = Clock::manual(START);
-    let config = PaceConfig {
-        max_hold: secs(5),
-        ..config()
-    };
+    let config = PaceConfig { max_hold: secs(5), ..config() };
     let pace = Pace::new(&config, clock.clone());
     let a = origin("a");
     let turn = pace.try_turn(ask(&a), clock.now()).expect("a turn");
@@ -110,18 +107,10 @@ async fn fetches_are_bounded_in_number_and_rate() {
     }
     pass(&clock, secs(1)).await;
     is_spaced(&moments(&begun), ms(100), 1, "fetches");
-    assert!(
-        (10..=11).contains(&begun.lock().len()),
-        "{}",
-        begun.lock().len()
-    );
+    assert!((10..=11).contains(&begun.lock().len()), "{}", begun.lock().len());
     clock.set(START - secs(3_600));
     pass(&clock, secs(3)).await;
-    assert_eq!(
-        begun.lock().len(),
-        30,
-        "a clock set back stops none of them"
-    );
+    assert_eq!(begun.lock().len(), 30, "a clock set back stops none of them");
 }
 
 #[tokio::test]
@@ -146,11 +135,7 @@ async fn fetches_that_wait_are_bounded_in_all_and_for_each_client() {
     assert!(again.is_some() && fetches.enter(Some(&c)).is_none());
     drop((waiting, again));
     let free = std::iter::from_fn(|| fetches.enter(Some(&a))).take(9);
-    assert_eq!(
-        free.collect::<Vec<_>>().len(),
-        4,
-        "all places are free again"
-    );
+    assert_eq!(free.collect::<Vec<_>>().len(), 4, "all places are free again");
 }
 
 #[tokio::test]

@@ -13,20 +13,12 @@ const STEPS: usize = 80;
 pub(super) const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// The origins. In a long sequence, only trouble bounds the first, and something bounds the others always.
-pub(super) const ORIGINS: [&str; 3] = [
-    "https://free.example",
-    "https://b.example",
-    "https://c.example",
-];
+pub(super) const ORIGINS: [&str; 3] =
+    ["https://free.example", "https://b.example", "https://c.example"];
 
 /// Intervals in microseconds, and bursts; the first is no interval.
-pub(super) const RATES: [(u64, u32); 5] = [
-    (0, 1),
-    (1_000_000, 1),
-    (333_333, 3),
-    (10_000_000, 2),
-    (20_000, 5),
-];
+pub(super) const RATES: [(u64, u32); 5] =
+    [(0, 1), (1_000_000, 1), (333_333, 3), (10_000_000, 2), (20_000, 5)];
 
 /// Groups and their intervals in microseconds.
 pub(super) const GROUPS: [(&str, u64); 3] = [("x", 500_000), ("x", 2_000_000), ("y", 4_000_000)];
@@ -165,18 +157,8 @@ pub(super) fn sequences(is_long: bool) -> impl Strategy<Value = Vec<(usize, Step
 
 fn fetches() -> impl Strategy<Value = Step> {
     let holder = || prop_oneof![Just("a/1"), Just("b/1"), Just("b/2")];
-    let acquire = (
-        0..2_usize,
-        holder(),
-        any::<Index>(),
-        prop_oneof![Just(3_001), Just(60_001)],
-    );
-    let publish = (
-        0..2_usize,
-        holder(),
-        any::<Index>(),
-        prop_oneof![Just(2_001), Just(3_600_001)],
-    );
+    let acquire = (0..2_usize, holder(), any::<Index>(), prop_oneof![Just(3_001), Just(60_001)]);
+    let publish = (0..2_usize, holder(), any::<Index>(), prop_oneof![Just(2_001), Just(3_600_001)]);
     prop_oneof![
         3 => acquire.prop_map(|(key, holder, known, lease)| {
             Step::AcquireFetch { key, holder, known, lease }
@@ -260,10 +242,7 @@ fn charges() -> impl Strategy<Value = Step> {
     let place = (0..ACCOUNTS.len(), 0..SPANS.len());
     let late = proptest::option::of(0..2_u64);
     let totals = (0..9_u64, 0..900_u64, 0..4_u64, 0..20_u64);
-    let most = (
-        proptest::option::of(Just(300_u64)),
-        proptest::option::of(Just(2_000_u64)),
-    );
+    let most = (proptest::option::of(Just(300_u64)), proptest::option::of(Just(2_000_u64)));
     let rest = (1..4_u64, prop_oneof![4 => Just(0), 1 => Just(5_000_u64)]);
     (place, late, totals, most, rest).prop_map(|(place, late, totals, most, rest)| {
         Step::ChargeQuota(Charge {

@@ -90,13 +90,7 @@ impl Proof {
             faults: case.in_log.fault().map(line).into_iter().collect(),
             differences: differences
                 .iter()
-                .map(|one| {
-                    (
-                        one.what.to_owned(),
-                        line(&one.recorded),
-                        line(&one.replayed),
-                    )
-                })
+                .map(|one| (one.what.to_owned(), line(&one.recorded), line(&one.replayed)))
                 .collect(),
         }
     }

@@ -59,10 +59,7 @@ impl Sites {
         Ok(Sites {
             cache: RobotsCache::new(&public, fetcher, pace.clone(), clock),
             pace,
-            adopted: Mutex::new(Adopted {
-                settings,
-                listeners: 0,
-            }),
+            adopted: Mutex::new(Adopted { settings, listeners: 0 }),
             egress,
             proxy,
         })

@@ -18,9 +18,7 @@ pub(super) struct Copy {
 
 impl Copy {
     pub(super) fn new() -> Self {
-        Self {
-            folder: tempfile::tempdir().unwrap(),
-        }
+        Self { folder: tempfile::tempdir().unwrap() }
     }
 
     pub(super) fn path(&self) -> PathBuf {
@@ -92,10 +90,7 @@ async fn a_copy_grows_with_the_exports_and_is_whole() {
     let copy = Copy::new();
     gate.exported(700, ROW.time).await;
     let imported = copy.import(&gate).unwrap();
-    assert_eq!(
-        (imported.records, imported.size, imported.missing.len()),
-        (700, 700, 0)
-    );
+    assert_eq!((imported.records, imported.size, imported.missing.len()), (700, 700, 0));
     let again = copy.import(&gate).unwrap();
     assert_eq!((again.records, again.size), (0, 700));
 
@@ -111,10 +106,7 @@ async fn a_copy_grows_with_the_exports_and_is_whole() {
     gate.exported(5, ROW.time + DAY * 2).await;
     let imported = copy.import(&gate).unwrap();
     assert_eq!((imported.records, imported.size), (2_006, 2_706));
-    assert_eq!(
-        copy.content(&gate).await,
-        content(&gate.store, gate.text).await
-    );
+    assert_eq!(copy.content(&gate).await, content(&gate.store, gate.text).await);
     assert_eq!(copy.faults(), repair::Faults::default());
     let keys = public_keys::collected_keys(&copy.path()).unwrap();
     assert_eq!(keys, [gate.key.vkey()]);
@@ -129,10 +121,7 @@ async fn a_copy_begins_behind_records_that_retention_had_dropped() {
     let copy = Copy::new();
     let imported = copy.import(&gate).unwrap();
     assert_eq!(imported.size, 2_501);
-    let (ours, theirs) = (
-        copy.content(&gate).await,
-        content(&gate.store, gate.text).await,
-    );
+    let (ours, theirs) = (copy.content(&gate).await, content(&gate.store, gate.text).await);
     assert_eq!(ours.records, theirs.records);
     assert_eq!(ours.records.first().map(|first| first.seq), Some(769));
     assert_eq!(copy.faults(), repair::Faults::default());
@@ -258,9 +247,8 @@ async fn another_history_under_the_same_key_is_told() {
     copy.refuses(&other, "do not lead to the root");
     assert_eq!(copy.content(&gate).await, before);
 
-    let strange = ExportedLog::with_key(Arc::new(
-        LogKey::generate(Some(gate.key.name().clone())).unwrap(),
-    ));
+    let strange =
+        ExportedLog::with_key(Arc::new(LogKey::generate(Some(gate.key.name().clone())).unwrap()));
     let mut strange = strange.await;
     strange.exported(400, ROW.time).await;
     let error = copy.import_from(&strange.to(), PastGaps::Stop, &gate);
@@ -277,10 +265,7 @@ async fn a_copy_is_no_store_of_a_gate_nor_the_other_way_round() {
     let copy = Copy::new();
     copy.import(&gate).unwrap();
     let refused = |error: crawlgate_store::StoreError| {
-        assert!(
-            error.message.contains("`crawlgate collect` alone writes"),
-            "{error}"
-        );
+        assert!(error.message.contains("`crawlgate collect` alone writes"), "{error}");
     };
     refused(Store::open(&copy.path(), Access::Write, Synchronous::Normal).unwrap_err());
     refused(repair::rebuild(&copy.path(), ROW.time).unwrap_err());
@@ -310,19 +295,12 @@ async fn what_is_no_file_of_an_export_is_not_opened() {
 
     // A frame that says it is longer than any, and a body of zeros that is.
     let names: Vec<String> = files(&gate.to()).into_keys().collect();
-    let object = names
-        .iter()
-        .find(|name| name.starts_with("objects/"))
-        .unwrap();
+    let object = names.iter().find(|name| name.starts_with("objects/")).unwrap();
     let bomb = zstd::bulk::compress(&vec![0; 65 * 1024 * 1024], 19).unwrap();
     assert!(bomb.len() < 10_000);
     fs::write(gate.to().join(object), bomb).unwrap();
     let export = Exported::open(&gate.to()).unwrap();
-    let digits = object
-        .strip_prefix("objects/")
-        .unwrap()
-        .strip_suffix(".zst")
-        .unwrap();
+    let digits = object.strip_prefix("objects/").unwrap().strip_suffix(".zst").unwrap();
     let sha256 = crawlgate_text::from_hex(digits).unwrap();
     let error = export.body(ExportDir::Objects, &sha256).unwrap_err();
     assert!(error.to_string().contains("cannot be unpacked"), "{error}");
@@ -376,15 +354,8 @@ async fn a_flipped_octet_is_found_or_harms_nothing() {
         fs::write(gate.to().join(name), octets).unwrap();
         if round % 12 == 0 {
             copy.import(&gate).unwrap();
-            assert_eq!(
-                copy.content(&gate).await,
-                whole,
-                "{name} at {at}, {SEED}={seed}"
-            );
+            assert_eq!(copy.content(&gate).await, whole, "{name} at {at}, {SEED}={seed}");
         }
     }
-    assert!(
-        found > 150,
-        "{found} found, {harmless} harmless, {SEED}={seed}"
-    );
+    assert!(found > 150, "{found} found, {harmless} harmless, {SEED}={seed}");
 }

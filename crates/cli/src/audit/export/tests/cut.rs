@@ -45,10 +45,7 @@ async fn export(gate: &ExportedLog, to: &Path, files: usize) -> bool {
     let newest = CoveringCheckpoint::of(0, &checkpoints, &Keys::from(keys.clone())).unwrap();
     std::fs::create_dir_all(to).unwrap();
     let folder = Folder::of_export(to, &newest.checkpoint, &keys, "--to").unwrap();
-    let cut = Cut {
-        folder: &folder,
-        left: files.into(),
-    };
+    let cut = Cut { folder: &folder, left: files.into() };
     let (end, signed) = (folder.end(), (&newest.checkpoint, &newest.note));
     let written = write::write(&gate.store, &cut, end, signed, &mut Deaf).await;
     written.is_ok_and(|is_whole| is_whole)

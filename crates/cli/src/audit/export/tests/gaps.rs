@@ -49,11 +49,7 @@ async fn a_damaged_block_becomes_a_gap_that_the_signed_root_proves() {
     let there = files(&gate.to());
     let stated = there.keys().filter(|name| name.starts_with("gaps/"));
     assert_eq!(stated.collect::<Vec<_>>(), [&gap_file(first, end)]);
-    assert_eq!(
-        gate.export().await,
-        Ok(CheckResult::Clean),
-        "and nothing new"
-    );
+    assert_eq!(gate.export().await, Ok(CheckResult::Clean), "and nothing new");
 
     let copy = Copy::new();
     let imported = copy.import(&gate).unwrap();
@@ -111,26 +107,14 @@ async fn a_gap_behind_exported_records_of_the_same_bundle_is_proven_from_their_c
     assert_eq!(gate.export().await, Ok(CheckResult::Faults));
     let after = files(&gate.to());
     assert!(before.iter().all(|(name, content)| after[name] == *content));
-    assert!(
-        after.contains_key(&gap_file(700, end)),
-        "{:?}",
-        after.keys()
-    );
+    assert!(after.contains_key(&gap_file(700, end)), "{:?}", after.keys());
 
     let error = copy.import(&gate).unwrap_err();
     let given_up = 700 - 512;
-    for word in [
-        "--past-gaps",
-        "records 701 to",
-        &format!("{given_up} collected before"),
-    ] {
+    for word in ["--past-gaps", "records 701 to", &format!("{given_up} collected before")] {
         assert!(error.contains(word), "{error}");
     }
-    assert_eq!(
-        numbers(&copy).await.len(),
-        700,
-        "nothing is given up unasked"
-    );
+    assert_eq!(numbers(&copy).await.len(), 700, "nothing is given up unasked");
     let imported = copy.import_from(&gate.to(), PastGaps::Go, &gate).unwrap();
     assert_eq!((imported.size, imported.given_up), (1_800, given_up));
     let there = (1..=512).chain(end + 1..=1_800);
@@ -151,10 +135,7 @@ async fn a_gap_that_does_not_lead_to_the_signed_root_is_refused() {
     wrong[40] ^= 1;
     for (content, message) in [
         (wrong, "do not lead to the root"),
-        (
-            right[..right.len() - 32].to_vec(),
-            "another number of hashes",
-        ),
+        (right[..right.len() - 32].to_vec(), "another number of hashes"),
         (right[1..].to_vec(), "another number of hashes"),
     ] {
         fs::write(&file, content).unwrap();

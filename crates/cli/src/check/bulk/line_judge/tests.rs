@@ -36,64 +36,27 @@ fn a_question_has_its_answer() {
     guarded["guard"] = json!({"reading": "/p", "rule": "Disallow: /p", "line": 2, "group": "*"});
     let cases = [
         ("disallowed", "/p", json!({}), denied()),
-        (
-            "allowed",
-            "/p/open",
-            json!({}),
-            rule("allow", "robots_allow", "Allow: /p/open", 3),
-        ),
-        (
-            "no rule matches",
-            "/x",
-            json!({}),
-            none("robots_allow", json!("*")),
-        ),
-        (
-            "robots.txt itself",
-            "/robots.txt",
-            json!({}),
-            none("robots_txt", json!("*")),
-        ),
+        ("allowed", "/p/open", json!({}), rule("allow", "robots_allow", "Allow: /p/open", 3)),
+        ("no rule matches", "/x", json!({}), none("robots_allow", json!("*"))),
+        ("robots.txt itself", "/robots.txt", json!({}), none("robots_txt", json!("*"))),
         ("the path guard stands aside", "/a/../p", json!({}), guarded),
         ("what no request can carry", "/p /x", json!({}), denied()),
-        (
-            "an agent that is not named",
-            "/p",
-            json!({"agents": ["ExampleBot"]}),
-            denied(),
-        ),
-        (
-            "a whole User-Agent",
-            "/p",
-            json!({"agents": ["ExampleBot/1.0 (+http://x/)"]}),
-            denied(),
-        ),
-        (
-            "an empty file",
-            "/p",
-            json!({"robots": ""}),
-            none("no_rules", json!(null)),
-        ),
+        ("an agent that is not named", "/p", json!({"agents": ["ExampleBot"]}), denied()),
+        ("a whole User-Agent", "/p", json!({"agents": ["ExampleBot/1.0 (+http://x/)"]}), denied()),
+        ("an empty file", "/p", json!({"robots": ""}), none("no_rules", json!(null))),
         (
             "a file without a group for the agent",
             "/p",
             json!({"robots": "User-agent: a\nDisallow: /"}),
             none("no_rules", json!(null)),
         ),
-        (
-            "other names",
-            "/p",
-            json!({"id": 7, "expect": "deny"}),
-            denied(),
-        ),
+        ("other names", "/p", json!({"id": 7, "expect": "deny"}), denied()),
     ];
     for (name, path, more, expected) in cases {
         assert_eq!(ask(path, more), expected, "{name}");
     }
-    let noted = ask(
-        "/x",
-        json!({"notes": true, "robots": "User-agent: *\nNoindex: /\nDisallow: /"}),
-    );
+    let noted =
+        ask("/x", json!({"notes": true, "robots": "User-agent: *\nNoindex: /\nDisallow: /"}));
     assert_eq!(
         noted["notes"],
         json!([{"line": 2, "kind": "unknown_field", "message": "unknown field, ignored", "text": "Noindex: /"}])
@@ -119,22 +82,10 @@ fn a_bad_line_gets_its_error() {
     let deep = "[".repeat(100_000);
     let cases = [
         ("nothing", "", "not a JSON object: EOF"),
-        (
-            "no JSON",
-            "http://a/",
-            "not a JSON object: expected value (column 1)",
-        ),
-        (
-            "not an object",
-            "3",
-            "expected a JSON object with at least `url`",
-        ),
+        ("no JSON", "http://a/", "not a JSON object: expected value (column 1)"),
+        ("not an object", "3", "expected a JSON object with at least `url`"),
         ("no URL", "{}", "missing field `url`"),
-        (
-            "cut short",
-            "{\"url\": \"http://a/\"",
-            "not a JSON object: EOF while parsing an object",
-        ),
+        ("cut short", "{\"url\": \"http://a/\"", "not a JSON object: EOF while parsing an object"),
         ("deep", &deep, " (column "),
         (
             "deep in what is not read",
@@ -142,26 +93,14 @@ fn a_bad_line_gets_its_error() {
             "EOF while parsing a list",
         ),
         ("a NUL", "{\"url\": \"\0\"}", "control character"),
-        (
-            "half a surrogate",
-            "{\"url\": \"\\ud800\"}",
-            "not a JSON object: ",
-        ),
-        (
-            "no absolute URL",
-            "{\"url\": \"a.example/\", \"robots\": \"\"}",
-            "as https://a.example/",
-        ),
+        ("half a surrogate", "{\"url\": \"\\ud800\"}", "not a JSON object: "),
+        ("no absolute URL", "{\"url\": \"a.example/\", \"robots\": \"\"}", "as https://a.example/"),
         (
             "two files",
             "{\"url\": \"http://a/\", \"robots\": \"\", \"robots_base64\": \"\"}",
             "bring one",
         ),
-        (
-            "no Base64",
-            "{\"url\": \"http://a/\", \"robots_base64\": \"*\"}",
-            "not Base64",
-        ),
+        ("no Base64", "{\"url\": \"http://a/\", \"robots_base64\": \"*\"}", "not Base64"),
         (
             "an agent of its own spelling",
             "{\"url\": \"http://a/\", \"robots\": \"\", \"agent\": \"x\"}",

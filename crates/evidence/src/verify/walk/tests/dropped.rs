@@ -15,25 +15,12 @@ fn entries_dropped_during_the_walk_are_no_gap() {
     let key = key();
     let (whole, pruned) = (log(&key, 1_000, &[300, 900], 0), pruned(&key));
     let keys = [key.vkey()];
-    let known = Known {
-        keys: keys.to_vec().into(),
-        checkpoints: &whole.checkpoints,
-        ..Known::default()
-    };
+    let known =
+        Known { keys: keys.to_vec().into(), checkpoints: &whole.checkpoints, ..Known::default() };
     for (name, learned, says, want) in [
         ("told by store and log", 512, true, vec![]),
-        (
-            "told by the store alone",
-            512,
-            false,
-            vec![LogFault::Front { first: 512 }],
-        ),
-        (
-            "not told",
-            0,
-            true,
-            vec![LogFault::Gap { from: 100, to: 511 }],
-        ),
+        ("told by the store alone", 512, false, vec![LogFault::Front { first: 512 }]),
+        ("not told", 0, true, vec![LogFault::Gap { from: 100, to: 511 }]),
     ] {
         let mut faults = Vec::new();
         let mut verifier = LogVerifier::new(&known, [], &mut faults);
@@ -52,10 +39,7 @@ fn entries_dropped_during_the_walk_are_no_gap() {
         }
         let verification = verifier.end(&mut faults);
         assert_eq!(faults, want, "{name}");
-        assert_eq!(
-            (verification.size, verification.unreached),
-            (1_000, vec![300])
-        );
+        assert_eq!((verification.size, verification.unreached), (1_000, vec![300]));
     }
 }
 
@@ -65,13 +49,7 @@ fn entries_at_the_front_that_the_store_has_and_cannot_read_are_told_apart_from_d
     let gap = |from, to| LogFault::Gap { from, to };
     for (name, stored, learned, read, want) in [
         ("the first", stored(&key), 0, 256, vec![gap(0, 255)]),
-        (
-            "behind dropped",
-            pruned(&key),
-            512,
-            768,
-            vec![gap(512, 767)],
-        ),
+        ("behind dropped", pruned(&key), 512, 768, vec![gap(512, 767)]),
         (
             "behind lost",
             stored(&key),
@@ -101,9 +79,7 @@ fn entries_at_the_front_that_the_store_has_and_cannot_read_are_told_apart_from_d
 
 /// Returns a prover over all entries of the log.
 fn prover(size: u64, dropped: u64) -> Prover<impl FnMut(Tile) -> Result<Vec<Hash>, String>> {
-    let leaves: Vec<_> = (0..size)
-        .map(|n| leaf_hash(&entry(n, size, dropped)))
-        .collect();
+    let leaves: Vec<_> = (0..size).map(|n| leaf_hash(&entry(n, size, dropped))).collect();
     Prover::new(size, move |tile: Tile| {
         let below = 256_usize.pow(tile.level().into());
         let roots = leaves.chunks_exact(below).map(Tree::root_of);
@@ -125,27 +101,16 @@ fn dropped_segments_count_by_their_roots_and_old_checkpoints_by_proofs() {
 
     // The roots of the bundles are gone.
     let mut stored = whole.clone();
-    stored
-        .roots
-        .retain(|one| one.1 == SEGMENT || one.0 >= SEGMENT);
+    stored.roots.retain(|one| one.1 == SEGMENT || one.0 >= SEGMENT);
     let (verification, found) = stored.walk(&[&key]);
-    assert_eq!(
-        (found, &verification.unreached[..]),
-        (vec![], &[70, 1_000][..])
-    );
-    assert_eq!(
-        (verification.signed, verification.agreeing),
-        (Some(size - 3), 2)
-    );
+    assert_eq!((found, &verification.unreached[..]), (vec![], &[70, 1_000][..]));
+    assert_eq!((verification.signed, verification.agreeing), (Some(size - 3), 2));
 
     // Proofs of consistency compare the old checkpoints.
     let keys = [key.vkey()];
     stored.checkpoints[1].note = key.checkpoint(1_000, [7; 32]).to_string();
-    let known = Known {
-        keys: keys.to_vec().into(),
-        checkpoints: &stored.checkpoints,
-        ..Known::default()
-    };
+    let known =
+        Known { keys: keys.to_vec().into(), checkpoints: &stored.checkpoints, ..Known::default() };
     let roots = stored.roots.iter();
     let roots = roots.map(|(first, count, root)| Subtree::of(*first, *count, *root).unwrap());
     let mut verifier = LogVerifier::new(&known, roots, &mut faults);
@@ -166,16 +131,9 @@ fn dropped_segments_count_by_their_roots_and_old_checkpoints_by_proofs() {
 
     // A root of the segment that its bundles do not have.
     let mut stored = whole.clone();
-    let segment = stored
-        .roots
-        .iter_mut()
-        .find(|one| one.1 == SEGMENT)
-        .unwrap();
+    let segment = stored.roots.iter_mut().find(|one| one.1 == SEGMENT).unwrap();
     segment.2[0] ^= 1;
-    let want = LogFault::Segment {
-        from: 0,
-        to: SEGMENT - 1,
-    };
+    let want = LogFault::Segment { from: 0, to: SEGMENT - 1 };
     assert_eq!(stored.walk(&[&key]).1, [want]);
 }
 
@@ -184,11 +142,8 @@ fn skipped_entries_count_by_their_stored_roots() {
     let key = key();
     let stored = stored(&key);
     let keys = [key.vkey()];
-    let known = Known {
-        keys: keys.to_vec().into(),
-        checkpoints: &stored.checkpoints,
-        ..Known::default()
-    };
+    let known =
+        Known { keys: keys.to_vec().into(), checkpoints: &stored.checkpoints, ..Known::default() };
     for (name, altered, want) in [("unchanged", None, 0), ("altered", Some(600), 1)] {
         let mut faults = Vec::new();
         let roots = stored.roots.iter();
@@ -203,11 +158,7 @@ fn skipped_entries_count_by_their_stored_roots() {
         }
         let verification = verifier.end(&mut faults);
         assert_eq!(faults.len(), want, "{name}: {faults:?}");
-        assert_eq!(
-            (verification.signed, verification.agreeing),
-            (Some(900), 2),
-            "{name}"
-        );
+        assert_eq!((verification.signed, verification.agreeing), (Some(900), 2), "{name}");
     }
 }
 
@@ -234,14 +185,8 @@ fn an_entry_is_proven_by_the_newest_checkpoint_that_covers_it() {
         })
     };
     assert_eq!(prove(&stored, 400, &early, 400), Some((900, Ok(()))));
-    assert_eq!(
-        prove(&stored, 400, &late, 400),
-        Some((900, Err(ProofError::Root)))
-    );
-    assert_eq!(
-        prove(&stored, 400, &early, 401),
-        Some((900, Err(ProofError::Root)))
-    );
+    assert_eq!(prove(&stored, 400, &late, 400), Some((900, Err(ProofError::Root))));
+    assert_eq!(prove(&stored, 400, &early, 401), Some((900, Err(ProofError::Root))));
     assert_eq!(prove(&stored, 950, &late, 800), None, "not signed yet");
     stored.checkpoints[2].note = self::key().checkpoint(900, [0; 32]).to_string();
     assert_eq!(prove(&stored, 400, &early, 400), Some((512, Ok(()))));
@@ -260,10 +205,7 @@ async fn a_log_that_drops_records_for_room_stays_whole() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("crawlgate.db");
         let store = Store::open(&path, Access::Write, Synchronous::Normal).unwrap();
-        let retention = Retention {
-            keep: Some(Duration::from_secs(86_400)),
-            max_size: Some(most),
-        };
+        let retention = Retention { keep: Some(Duration::from_secs(86_400)), max_size: Some(most) };
         let mut dropped = 0;
         let mut bound = async || {
             loop {
@@ -279,9 +221,8 @@ async fn a_log_that_drops_records_for_room_stays_whole() {
         for _ in 0..batches {
             let mut batch = Batch::default();
             for _ in 0..size {
-                let path: String = (0..60)
-                    .map(|_| char::from(b'!' + dice.below(90) as u8))
-                    .collect();
+                let path: String =
+                    (0..60).map(|_| char::from(b'!' + dice.below(90) as u8)).collect();
                 let path = format!("/{path}");
                 Row { path: &path, ..ROW }.file(&mut batch);
             }
@@ -292,9 +233,7 @@ async fn a_log_that_drops_records_for_room_stays_whole() {
 
         let mut faults = Vec::new();
         let roots = store.roots().await.unwrap();
-        let roots = roots
-            .iter()
-            .filter_map(|one| Subtree::of(one.first, one.count, one.root));
+        let roots = roots.iter().filter_map(|one| Subtree::of(one.first, one.count, one.root));
         let mut verifier = LogVerifier::new(&Known::default(), roots, &mut faults);
         for one in store.records(0, usize::MAX >> 1).await.unwrap() {
             verifier.step(one.seq - 1, &one.entry, &mut faults);

@@ -81,10 +81,7 @@ impl Coding {
         match self {
             Coding::Gzip => rest.starts_with(&[0x1f, 0x8b]),
             Coding::Zstd => {
-                matches!(
-                    rest,
-                    [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]
-                )
+                matches!(rest, [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
             }
             Coding::Brotli | Coding::Deflate => false,
         }
@@ -104,9 +101,7 @@ impl Coding {
 /// Returns what stands behind a padding with NULs.
 fn behind_padding(octets: &[u8]) -> &[u8] {
     let start = octets.iter().position(|octet| *octet != 0);
-    octets
-        .get(start.unwrap_or(octets.len())..)
-        .unwrap_or_default()
+    octets.get(start.unwrap_or(octets.len())..).unwrap_or_default()
 }
 
 /// Tells whether data begins like zlib (RFC 1950 section 2.2). A raw deflate stream with this first octet would begin
@@ -149,11 +144,7 @@ mod tests {
             ("brotli", all(BrotliEncoder::new(FILE)).await, &[Brotli]),
             ("zstd", all(ZstdEncoder::new(FILE)).await, &[Zstd]),
             ("zlib", all(ZlibEncoder::new(FILE)).await, &[Deflate]),
-            (
-                "raw deflate",
-                all(DeflateEncoder::new(FILE)).await,
-                &[Deflate],
-            ),
+            ("raw deflate", all(DeflateEncoder::new(FILE)).await, &[Deflate]),
             ("brotli over gzip", twice, &[Brotli, Gzip]),
         ] {
             let content = decoded(&body, codings, 1000).await;
@@ -177,16 +168,10 @@ mod tests {
     #[tokio::test]
     async fn all_members_of_a_gzip_and_all_frames_of_a_zstd_count() {
         let (first, second) = FILE.split_at(14);
-        let gzip = [
-            all(GzipEncoder::new(first)).await,
-            all(GzipEncoder::new(second)).await,
-        ];
+        let gzip = [all(GzipEncoder::new(first)).await, all(GzipEncoder::new(second)).await];
         let content = decoded(&gzip.concat(), &[Coding::Gzip], 1000).await;
         assert_eq!(content.expect("decodes"), FILE);
-        let zstd = [
-            all(ZstdEncoder::new(first)).await,
-            all(ZstdEncoder::new(second)).await,
-        ];
+        let zstd = [all(ZstdEncoder::new(first)).await, all(ZstdEncoder::new(second)).await];
         let content = decoded(&zstd.concat(), &[Coding::Zstd], 1000).await;
         assert_eq!(content.expect("decodes"), FILE);
     }
@@ -204,13 +189,8 @@ mod tests {
             b"\0\0# caf\xe9 of 2026: Disallow: /\n",
         ];
         let padded = [b"\0\0", &gzip[..]].concat();
-        let parts: [&[u8]; 5] = [
-            &padded,
-            &brotli,
-            b"\x1f",
-            b"\nDisallow: /other\n",
-            b"\0\0user agent: *",
-        ];
+        let parts: [&[u8]; 5] =
+            [&padded, &brotli, b"\x1f", b"\nDisallow: /other\n", b"\0\0user agent: *"];
         #[rustfmt::skip] // one row, one case
         let cases = [
             ("gzip", &gzip, &[Coding::Gzip][..], &[0x1f, 0x8b, 8, 0][..]),
@@ -233,10 +213,7 @@ mod tests {
             }
         }
         // A deflate stream has no check that tells its end from the end of a part.
-        for body in [
-            all(ZlibEncoder::new(FILE)).await,
-            all(DeflateEncoder::new(FILE)).await,
-        ] {
+        for body in [all(ZlibEncoder::new(FILE)).await, all(DeflateEncoder::new(FILE)).await] {
             let content = decoded(&[&body[..], b"\n"].concat(), &[Coding::Deflate], 1000).await;
             assert!(content.is_err(), "a deflate stream before a line end");
         }

@@ -58,25 +58,15 @@ fn fetch() -> Fetch {
 
 fn states() -> Vec<StoredState> {
     vec![
-        StoredState::Successful {
-            copy: copy(),
-            fresh: fresh(),
-            outage: Some(outage()),
-        },
+        StoredState::Successful { copy: copy(), fresh: fresh(), outage: Some(outage()) },
         StoredState::Unavailable {
             why: Absence::Status(404),
             fetched: THEN,
             fresh: fresh(),
             outage: None,
         },
-        StoredState::Unreachable {
-            outage: outage(),
-            last_good: Some(copy()),
-        },
-        StoredState::Unreachable {
-            outage: outage(),
-            last_good: None,
-        },
+        StoredState::Unreachable { outage: outage(), last_good: Some(copy()) },
+        StoredState::Unreachable { outage: outage(), last_good: None },
     ]
 }
 
@@ -84,22 +74,13 @@ fn states() -> Vec<StoredState> {
 fn a_state_is_read_as_it_was_written() {
     for stored in states() {
         for fetch in [Some(fetch()), None] {
-            let content = Content {
-                stored: stored.clone(),
-                fetch,
-                user_agent: "crawlgate".to_owned(),
-            };
+            let content =
+                Content { stored: stored.clone(), fetch, user_agent: "crawlgate".to_owned() };
             let at = EngineTime(5_000_000_000);
-            let text = content
-                .fetch
-                .as_ref()
-                .map(|_| b"User-agent: *\n\nDisallow: /\n".as_slice());
+            let text = content.fetch.as_ref().map(|_| b"User-agent: *\n\nDisallow: /\n".as_slice());
             let octets = Head::of(at, THEN, &named(NEWSBOT), &content).to_octets(text);
             // Two seconds later, on a machine with nearly the same clock.
-            let (later, now) = (
-                EngineTime(at.0 + 2_000_000),
-                THEN + Duration::from_millis(2_400),
-            );
+            let (later, now) = (EngineTime(at.0 + 2_000_000), THEN + Duration::from_millis(2_400));
             let (read, found) = Head::read(&octets, &named(NEWSBOT), 30).unwrap();
             assert_eq!(found.as_deref(), text);
             assert_eq!(read.content(later, now), Some(content));
@@ -114,31 +95,18 @@ fn a_state_is_read_as_it_was_written() {
 
 #[test]
 fn a_machine_with_another_clock_reads_its_own_moments() {
-    let content = Content {
-        stored: states().remove(1),
-        fetch: Some(fetch()),
-        user_agent: String::new(),
-    };
+    let content =
+        Content { stored: states().remove(1), fetch: Some(fetch()), user_agent: String::new() };
     let at = EngineTime(5_000_000_000);
     let octets = Head::of(at, THEN, &named(NEWSBOT), &content).to_octets(None);
     let five = Duration::from_secs(300);
-    for (name, now, want) in [
-        ("ahead", THEN + five, THEN + five),
-        ("behind", THEN - five, THEN - five),
-    ] {
-        let read = Head::read(&octets, &named(NEWSBOT), 0)
-            .unwrap()
-            .0
-            .content(at, now)
-            .unwrap();
+    for (name, now, want) in
+        [("ahead", THEN + five, THEN + five), ("behind", THEN - five, THEN - five)]
+    {
+        let read = Head::read(&octets, &named(NEWSBOT), 0).unwrap().0.content(at, now).unwrap();
         assert_eq!(read.fetch.unwrap().time, want, "{name}");
-        let StoredState::Unavailable { fetched, fresh, .. } = read.stored else {
-            panic!("{name}")
-        };
-        assert_eq!(
-            (fetched, fresh.until.since(fetched)),
-            (want, Duration::from_secs(3_600))
-        );
+        let StoredState::Unavailable { fetched, fresh, .. } = read.stored else { panic!("{name}") };
+        assert_eq!((fetched, fresh.until.since(fetched)), (want, Duration::from_secs(3_600)));
     }
 }
 
@@ -151,35 +119,17 @@ fn another_form_is_not_read() {
     let newer = text.replace("\"version\":3", "\"version\":4");
     assert_ne!(newer, text);
     for other in ["", "{}", "null", &newer] {
-        assert_eq!(
-            Head::read(&pack(other.as_bytes()), &named(NEWSBOT), 0),
-            None,
-            "{other}"
-        );
+        assert_eq!(Head::read(&pack(other.as_bytes()), &named(NEWSBOT), 0), None, "{other}");
     }
-    assert_eq!(
-        Head::read(text.as_bytes(), &named(NEWSBOT), 0),
-        None,
-        "not packed"
-    );
+    assert_eq!(Head::read(text.as_bytes(), &named(NEWSBOT), 0), None, "not packed");
 }
 
 #[test]
 fn a_state_of_another_identity_or_document_is_refused() {
     // As if all of them had one place in the engine.
-    let content = Content {
-        stored: states().remove(1),
-        fetch: Some(fetch()),
-        user_agent: String::new(),
-    };
-    let all = [
-        "newsbot",
-        "newsbot@shop",
-        "otherbot",
-        "tdmrep.json:newsbot",
-        "tdmrep.json:*",
-        "*",
-    ];
+    let content =
+        Content { stored: states().remove(1), fetch: Some(fetch()), user_agent: String::new() };
+    let all = ["newsbot", "newsbot@shop", "otherbot", "tdmrep.json:newsbot", "tdmrep.json:*", "*"];
     for of in all {
         let state = Head::of(EngineTime(1), THEN, &named(of), &content).to_octets(None);
         let forgotten = Head::forgotten(&named(of)).to_octets(None);

@@ -9,10 +9,7 @@ async fn a_client_with_many_names_takes_no_state_from_one_with_fewer() {
         false => file(2),
     });
     let seen = async |client: Option<&str>, name: &str| {
-        let client = Client {
-            name: client.map(Into::into),
-            ..Client::default()
-        };
+        let client = Client { name: client.map(Into::into), ..Client::default() };
         let agent = crawlgate_policy::agent::Agent {
             tokens: vec![token(name)],
             ..crawlgate_policy::agent::Agent::default()

@@ -41,12 +41,8 @@ fn of_line(value: &serde_json::Value) -> serde_json::Value {
 #[tokio::test]
 async fn each_column_is_the_field_of_the_line() {
     let (_folder, path, _store) = filled().await;
-    let taken = ask(
-        &path,
-        &DecisionQuery::default(),
-        "SELECT * FROM decisions WHERE seq > 3000",
-    )
-    .unwrap();
+    let taken =
+        ask(&path, &DecisionQuery::default(), "SELECT * FROM decisions WHERE seq > 3000").unwrap();
     let at = |name: &str| taken.names.iter().position(|one| one == name).unwrap();
     for row in &taken.rows {
         let line: serde_json::Value =

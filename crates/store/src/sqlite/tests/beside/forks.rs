@@ -41,11 +41,7 @@ async fn a_fork_that_was_cut_short_anywhere_is_refused_and_goes_on() {
         }
         assert!(open(&cut.path()).is_err(), "{name}");
         let fork = Fork::of(&cut.path(), None, None).expect(name);
-        assert!(
-            fork.describe().contains("records 101 to 120 (20)"),
-            "{name}: {}",
-            fork.describe()
-        );
+        assert!(fork.describe().contains("records 101 to 120 (20)"), "{name}: {}", fork.describe());
         let again = fork.carry_out("a test", NOON).expect(name);
         assert_eq!(again.seq, 101, "{name}: one entry");
         let (store, key) = begin(&cut.path());
@@ -61,29 +57,19 @@ async fn a_fork_that_was_cut_short_anywhere_is_refused_and_goes_on() {
         );
         assert!(entry.record.contains(&want), "{name}: {}", entry.record);
         let keys = public_keys::earlier_keys(&cut.path()).unwrap();
-        let old = LogKey::load(&log_key_file(&left.path()), None)
-            .unwrap()
-            .vkey();
+        let old = LogKey::load(&log_key_file(&left.path()), None).unwrap().vkey();
         assert_eq!(keys, [old], "{name}");
         drop(store);
         assert!(repair::check(&cut.path()).unwrap().is_empty(), "{name}");
         let error = Fork::of(&cut.path(), None, None).unwrap_err();
-        assert!(
-            error
-                .message
-                .contains("no record that its state file names"),
-            "{name}: {error}"
-        );
+        assert!(error.message.contains("no record that its state file names"), "{name}: {error}");
     }
 }
 
 #[tokio::test]
 async fn a_fork_needs_a_loss_that_was_signed_and_another_name() {
     let left = rolled_back().await;
-    let name = LogKey::load(&log_key_file(&left.path()), None)
-        .unwrap()
-        .name()
-        .clone();
+    let name = LogKey::load(&log_key_file(&left.path()), None).unwrap().name().clone();
     let error = Fork::of(&left.path(), Some(name.clone()), None).unwrap_err();
     let want = format!("such as \"{name}-2\"");
     assert!(error.message.contains(&want), "{error}");

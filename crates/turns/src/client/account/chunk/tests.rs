@@ -11,11 +11,7 @@ fn at(after: Duration) -> Uptime {
 }
 
 fn quota(requests: Option<u64>, bytes: Option<u64>) -> Quota {
-    Quota {
-        requests,
-        bytes,
-        per: DAY,
-    }
+    Quota { requests, bytes, per: DAY }
 }
 
 /// Has the engine answer a question in span 7, of which an hour is left.
@@ -109,13 +105,7 @@ fn the_answer_to_a_question_of_a_span_that_ended_counts_what_came_since() {
     let later = now + SECOND * 3_600;
     assert_eq!(chunk.has_exceeded(&quota, later), None);
     chunk.count(later);
-    let charged = Charged {
-        span: 8,
-        left: DAY,
-        granted: 2,
-        requests: 2,
-        ..Charged::default()
-    };
+    let charged = Charged { span: 8, left: DAY, granted: 2, requests: 2, ..Charged::default() };
     chunk.answered(question, &charged, later);
     let question = chunk.ask(&quota, 1, later);
     assert_eq!((question.span, question.mine.requests), (Some(8), 3));
@@ -140,10 +130,7 @@ fn octets_count_everywhere_and_are_told_soon() {
     let question = chunk.tell(&quota, now + UNREPORTED);
     assert_eq!(question.mine.bytes, 30);
     answer(&mut chunk, question, 0, 80, now + UNREPORTED);
-    assert!(matches!(
-        chunk.take(&quota, now + UNREPORTED),
-        Take::Exceeded(_)
-    ));
+    assert!(matches!(chunk.take(&quota, now + UNREPORTED), Take::Exceeded(_)));
     // After a while without requests, the instance asks for the octets of the others again.
     let mut chunk = Chunk::default();
     let question = chunk.ask(&quota, 1, now);
@@ -179,12 +166,7 @@ fn what_the_others_used_is_not_forgotten_with_the_engine() {
     answer(&mut chunk, question, 0, 100, now);
     assert!(matches!(chunk.take(&quota, now), Take::Exceeded(_)));
     let question = chunk.tell(&quota, now + OLD);
-    let charged = Charged {
-        span: 7,
-        left: SECOND * 3_600,
-        wait: SECOND,
-        ..Charged::default()
-    };
+    let charged = Charged { span: 7, left: SECOND * 3_600, wait: SECOND, ..Charged::default() };
     chunk.answered(question, &charged, now + OLD);
     assert!(matches!(chunk.take(&quota, now + OLD), Take::Exceeded(_)));
 }
@@ -196,10 +178,7 @@ fn a_span_of_another_length_begins_with_what_was_used() {
     let question = chunk.ask(&day, 5, now);
     answer(&mut chunk, question, 5, 0, now);
     assert!(matches!(chunk.take(&day, now), Take::Taken(_)));
-    let hour = Quota {
-        per: SECOND * 3_600,
-        ..day
-    };
+    let hour = Quota { per: SECOND * 3_600, ..day };
     assert_eq!(chunk.take(&hour, now), Take::Ask);
     let question = chunk.ask(&hour, 1, now);
     assert_eq!((question.span, question.mine.requests), (None, 1));

@@ -33,11 +33,7 @@ impl Lab {
         let clock = Clock::manual(START);
         let world = InMemoryEngine::new(clock.clone());
         clock.advance(SECOND * 10);
-        let mut lab = Lab {
-            clock,
-            world,
-            instances: Vec::new(),
-        };
+        let mut lab = Lab { clock, world, instances: Vec::new() };
         for number in 0..instances {
             let way = lab.world.coordinator();
             let fleet = Arc::new(Fleet::new(
@@ -74,10 +70,7 @@ impl Lab {
 
     async fn enter(&self, instance: usize, hold: Duration) -> Result<Duration, NotEntered> {
         let client = &self.instances[instance].client;
-        let entered = client
-            .account
-            .enter(client, self.clock.now(), &self.clock, hold)
-            .await?;
+        let entered = client.account.enter(client, self.clock.now(), &self.clock, hold).await?;
         Ok(entered.commit())
     }
 
@@ -116,24 +109,11 @@ impl Instance {
 }
 
 fn with_quota(requests: Option<u64>, bytes: Option<u64>) -> Client {
-    Client {
-        quota: Some(Quota {
-            requests,
-            bytes,
-            per: SECOND * 86_400,
-        }),
-        ..Client::default()
-    }
+    Client { quota: Some(Quota { requests, bytes, per: SECOND * 86_400 }), ..Client::default() }
 }
 
 fn with_rate(requests_per_second: f64, burst: u32) -> Client {
-    Client {
-        rate: Some(Rate {
-            requests_per_second,
-            burst,
-        }),
-        ..Client::default()
-    }
+    Client { rate: Some(Rate { requests_per_second, burst }), ..Client::default() }
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,10 +140,7 @@ async fn a_lost_account_is_told_again_before_more_is_given() {
     lab.world.forget();
     // Nothing is given until all have told what they had.
     lab.on_heartbeat().await;
-    assert_eq!(
-        lab.enter(0, Duration::ZERO).await,
-        Err(NotEntered::Unanswered)
-    );
+    assert_eq!(lab.enter(0, Duration::ZERO).await, Err(NotEntered::Unanswered));
     lab.pass(REPORTED).await;
     assert_eq!(lab.use_up().await, 5);
 }
@@ -221,23 +198,12 @@ async fn one_rate_holds_for_all_instances() {
         holds.push(lab.enter(request % 3, SECOND).await);
     }
     let spent = NotEntered::Exceeded(QuotaExceeded(lab.clock.now() + half * 3));
-    assert_eq!(
-        holds,
-        [
-            Ok(Duration::ZERO),
-            Ok(Duration::ZERO),
-            Ok(half),
-            Ok(SECOND),
-            Err(spent)
-        ]
-    );
+    assert_eq!(holds, [Ok(Duration::ZERO), Ok(Duration::ZERO), Ok(half), Ok(SECOND), Err(spent)]);
     // A client leaves while its request is held: the next request gets the turn.
     let client = &lab.instances[1].client;
     lab.clock.advance(half);
     for _ in 0..5 {
-        let entered = client
-            .account
-            .enter(client, lab.clock.now(), &lab.clock, SECOND);
+        let entered = client.account.enter(client, lab.clock.now(), &lab.clock, SECOND);
         let entered = entered.await.unwrap();
         assert_eq!(entered.hold(), SECOND);
         drop(entered);

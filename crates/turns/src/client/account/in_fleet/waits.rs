@@ -72,10 +72,8 @@ impl Turns {
 
     /// Takes in an answer that arrived now.
     pub(super) fn learn(&mut self, now: Uptime, reserved: &Reserved) {
-        self.granted.extend(reserved.turns.iter().map(|turn| Turn {
-            due: now + turn.after,
-            at: turn.at,
-        }));
+        self.granted
+            .extend(reserved.turns.iter().map(|turn| Turn { due: now + turn.after, at: turn.at }));
         self.learn_next(now, reserved);
     }
 

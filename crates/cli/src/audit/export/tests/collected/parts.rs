@@ -15,14 +15,8 @@ impl Copy {
         let export = Exported::open(&gate.to()).unwrap();
         let mut copy = Collected::open(&self.path()).unwrap();
         let keys = [gate.key.vkey()];
-        import_in_parts(
-            (PART, PastGaps::Stop),
-            &export,
-            &mut copy,
-            (&keys, &[]),
-            progress,
-        )
-        .map_err(|error| error.to_string())
+        import_in_parts((PART, PastGaps::Stop), &export, &mut copy, (&keys, &[]), progress)
+            .map_err(|error| error.to_string())
     }
 }
 
@@ -51,25 +45,12 @@ async fn a_long_log_is_filed_in_parts_and_the_copy_is_whole() {
         sizes.push(size);
     });
     let imported = imported.unwrap();
-    assert_eq!(
-        (imported.records, imported.size, imported.missing.len()),
-        (1_000, 1_000, 0)
-    );
+    assert_eq!((imported.records, imported.size, imported.missing.len()), (1_000, 1_000, 0));
     sizes.dedup();
     assert_eq!(sizes, [0, 300, 600, 900], "what others see meanwhile");
     let ours = copy.content(&gate).await;
-    assert_eq!(
-        (ours.records, ours.text, ours.hours),
-        (want.records, want.text, want.hours)
-    );
-    assert_eq!(
-        ours.checkpoints,
-        want.checkpoints
-            .last()
-            .into_iter()
-            .cloned()
-            .collect::<Vec<_>>()
-    );
+    assert_eq!((ours.records, ours.text, ours.hours), (want.records, want.text, want.hours));
+    assert_eq!(ours.checkpoints, want.checkpoints.last().into_iter().cloned().collect::<Vec<_>>());
     assert_eq!(copy.faults(), repair::Faults::default());
 }
 
@@ -96,11 +77,7 @@ async fn a_run_that_was_cut_off_leaves_records_that_a_later_one_continues() {
         assert_eq!(found.records, first, "{reads}");
         if is_cut {
             // The entries of the last part were read before the file had gone, or not.
-            assert!(
-                found.records.len() >= left,
-                "{reads}: {}",
-                found.records.len()
-            );
+            assert!(found.records.len() >= left, "{reads}: {}", found.records.len());
             assert_eq!(found.checkpoints.len(), 0, "{reads}");
             assert_eq!(copy.faults(), repair::Faults::default(), "{reads}");
             if left > 0 {
@@ -145,10 +122,7 @@ async fn nothing_is_filed_of_a_log_that_does_not_lead_to_the_signed_root() {
                 fs::write(gate.to().join(&name), &theirs).unwrap();
             }
         });
-        assert!(
-            error.unwrap_err().contains("do not lead to the root"),
-            "{name}"
-        );
+        assert!(error.unwrap_err().contains("do not lead to the root"), "{name}");
         let found = copy.content(&gate).await.records.len() as u64;
         assert_eq!(found, first / 300 * 300, "{name}");
         assert_eq!(copy.faults(), repair::Faults::default(), "{name}");
@@ -180,9 +154,6 @@ async fn a_checkpoint_that_comes_late_is_filed_over_records_that_are_here() {
     assert_eq!((imported.records, imported.size), (100, 1_000));
     let ours = copy.content(&gate).await;
     assert_eq!(ours.records, want.records);
-    assert_eq!(
-        ours.checkpoints,
-        [&want.checkpoints[3], &want.checkpoints[9]].map(Clone::clone)
-    );
+    assert_eq!(ours.checkpoints, [&want.checkpoints[3], &want.checkpoints[9]].map(Clone::clone));
     assert_eq!(copy.faults(), repair::Faults::default());
 }

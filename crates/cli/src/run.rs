@@ -3,10 +3,10 @@
 //! crawlgate starts a separate proxy on a free loopback port, and the command with all variables that make common
 //! clients use the proxy and trust its authority. There are four steps:
 //!
-//! 1. [`ClientFiles::create`] writes the files that clients read (the authority, a bundle, a truststore, …)
-//! 2. [`child_environment`] names the variables that point to the proxy and to those files
-//! 3. [`fill_placeholders`] serves programs that read no variables
-//! 4. [`start`] starts the command, and [`Running::end`] passes signals on and reports how the command ended
+//! 1. `ClientFiles::create` writes the files that clients read (the authority, a bundle, a truststore, …)
+//! 2. `child_environment` names the variables that point to the proxy and to those files
+//! 3. `fill_placeholders` serves programs that read no variables
+//! 4. `start` starts the command, and `Running::end` passes signals on and reports how the command ended
 //!
 //! Variables are a request, which a program may ignore. With `--confine` the kernel lets the command connect only to
 //! the proxy (`confine`, `namespace`).

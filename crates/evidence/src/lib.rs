@@ -15,7 +15,7 @@
 //! and [`Log::close`] wait until all entries are written; with `[audit] durability = "strict"`, the answer to each denial
 //! waits for the former. Only [`Log::close`] waits for the disk itself.
 //!
-//! [`crawlgate_record`] has an entry's content and its form, [`field`] the names of its line, `grounds` the objects that it
+//! [`crawlgate_record`] has an entry's content and its form, [`crawlgate_record::COLUMNS`] the names of its line, `grounds` the objects that it
 //! names. The proxy holds the `log`; a
 //! `queue` connects it with the `writer`, a thread. The writer gives the entries to the store, and their lines
 //! (`derived`) to each `sink`: a `file`, which consists of whole `lines` and is put aside by `rotate`, or

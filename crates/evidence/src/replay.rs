@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use self::not_replayable::NotReplayable;
-use self::premises::{NoDecision, agent, asserted, contradiction, reservations, state, target};
+use self::premises::{NoDecision, agent, asserted, contradiction, is_of_its_origin, reservations, state, target};
 use crawlgate_origins::snapshot::Snapshot;
 use crawlgate_origins::state::{Stance, State};
 use crawlgate_policy::agent::Agent;
@@ -144,6 +144,7 @@ fn decide(
     let robots = one
         .robots
         .ok_or_else(|| contradiction("robots", "null", "what the decision rests on".to_owned()))?;
+    is_of_its_origin(one, "robots.url", &robots)?;
     // A path that is cut may meet other statements of use than the whole one.
     let speaks = |snapshot: &Arc<Snapshot>| snapshot.robots.has_usage();
     let reserves = |file: &Arc<Snapshot>| file.tdmrep().is_ok_and(|file| !file.is_empty());
@@ -375,7 +376,7 @@ fn compare(
     replayed: &str,
 ) {
     let kept = replayed.as_bytes().get(..recorded.kept.len());
-    let length = recorded.kept.len() as u64 + recorded.cut;
+    let length = (recorded.kept.len() as u64).saturating_add(recorded.cut);
     if kept != Some(recorded.kept) || replayed.len() as u64 != length {
         differences.push(Difference {
             what,

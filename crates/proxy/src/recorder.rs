@@ -248,10 +248,10 @@ impl Recorder {
     }
 
     /// Waits until the disk has a record that was made before its answer leaves, and tells whether the answer may leave.
-    /// A record without room is lost.
+    /// A record without room is lost. Both rules are those in force now, as the log is not the exchange's.
     async fn may_leave(&self, has_room: bool) -> bool {
         let is_kept = has_room && self.proxy.log.flush().await.is_ok();
-        is_kept || self.settings().log.on_failure == OnFailure::Continue
+        is_kept || self.proxy.settings.load().log.on_failure == OnFailure::Continue
     }
 
     /// Records the exchange now, before its answer with a body of `octets` leaves. Later events are not recorded. Returns

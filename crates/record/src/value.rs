@@ -60,7 +60,7 @@ impl Octets<'_> {
     pub(super) fn at_most(self, most: usize) -> Self {
         match self.kept.split_at_checked(most) {
             None | Some((_, [])) => self,
-            Some((kept, rest)) => Self { kept, cut: self.cut + rest.len() as u64 },
+            Some((kept, rest)) => Self { kept, cut: self.cut.saturating_add(rest.len() as u64) },
         }
     }
 }
@@ -73,7 +73,7 @@ impl Text<'_> {
             end -= 1;
         }
         let (kept, rest) = self.kept.split_at(end);
-        Self { kept, cut: self.cut + rest.len() as u64 }
+        Self { kept, cut: self.cut.saturating_add(rest.len() as u64) }
     }
 
     /// Writes an element of a list: the text, or an array of the text and the number of octets cut off.
@@ -239,7 +239,7 @@ impl<'a> Texts<'a> {
             left.is_some()
         });
         let fit = fit.count();
-        Self { list: self.list.first(fit), more: self.more + (self.len() - fit) as u64 }
+        Self { list: self.list.first(fit), more: self.more.saturating_add((self.len() - fit) as u64) }
     }
 
     /// Writes the texts, each cut to a token's octets.

@@ -112,7 +112,7 @@ impl Bounded for Url<'_> {
         for part in &mut self.parts {
             let kept = Octets::from(*part).at_most(left);
             *part = kept.kept;
-            self.cut += kept.cut;
+            self.cut = self.cut.saturating_add(kept.cut);
             left -= part.len();
         }
         self

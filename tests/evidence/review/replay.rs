@@ -175,6 +175,16 @@ fn the_reading_that_decided_is_part_of_the_evidence() {
 }
 
 #[test]
+fn a_file_of_another_origin_proves_nothing() {
+    let case = Case::of("User-agent: *\nDisallow: /x\n", "ExampleBot", "/x");
+    assert_eq!(found(&case, |_| {}), Outcome::Same);
+    match found(&case, |r| robots(r).origin = "https://other.example") {
+        Outcome::Differs(differences) => assert_eq!(differences[0].what, "robots.url"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn an_outage_is_part_of_the_evidence() {
     let outage = Outage {
         cause: Cause::Dns,

@@ -16,7 +16,7 @@ use crawlgate_policy::agent::{Agent, Source};
 use crawlgate_policy::overrides::{Override, OverrideId};
 use crawlgate_policy::settings::PolicySettings;
 use crawlgate_policy::tdmrep::Reservations;
-use crawlgate_record::{Asserted, Basis, Decision, Octets, Text, Told};
+use crawlgate_record::{Asserted, Basis, Decision, File, Octets, Text, Told};
 use crawlgate_robots::{Origin, ProductToken};
 use crawlgate_system::clock::Moment;
 
@@ -137,6 +137,7 @@ pub(super) fn reservations(
     let Some(named) = one.tdmrep else {
         return Ok(None);
     };
+    is_of_its_origin(one, "usage.tdmrep.url", &named)?;
     let file = match named.state {
         DISALLOWED => Reservations::disallowed(),
         PENDING => Reservations::pending(),
@@ -171,6 +172,19 @@ fn outage_of(outage: &crawlgate_record::Outage<'_>) -> Result<Outage, NoDecision
         attempts: outage.attempts,
         next_attempt: Moment::from_millis(outage.next_attempt),
     })
+}
+
+/// Checks that a file is one of the origin that the decision is about: an entry names the origin of each.
+pub(super) fn is_of_its_origin(
+    one: &Told<'_>,
+    what: &'static str,
+    file: &File<'_>,
+) -> Result<(), NoDecision> {
+    let origin = one.origin.unwrap_or_default();
+    if file.origin == origin {
+        return Ok(());
+    }
+    Err(contradiction(what, &file.url(), format!("a file of {origin}")))
 }
 
 pub(super) fn contradiction(what: &'static str, recorded: &str, replayed: String) -> NoDecision {

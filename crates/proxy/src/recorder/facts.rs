@@ -44,7 +44,7 @@ pub(super) struct Facts {
 pub(super) struct Identified {
     /// Generation read before the others, so that it is never newer than they are.
     pub(super) generation: Generation,
-    /// The settings in force then. Nothing in an exchange reads newer ones.
+    /// The settings in force then. The exchange is judged and answered by them, also after a reload.
     pub(super) settings: Arc<Config>,
     /// The client that the request belongs to.
     pub(super) client: Arc<Client>,

@@ -129,6 +129,9 @@ impl Exchange<Opened> {
             Scope::Plain => (Url::Whole(opening.uri), None),
         };
         state.begin();
+        // First: settings come into force before their generation.
+        let generation = proxy.gate.generation();
+        let settings = proxy.settings.load_full();
         Exchange::at(Box::new(Recorder {
             proxy: Arc::clone(proxy),
             state: Arc::clone(state),
@@ -146,8 +149,8 @@ impl Exchange<Opened> {
                 more_user_agents: Vec::new(),
             },
             identified: Identified {
-                generation: proxy.gate.generation(),
-                settings: proxy.settings.load_full(),
+                generation,
+                settings,
                 client: Arc::clone(opening.client),
                 agent: Arc::default(),
             },

@@ -79,6 +79,9 @@ impl ClientFiles {
         // Whatever the umask is. The directory last: until then, only this user may enter it.
         for (file, mode) in [
             (&files.wgetrc, wgetrc_mode),
+            (&files.certificates.authorities, 0o644),
+            (&files.certificates.bundle, 0o644),
+            (&files.certificates.truststore, 0o644),
             (&files.node, 0o644),
             (&php, 0o644),
             (&files.php, 0o755),

@@ -22,7 +22,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 pub use self::not_replayable::NotReplayable;
-use self::premises::{NoDecision, agent, asserted, contradiction, is_of_its_origin, reservations, state, target};
+use self::premises::{
+    NoDecision, agent, asserted, contradiction, is_of_its_origin, reservations, state, target,
+};
 use crawlgate_origins::snapshot::Snapshot;
 use crawlgate_origins::state::{Stance, State};
 use crawlgate_policy::agent::Agent;

@@ -239,7 +239,10 @@ impl<'a> Texts<'a> {
             left.is_some()
         });
         let fit = fit.count();
-        Self { list: self.list.first(fit), more: self.more.saturating_add((self.len() - fit) as u64) }
+        Self {
+            list: self.list.first(fit),
+            more: self.more.saturating_add((self.len() - fit) as u64),
+        }
     }
 
     /// Writes the texts, each cut to a token's octets.

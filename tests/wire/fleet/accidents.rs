@@ -41,7 +41,7 @@ const ACCIDENTS: &[(&str, &[&str])] = &[
         "chaos::chaos_with_sentinels_lets_nothing_out_and_loses_nothing",
     ]),
     ("an instance is killed while it fetches", &["instance_faults::another_instance_fetches_when_the_one_with_the_lease_dies"]),
-    ("it is stopped while it fetches, and goes on later", &[
+    ("it is stopped while it fetches, and continues later", &[
         "robots::the_late_result_of_an_instance_that_was_stopped_is_refused",
         "coordinator::a_late_state_is_refused",
     ]),

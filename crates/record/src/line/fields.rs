@@ -90,15 +90,15 @@ pub(super) const LINE: &[Field] = &[
         txt("address", |one| Cell::Address(one.client)),
         txt("name", |one| of(one.client_name, |name| text(name, most::TOKEN))),
     ]),
+    computed("agent", "TEXT", |one| match one.chain.iter().next() {
+        Some(token) => text(token, most::TOKEN),
+        None => word("*"),
+    }),
     object("agent", |_| true, &[
         txt("chain", |one| list(one.chain)),
         txt("source", |one| word(one.source.as_str())),
         int("mismatch", |one| Cell::Flag(one.mismatch)),
     ]),
-    computed("agent", "TEXT", |one| match one.chain.iter().next() {
-        Some(token) => text(token, most::TOKEN),
-        None => word("*"),
-    }),
     txt("user_agent", |one| {
         let most = most_of(one, most::USER_AGENT);
         of(one.user_agent, |agent| octets(agent, most))

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use crawlgate_origins::timing::{Finally, ProfileName, ProfileRules};
 use crawlgate_robots::ParseOptions;
-use crawlgate_text::from_hex;
 use crawlgate_text::hex::Hex;
 use crawlgate_usage::Modes;
 use crawlgate_usage::category::VOCABULARY;
@@ -131,11 +130,6 @@ impl PolicyDigest {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());
         PolicyDigest(digest.as_ref().try_into().unwrap_or_default())
     }
-
-    /// Returns the digest with these 64 hexadecimal digits.
-    pub fn from_digits(digits: &str) -> Option<PolicyDigest> {
-        from_hex(digits).map(PolicyDigest)
-    }
 }
 
 impl fmt::Display for PolicyDigest {
@@ -150,11 +144,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_is_64_digits_and_read_back() {
+    fn a_digest_is_64_digits() {
         let digest = PolicyDigest::of("");
         let digits = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(digest.to_string(), digits);
-        assert_eq!(PolicyDigest::from_digits(digits), Some(digest));
-        assert_eq!(PolicyDigest::from_digits(&digits[..32]), None);
     }
 }

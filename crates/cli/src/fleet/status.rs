@@ -7,10 +7,10 @@ use clap::Args;
 use http::Method;
 
 use super::require;
+use crate::running::ask;
 use crate::service::join;
 use crate::terminal::{self, printable};
 use crate::{Failure, small_runtime};
-use crawlgate_admin::{self as admin, AskError};
 use crawlgate_config::Config;
 use crawlgate_turns::fleet::overview::{EngineView, FleetCounts, FleetView, LinkView, MemberView};
 use crawlgate_turns::fleet::view_from_outside;
@@ -39,12 +39,8 @@ pub(super) fn run(args: &StatusArgs, config: &Config) -> Result<(), Failure> {
 }
 
 async fn view(config: &Config) -> Result<FleetView, Failure> {
-    if let Some(socket) = &config.admin.socket {
-        match admin::ask(socket, Method::GET, "/api/v1/fleet", None, TIMEOUT).await {
-            Ok(view) => return Ok(view),
-            Err(AskError::NotRunning(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
+    if let Some(view) = ask(config, Method::GET, "/api/v1/fleet", None, TIMEOUT).await? {
+        return Ok(view);
     }
     let engine = join::engine(config)?;
     let view = view_from_outside(&engine, config).await;

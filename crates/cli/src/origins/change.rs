@@ -1,6 +1,5 @@
 //! Requests to the running process: fetch, forget.
 
-use std::path::Path;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
@@ -9,6 +8,7 @@ use serde_json::json;
 
 use super::{NOTHING, open};
 use crate::Failure;
+use crate::running::ask;
 use crate::terminal::{print, printable};
 use crawlgate_admin::{self as admin, AskError, RefreshedState, encoded};
 use crawlgate_config::Config;
@@ -85,11 +85,7 @@ pub(super) async fn forget(
 ) -> Result<u8, Failure> {
     let mut code = 0;
     for origin in origins {
-        let answer = match config.admin.socket.as_deref() {
-            Some(socket) => ask_to_forget(socket, origin, identity).await?,
-            None => None,
-        };
-        let (was_known, by) = match answer {
+        let (was_known, by) = match ask_to_forget(config, origin, identity).await? {
             Some(was_known) => (was_known, "the running process"),
             None => {
                 // Open an existing store only: `forget` creates none.
@@ -113,7 +109,7 @@ pub(super) async fn forget(
 
 /// Has the running process forget; none if no process listens. True if something was known.
 async fn ask_to_forget(
-    socket: &Path,
+    config: &Config,
     origin: &Origin,
     identity: Option<&Identity>,
 ) -> Result<Option<bool>, Failure> {
@@ -121,10 +117,9 @@ async fn ask_to_forget(
     if let Some(identity) = identity {
         target = format!("{target}?identity={}", encoded(&identity.to_string()));
     }
-    match admin::ask(socket, Method::DELETE, &target, None, GRACE).await {
-        Ok(()) => Ok(Some(true)),
+    match ask::<()>(config, Method::DELETE, &target, None, GRACE).await {
+        Ok(answer) => Ok(answer.map(|()| true)),
         Err(AskError::Refused { status, .. }) if status == StatusCode::NOT_FOUND => Ok(Some(false)),
-        Err(AskError::NotRunning(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

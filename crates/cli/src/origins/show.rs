@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use super::diff::{self, SnapshotRef};
 use super::{NOTHING, identity, origin};
 use crate::Failure;
+use crate::running::ask;
 use crate::terminal::escaped_on_terminal;
 use crate::terminal::{json_line, print, printable};
+use crawlgate_admin::encoded;
 use crawlgate_admin::view::{self, FetchEntry, OriginEntry};
-use crawlgate_admin::{self as admin, encoded};
 use crawlgate_config::{Config, CrawlDelayMode, format_duration};
 use crawlgate_gate::explain::contents::File;
 use crawlgate_gate::explain::states::{about, ago, cause, lives, other_answer, stance, to_come};
@@ -164,12 +165,9 @@ fn crawl_delay(state: &State, config: &Config) -> Option<Arc<CrawlDelay>> {
 
 /// Returns the interval of an origin in backoff, which only a running process knows.
 async fn trouble(origin: &Origin, config: &Config) -> Option<Duration> {
-    let socket = config.admin.socket.as_ref()?;
     let target = format!("/api/v1/origins/{}", encoded(origin.as_str()));
-    // None without a running process.
-    let report = admin::ask(socket, Method::GET, &target, None, TIMEOUT).await;
-    let report: OfProcess = report.ok()?;
-    let pace = report.pace?;
+    let report = ask::<OfProcess>(config, Method::GET, &target, None, TIMEOUT).await;
+    let pace = report.ok()??.pace?;
     let is_backoff = pace.source == Source::Backoff.as_str();
     is_backoff.then(|| Duration::from_millis(pace.interval_ms))
 }

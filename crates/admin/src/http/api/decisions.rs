@@ -29,7 +29,6 @@ use crawlgate_gate::view;
 use crawlgate_store::DecisionQuery;
 use crawlgate_store::logs::{EntryKind, MergedList, Places};
 use crawlgate_text::{hex, time_text};
-use crawlgate_tlog::leaf_hash;
 
 /// Groups counted at most.
 const GROUPS: usize = 1_000;
@@ -212,6 +211,7 @@ pub(super) async fn evidence(
         _ => &[],
     };
     let policy = case.told.as_ref().ok().and_then(|one| one.policy);
+    let shown = Decision::of(log.name(), &decision);
     Ok(Json(EvidenceReport {
         outcome: case.finding.code().to_owned(),
         ok: case.holds(),
@@ -223,13 +223,13 @@ pub(super) async fn evidence(
         said,
         differences: differences.iter().map(Difference::of).collect(),
         faults: case.in_log.fault().map(str::to_owned).into_iter().collect(),
-        seq: decision.seq,
-        hash: hex(leaf_hash(&decision.entry)),
+        seq: shown.seq,
+        hash: shown.hash,
         signed: case.in_log.signed(),
-        log: log.name().to_string(),
+        log: shown.log,
         in_log: case.signed(&trusted),
         keys: trusted.keys.all.iter().map(ToString::to_string).collect(),
-        record: Decision::of(log.name(), &decision).record,
+        record: shown.record,
         hops: case.fetch.as_ref().map(|fetch| fetch.hops.clone()),
         robots_txt: case.file.as_deref().map(|text| String::from_utf8_lossy(text).into_owned()),
         policy: policy.map(hex),

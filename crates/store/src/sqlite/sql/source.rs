@@ -151,9 +151,10 @@ impl Source {
         let Ok(Entry::Decision(decision)) = Entry::read(entry.unwrap_or_default()) else {
             return Ok(Value::Null);
         };
-        let bodies = match column.is_of_object {
-            true => self.lines.bodies(&self.connection, &Entry::Decision(decision))?,
-            false => Vec::new(),
+        let bodies = if column.is_of_object {
+            self.lines.bodies(&self.connection, &Entry::Decision(decision))?
+        } else {
+            Vec::new()
         };
         Ok(value(&column.of(&Told::of(decision, &bodies))))
     }

@@ -45,7 +45,7 @@ use crawlgate_robots::Origin;
 use crawlgate_system::clock::Tick;
 use crawlgate_trust::TrustError;
 
-/// Whether this build has traces and messages over OTLP.
+/// True if this build can send traces and messages over OTLP.
 pub const IS_COMPILED: bool = cfg!(feature = "telemetry");
 
 /// Returns the fault of the configured endpoint or of its file of fields.

@@ -41,14 +41,14 @@ impl<'a> From<&'a str> for Text<'a> {
     }
 }
 
-/// As a line has it, but for a line's bounds.
+/// Writes the value as a line spells it, at any length.
 impl fmt::Display for Octets<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&json::spelled(self.kept, self.cut, usize::MAX))
     }
 }
 
-/// As a line has it, but for a line's bounds.
+/// Writes the value as a line spells it, at any length.
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&json::spelled(self.kept.as_bytes(), self.cut, usize::MAX))

@@ -57,8 +57,8 @@ view! {
         /// If no group names the crawler: the groups that name its family. They do not count, because the crawler does not give
         /// its family as its second name.
         families: Vec<FamilyOf<'a>> = families(judged),
-        /// What the site says of the use of the page, as a record has it; null where it says nothing and no purpose is
-        /// declared.
+        /// The statements of the site about the use of the page, in the form of a record; null where the site states nothing and
+        /// the client declares no purpose.
         #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
         usage: Option<UsageRecord<'a>> = judged.usage.as_ref().and_then(Usage::record),
     }

@@ -78,7 +78,7 @@ fn the_directory_of_an_authority_lists_its_keys_once_each_with_its_proof() {
     let second = again(16);
     assert!(second.input.contains(";created=1796601600;"), "{}", second.input);
     assert!(Arc::ptr_eq(&second, &again(16)));
-    assert!(!Arc::ptr_eq(&second, &again(0)), "a proof of the future counts for nobody");
+    assert!(!Arc::ptr_eq(&second, &again(0)), "a proof from the future is not used");
 }
 
 const DAY: Duration = Duration::from_secs(86_400);

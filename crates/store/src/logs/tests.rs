@@ -290,7 +290,7 @@ async fn few_copies_stay_open_and_another_file_is_opened_anew() {
     assert_eq!(copies.len(), MAX_OPEN);
     let later = copies.get(&place(0)).await.unwrap();
     assert!(!Arc::ptr_eq(&first, &later), "it was closed for another");
-    assert_eq!(first.extent().await.unwrap().size, 1, "whoever has it reads on");
+    assert_eq!(first.extent().await.unwrap().size, 1, "its holder still reads the closed log");
 
     std::fs::rename(place(1), place(0)).unwrap();
     let other = copies.get(&place(0)).await.unwrap();

@@ -85,7 +85,8 @@ CREATE INDEX object_names ON object (names) WHERE names IS NOT NULL;
 CREATE INDEX object_used ON object (used);
 
 -- The root of the tree at some size, signed: a note of c2sp.org/tlog-checkpoint. `edge` holds the hashes that proofs need
--- once the entries around that size are dropped. `cosigned` is the number of witnesses, whose lines stand in the note.
+-- once the entries around that size are dropped. The note has a line of each witness that cosigned;
+-- `cosigned` counts them.
 CREATE TABLE checkpoint (
     size INTEGER PRIMARY KEY,
     time INTEGER NOT NULL,

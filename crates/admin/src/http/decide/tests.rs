@@ -26,7 +26,7 @@ fn fields_tell_one_url_or_none() {
         ("whole", &[url("http://a.test:81/x?y")][..], "http://a.test:81/x?y"),
         ("whole, without a path", &[url("https://a.test")], "https://a.test"),
         ("in parts", &[proto("https"), host("[::1]:81"), path("/x?http://b.test/")], "https://[::1]:81/x?http://b.test/"),
-        ("the scheme beside the whole is nobody's business", &[url("http://a.test/"), proto("https")], "http://a.test/"),
+        ("a scheme beside an absolute URL does not count", &[url("http://a.test/"), proto("https")], "http://a.test/"),
         ("no scheme", &[host("a.test"), path("/x")], "x-forwarded-proto is missing: it tells what is going to be sent, so the proxy that asks must set it."),
         ("no host", &[proto("http"), path("/x")], "x-original-host is missing: it tells what is going to be sent, so the proxy that asks must set it."),
         ("two hosts", &[proto("http"), host("a.test"), host("b.test"), path("/x")], "x-original-host is there twice; the proxy that asks must set it, not add it."),

@@ -119,7 +119,7 @@ async fn a_guesser_cannot_learn_user_names() {
         assert_eq!(lab.passwords.check(&claim).await, Outcome::Wrong, "{user}");
     }
     let hashed = lab.passwords.hashed();
-    assert!(hashed <= u64::from(attempts::AT_ONCE), "{hashed} hashes for nobody");
+    assert!(hashed <= u64::from(attempts::AT_ONCE), "{hashed} hashes for unknown users");
     let mut measured = Vec::new();
     for stored in [Some((&lab.name, &lab.stored)), None] {
         let user: &[u8] = match stored {
